@@ -1,1 +1,4 @@
 //! longhaul
+
+pub mod domain;
+pub mod protocol;

@@ -1,0 +1,187 @@
+//! What a user interface asks of the engine and what it hears back: plain data, the same over a channel and a socket.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{ServerName, ServerView, TaskId, TaskView, Tool, Wall};
+
+/// The number of an ask, unique within one client; its one answer carries it.
+pub type AskId = u64;
+
+/// Something a user wants. Every ask is answered by exactly one [`News::Answer`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Make a server known to this session, or connect to a known one; headers are used and never stored.
+    Server(ServerRef),
+    /// List a server's tools; asks the server unless the list is fresh.
+    Tools(ServerName),
+    /// Save the intent of a call and send it as soon as the server can be reached.
+    Start(Box<NewCall>),
+    /// Pause, by the server's pause tool.
+    Pause(TaskId),
+    /// Go on after a pause, or retry the connection now.
+    Resume(TaskId),
+    /// Cancel.
+    Cancel(TaskId),
+    /// Stop following something that is `unknown`: it becomes `lost`.
+    GiveUp(TaskId),
+    /// Stop showing a task; only here, nothing is sent.
+    Forget(TaskId),
+    /// Bring a forgotten task back.
+    Unforget(TaskId),
+    /// The user has seen that it settled.
+    Seen(TaskId),
+    /// Change name, note or limits.
+    Edit {
+        /// Which.
+        id: TaskId,
+        /// The new name; `None` takes it away.
+        name: Option<String>,
+        /// The new note; `None` takes it away.
+        note: Option<String>,
+        /// The new limits.
+        limits: Limits,
+    },
+    /// Retry every server that is down, now.
+    RetryNow,
+}
+
+/// A server by name and URL, with what must be sent to it but never stored.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerRef {
+    /// The name; made from the URL's host and port if the user gave only a URL.
+    pub name: ServerName,
+    /// The endpoint; `None` for a server that the session knows already.
+    pub url: Option<String>,
+    /// Extra headers as name and value: secrets.
+    pub headers: Vec<(String, String)>,
+    /// The revision to insist on.
+    pub protocol: Option<String>,
+}
+
+// Written by hand: header values are secrets.
+impl std::fmt::Debug for ServerRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerRef")
+            .field("name", &self.name)
+            .field("headers", &self.headers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call to start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewCall {
+    /// Chosen by the asker, so that asking twice after a lost answer starts one task.
+    pub id: TaskId,
+    /// Where.
+    pub server: ServerName,
+    /// What.
+    pub tool: String,
+    /// The text of a JSON object.
+    pub arguments: String,
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// The user's tag.
+    pub tag: Option<String>,
+    /// With this key, return the task that used it before instead of starting another.
+    pub once: Option<String>,
+    /// The task that this one repeats.
+    pub origin: Option<TaskId>,
+    /// Refuse, with nothing sent, where leaving is known beforehand to end it (`--detach`).
+    pub must_survive: bool,
+    /// Idle and hard limit.
+    pub limits: Limits,
+}
+
+/// Limits of a task, both off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Cancel after this long without anything new from the server.
+    pub idle: Option<Duration>,
+    /// Cancel this long after the start.
+    pub hard: Option<Duration>,
+}
+
+/// What an ask led to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Done {
+    /// It is under way; what comes of it shows in the task.
+    Accepted,
+    /// The intent of this task is on disk (or was already, for `--once`).
+    Started(TaskId),
+    /// The tools of a server.
+    Tools(Vec<Tool>),
+}
+
+/// Why an ask was refused, in words that say what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", tag = "because", content = "words")]
+pub enum Refused {
+    /// It cannot be done; nothing was sent.
+    #[error("{0}")]
+    Usage(String),
+    /// The server wants credentials.
+    #[error("{0}")]
+    NeedsLogin(String),
+    /// The server cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The session file cannot be written, so nothing new is started.
+    #[error("{0}")]
+    CannotSave(String),
+}
+
+/// What the engine tells its user interfaces.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum News {
+    /// The newest picture of a task.
+    Task(Arc<TaskView>),
+    /// A task is gone for good.
+    Erased(TaskId),
+    /// The newest picture of a server.
+    Server(Arc<ServerView>),
+    /// The one answer to an ask.
+    Answer {
+        /// Which.
+        ask: AskId,
+        /// How it went.
+        outcome: Result<Done, Refused>,
+    },
+    /// Something that longhaul did or has to say.
+    Notice(Notice),
+    /// Who drives: this process, or the one with this id.
+    Driver {
+        /// Its process id.
+        pid: u32,
+        /// Whether it is this process.
+        is_us: bool,
+    },
+}
+
+/// A line of the messages tab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// When.
+    pub at: Wall,
+    /// How loud.
+    pub level: NoticeLevel,
+    /// In words; sanitised.
+    pub text: String,
+}
+
+/// How loud a [`Notice`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeLevel {
+    /// Good to know.
+    Info,
+    /// Something is not as it should be.
+    Warning,
+    /// Something failed.
+    Error,
+}

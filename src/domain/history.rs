@@ -1,0 +1,127 @@
+//! What happened to a task, in order and exactly once: the lines of `watch`, of the log and of the export.
+
+use serde::{Deserialize, Serialize};
+
+use super::Wall;
+
+/// One entry of a task's history. `seq` is given at the commit, rises within a task and never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Rising within a task from 1, without holes except where the middle was thinned.
+    pub seq: u64,
+    /// When we learned of it.
+    pub at: Wall,
+    /// The attempt that it belongs to, from 1.
+    pub attempt: u32,
+    /// The id of the event that brought it, where the server gave one; keeps a replay from adding it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+/// The kinds of history entries; the tags are the event names of `--json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Happening {
+    /// An attempt went out.
+    Started {
+        /// Protocol revision spoken.
+        era: String,
+        /// The badge: strongest way to pick it up again, as far as known then.
+        resumability: String,
+    },
+    /// The server reported a step.
+    Progress {
+        /// Done so far.
+        value: f64,
+        /// Of how much.
+        total: Option<f64>,
+        /// The server's words.
+        message: Option<String>,
+    },
+    /// The server said something.
+    Log {
+        /// How loud.
+        level: Level,
+        /// Which part of the server.
+        logger: Option<String>,
+        /// Text, or compact JSON of anything else.
+        data: String,
+    },
+    /// Contact ended or came back: `cut: connection reset`, `back after 2.1 s: 3 replayed`.
+    Contact {
+        /// The word of the new contact.
+        state: String,
+        /// In words.
+        why: String,
+    },
+    /// The status or what we asked for changed, or longhaul has something to say about it.
+    Status {
+        /// The word of the status.
+        status: String,
+        /// In words.
+        reason: Option<String>,
+    },
+    /// The server asks something.
+    InputRequired {
+        /// Which question.
+        key: String,
+        /// The request as JSON.
+        request: String,
+    },
+    /// The end. The result itself is kept apart and added on printing.
+    Settled {
+        /// The word of the final status.
+        status: String,
+        /// Why, in words.
+        reason: Option<String>,
+    },
+}
+
+/// How loud a log line is (MCP 2025-11-25, utilities/logging), quietest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the words of RFC 5424 say it")]
+pub enum Level {
+    Debug,
+    #[default]
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl Level {
+    /// The word on the wire and on the screen.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// Reads the word; an unknown one counts as info.
+    pub fn read(word: &str) -> Self {
+        match word {
+            "debug" => Self::Debug,
+            "notice" => Self::Notice,
+            "warning" => Self::Warning,
+            "error" => Self::Error,
+            "critical" => Self::Critical,
+            "alert" => Self::Alert,
+            "emergency" => Self::Emergency,
+            _ => Self::Info,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Names of things. A task id is ours and short, a server name is the user's.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Letters of a task id: lowercase base32 without `l`, `o`, `0`, `1`, which are easily mistaken for one another.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// The length of a task id; 32^6 is about a billion.
+const TASK_ID_LENGTH: usize = 6;
+
+/// The short id of a task, e.g. `q7m2xk`; every command accepts a unique prefix of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(String);
+
+impl TaskId {
+    /// Makes an id from random bits; the caller brings the dice, this room has none.
+    pub fn from_bits(bits: u64) -> Self {
+        let id = (0..TASK_ID_LENGTH)
+            .filter_map(|place| ALPHABET.get(((bits >> (place * 5)) & 31) as usize))
+            .map(|letter| char::from(*letter))
+            .collect();
+        Self(id)
+    }
+
+    /// Takes an id back from the session file or the command line.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == TASK_ID_LENGTH && is_task_id_prefix(text)).then(|| Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether `text` can be the beginning of a task id.
+pub fn is_task_id_prefix(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= TASK_ID_LENGTH
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The name under which the user knows an MCP endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ServerName(String);
+
+impl ServerName {
+    /// Wraps a name; the text is the user's own or made from a URL's host and port.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_made_from_any_bits_parses_back() {
+        for bits in [0, 1, u64::MAX, 0x1234_5678_9abc_def0] {
+            let id = TaskId::from_bits(bits);
+            assert_eq!(TaskId::parse(id.as_str()), Some(id));
+        }
+    }
+
+    #[test]
+    fn ids_and_prefixes_refuse_what_is_not_theirs() {
+        for text in ["", "Q7M2XK", "q7m2xk9", "q7-2xk"] {
+            assert!(!is_task_id_prefix(text), "{text}");
+        }
+        assert!(is_task_id_prefix("q7"));
+        assert_eq!(TaskId::parse("q7"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! The words of the trade: what every other room means when it says task, status, contact or price.
+//!
+//! Owns the vocabulary of the program and the records that are saved and shown. Must not know of wires, disks,
+//! terminals or clocks: everything here is a value, times come in as [`Stamp`]s. Invariant: every string that came
+//! from a server reaches a person only through [`text`], every number only through [`Progress::reported`].
+
+mod ask;
+mod history;
+mod ids;
+mod pace;
+mod price;
+mod progress;
+mod record;
+mod stamp;
+mod status;
+pub mod text;
+mod tool;
+mod view;
+
+pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
+pub use history::{Entry, Happening, Level};
+pub use ids::{ServerName, TaskId, is_task_id_prefix};
+pub use pace::Pace;
+pub use price::Price;
+pub use progress::Progress;
+pub use record::{
+    Attempt, Cursors, LinkRecord, Phase, ProtocolVersion, Row, Task, TaskError, TaskErrorKind,
+};
+pub use stamp::{Mono, Stamp, Wall};
+pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
+pub use tool::{ArgumentKind, ArgumentSpec, Tool};
+pub use view::{LinkState, ServerView, TaskView};

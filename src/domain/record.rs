@@ -1,0 +1,273 @@
+//! The records of the session file: one [`Task`] a row of the screen, one [`LinkRecord`] a server, and the [`Row`]s
+//! that one transaction writes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, Entry, Limits, Progress, Resumability, ServerName, Status, TaskId, Tool, Wall};
+
+/// One tool call that the user cares about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Ours, short, random.
+    pub id: TaskId,
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// The user's note.
+    pub note: Option<String>,
+    /// The user's tag.
+    pub tag: Option<String>,
+    /// The key of `call --once`.
+    pub once: Option<String>,
+    /// Where it runs.
+    pub server: ServerName,
+    /// What runs.
+    pub tool: String,
+    /// The arguments as the user gave them: the text of a JSON object.
+    pub arguments: String,
+    /// The task that this one repeats (`again`).
+    pub origin: Option<TaskId>,
+    /// What the server has shown.
+    pub status: Status,
+    /// What we asked for and have no proof of yet.
+    pub asked: Option<Asked>,
+    /// The ways to pick it up again.
+    pub resumability: Resumability,
+    /// The client id of a checkpoint tool, random per task unless the user gave one.
+    pub client_id: Option<String>,
+    /// The server's own id of the work: the checkpoint's task id.
+    pub server_task_id: Option<String>,
+    /// The newest progress.
+    pub progress: Option<Progress>,
+    /// What longhaul last had to say about it, e.g. that the server did not react.
+    pub remark: Option<String>,
+    /// Length of the result's JSON text in bytes, once there is one.
+    pub result_bytes: Option<u64>,
+    /// The first line of the result's text, once there is one.
+    pub result_line: Option<String>,
+    /// What went wrong, if something did.
+    pub error: Option<TaskError>,
+    /// Idle and hard limit.
+    pub limits: Limits,
+    /// When the intent was saved.
+    pub created_at: Wall,
+    /// When anything last changed.
+    pub updated_at: Wall,
+    /// When it settled.
+    pub settled_at: Option<Wall>,
+    /// Whether the user has seen that it settled.
+    pub is_seen: bool,
+    /// When the user forgot it; it can be brought back for seven days.
+    pub forgotten_at: Option<Wall>,
+    /// Its calls on the wire, oldest first.
+    pub attempts: Vec<Attempt>,
+    /// The newest `seq` of its history.
+    pub seq: u64,
+}
+
+impl Task {
+    /// The present attempt.
+    pub fn attempt(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+
+    /// The name to show: the user's own, else the tool's.
+    pub fn title(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.tool)
+    }
+}
+
+/// What went wrong with a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskError {
+    /// What kind of failure it is; decides the exit code.
+    pub kind: TaskErrorKind,
+    /// JSON-RPC code, or HTTP status for [`TaskErrorKind::Refused`], where there is one.
+    pub code: Option<i64>,
+    /// In words, as the server gave them; not yet sanitised.
+    pub message: String,
+}
+
+/// The kinds of [`TaskError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskErrorKind {
+    /// The tool ran and said that it failed (`isError`).
+    Tool,
+    /// The server answered the call with a JSON-RPC error.
+    Protocol,
+    /// The call was refused before it could run.
+    Refused,
+    /// A limit of the user's ended it.
+    TimedOut,
+}
+
+/// One `tools/call` on the wire.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
+    /// JSON-RPC id, `<random per process>-<n>`; a replay after our own death carries this one.
+    pub request_id: String,
+    /// Progress token; a replay after our own death carries this one.
+    pub token: String,
+    /// How far it got on the wire.
+    pub phase: Phase,
+    /// Which session of the server carries it ([`LinkRecord::session_number`]).
+    pub session_number: u64,
+    /// Where its stream can be picked up.
+    pub cursors: Cursors,
+    /// The server's wish for the wait before a reconnect, in milliseconds.
+    pub retry_ms: Option<u64>,
+    /// The newest progress value of this attempt; a replayed or stale one is not above it.
+    pub last_value: Option<f64>,
+    /// When its intent was saved.
+    pub started_at: Wall,
+    /// When it ended.
+    pub ended_at: Option<Wall>,
+}
+
+/// How far an attempt got on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Nothing was sent.
+    Queued,
+    /// The intent is saved and the request may have gone out.
+    Sent,
+    /// The server answered with a stream.
+    Open,
+    /// A response, a refusal or a proof ended it.
+    Ended,
+}
+
+/// Event ids of one stream: opaque, never compared for order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursors {
+    /// The first id seen; the oldest place to probe from.
+    pub first: Option<String>,
+    /// The newest id.
+    pub newest: Option<String>,
+    /// The newest id that came with data; resuming starts here.
+    pub data: Option<String>,
+    /// The one before it; a probe from here has to bring `data` back.
+    pub before: Option<String>,
+}
+
+/// Protocol revisions of the stateful era, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ProtocolVersion {
+    /// The first with one HTTP endpoint.
+    #[serde(rename = "2025-03-26")]
+    V20250326,
+    /// The first that wants the version header.
+    #[serde(rename = "2025-06-18")]
+    V20250618,
+    /// The first that primes its streams.
+    #[serde(rename = "2025-11-25")]
+    V20251125,
+}
+
+impl ProtocolVersion {
+    /// All of them, oldest first.
+    pub const ALL: [Self; 3] = [Self::V20250326, Self::V20250618, Self::V20251125];
+
+    /// The revision as it stands on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::V20250326 => "2025-03-26",
+            Self::V20250618 => "2025-06-18",
+            Self::V20251125 => "2025-11-25",
+        }
+    }
+
+    /// Reads a revision; `None` for one that we do not speak.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.word() == word)
+    }
+}
+
+/// What is known of a server and has to outlive this process.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkRecord {
+    /// The user's name for it.
+    pub name: ServerName,
+    /// Its endpoint, without credentials.
+    pub url: String,
+    /// The negotiated revision.
+    pub version: Option<ProtocolVersion>,
+    /// The server's session id: a secret. Absent before the handshake and on sessionless servers.
+    pub session: Option<String>,
+    /// Counts the handshakes, so that an attempt knows whether its session is the present one.
+    pub session_number: u64,
+    /// Whether a handshake stands, as far as known.
+    pub is_initialized: bool,
+    /// Whether the server offers `logging/setLevel`.
+    pub has_logging: bool,
+    /// The server's name and version for itself; display only.
+    pub server_info: Option<String>,
+    /// Its tools, as last listed.
+    pub tools: Vec<Tool>,
+    /// When they were listed.
+    pub tools_at: Option<Wall>,
+    /// Whether its streams were seen to carry event ids.
+    pub gives_ids: Option<bool>,
+}
+
+impl LinkRecord {
+    /// A server that nothing is known of but where it is.
+    pub fn new(name: ServerName, url: impl Into<String>) -> Self {
+        Self {
+            name,
+            url: url.into(),
+            version: None,
+            session: None,
+            session_number: 0,
+            is_initialized: false,
+            has_logging: false,
+            server_info: None,
+            tools: Vec::new(),
+            tools_at: None,
+            gives_ids: None,
+        }
+    }
+}
+
+// Written by hand: the session id must not reach a log.
+impl fmt::Debug for LinkRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkRecord")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("session", &self.session.as_ref().map(|_| "…"))
+            .field("session_number", &self.session_number)
+            .field("gives_ids", &self.gives_ids)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One write to the session file. All rows of one save are one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// Insert or replace a task.
+    Task(Box<Task>),
+    /// Append to a task's history; the entries' `seq` follow one another.
+    History {
+        /// Whose.
+        task: TaskId,
+        /// What.
+        entries: Vec<Entry>,
+    },
+    /// Keep a result: the JSON text of a CallToolResult as the server sent it.
+    Result {
+        /// Whose.
+        task: TaskId,
+        /// What.
+        json: String,
+    },
+    /// Insert or replace what is known of a server.
+    Link(Box<LinkRecord>),
+    /// Take a task out for good, with history and result; only for an intent that never went out.
+    Erase(TaskId),
+}

@@ -1,0 +1,233 @@
+//! The one way from server text to a person: sanitise, cut to columns, count, and say durations.
+
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// What stands where something was removed, so that a removal is seen.
+const MARK: char = '\u{FFFD}';
+/// Combining marks kept on one letter; real scripts need at most four.
+const MARKS_A_GRAPHEME: usize = 8;
+
+/// Whether a character could move the cursor, reorder text, hide or start a control sequence.
+fn is_hostile(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FFA0}'
+            | '\u{180E}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Makes server text safe to show on one line: whatever ends a line becomes a space.
+pub fn clean_line(text: &str) -> Cow<'_, str> {
+    clean(text, false)
+}
+
+/// Makes server text safe to show on several lines: line ends stay, tabs become spaces.
+pub fn clean_block(text: &str) -> Cow<'_, str> {
+    clean(text, true)
+}
+
+fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
+    let is_plain = |letter: char| (' '..='~').contains(&letter) || (keep_lines && letter == '\n');
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for grapheme in text.graphemes(true) {
+        for (place, letter) in grapheme.chars().enumerate() {
+            match letter {
+                '\n' if keep_lines => out.push('\n'),
+                // A grapheme "\r\n" is one line end.
+                '\r' if grapheme.len() > 1 => {}
+                '\n' | '\r' if !keep_lines => out.push(' '),
+                '\t' => out.push_str(if keep_lines { "    " } else { " " }),
+                _ if place > MARKS_A_GRAPHEME => {
+                    out.push(MARK);
+                    break;
+                }
+                // Joiners inside an emoji keep their place there; alone they hide things.
+                '\u{200D}' if place > 0 && grapheme.chars().count() > place + 1 => out.push(letter),
+                _ if is_hostile(letter) => out.push(MARK),
+                _ => out.push(letter),
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Columns that clean text takes on the terminal.
+pub fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// Cuts clean text to `columns`, ending it with `…` where something is missing.
+pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
+    cut(text, columns, "…")
+}
+
+/// As [`truncate`], with an ending of the caller's (`~` in ASCII mode).
+pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let room = columns.saturating_sub(width(ending));
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        used += width(grapheme);
+        if used > room {
+            break;
+        }
+        out.push_str(grapheme);
+    }
+    if columns >= width(ending) {
+        out.push_str(ending);
+    }
+    Cow::Owned(out)
+}
+
+/// `1 task`, `2 tasks`.
+pub fn plural(count: u64, one: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {one}{s}", grouped(count))
+}
+
+/// A whole number with thousands set apart: `1,320`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A progress number: whole as it is, fractions with at most two digits, big ones short (`2.1k`).
+pub fn amount(value: f64) -> String {
+    if value >= 1e6 {
+        format!("{:.1}M", value / 1e6)
+    } else if value >= 10_000.0 {
+        format!("{:.1}k", value / 1e3)
+    } else if value.fract().abs() < f64::EPSILON {
+        format!("{value:.0}")
+    } else {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{value:.2}");
+        out.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// How long, for a table cell: `7 s`, `2m 3s`, `51 m`, `1h12m`, `8 h`, `3 d`.
+pub fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..600 => format!("{minutes}m {}s", seconds % 60),
+        600..3600 => format!("{minutes} m"),
+        3600..21_600 => format!("{hours}h{:02}m", minutes % 60),
+        21_600..172_800 => format!("{hours} h"),
+        _ => format!("{} d", hours / 24),
+    }
+}
+
+/// Time left, rounded so that it does not flicker: `~4 s`, `~40 s`, `~3 min`, `~2 h`.
+pub fn left(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("~{} s", seconds.max(1)),
+        10..90 => format!("~{} s", seconds.next_multiple_of(5)),
+        90..5400 => format!("~{} min", (seconds + 30) / 60),
+        _ => format!("~{} h", (seconds + 1800) / 3600),
+    }
+}
+
+/// A size: `312 B`, `1.4 kB`, `8.0 MB`.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1000 => format!("{count} B"),
+        1000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        _ => format!("{:.1} MB", count as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_could_steer_the_terminal_leaves_a_mark() {
+        for (hostile, shown) in [
+            ("a\u{1b}[2Jb", "a\u{FFFD}[2Jb"),
+            ("a\u{9b}2Jb", "a\u{FFFD}2Jb"),
+            ("x\u{202e}y", "x\u{FFFD}y"),
+            ("tag\u{E0041}", "tag\u{FFFD}"),
+            ("one\r\ntwo\tx", "one two x"),
+            ("zero\u{200b}width", "zero\u{FFFD}width"),
+        ] {
+            assert_eq!(clean_line(hostile), shown);
+        }
+        assert_eq!(clean_block("one\r\ntwo\rx"), "one\ntwo\u{FFFD}x");
+        assert_eq!(clean_line("21 °C — naïve 日本"), "21 °C — naïve 日本");
+    }
+
+    #[test]
+    fn a_tower_of_combining_marks_is_cut() {
+        let tower = format!("e{}", "\u{301}".repeat(10_000));
+        assert!(clean_line(&tower).chars().count() < 20);
+    }
+
+    #[test]
+    fn text_is_cut_by_columns_not_bytes() {
+        assert_eq!(truncate("resumable_data", 8), "resumab…");
+        assert_eq!(truncate("日本語テキスト", 5), "日本…");
+        assert_eq!(cut("resumable", 4, "~"), "res~");
+        assert_eq!(truncate("short", 8), "short");
+    }
+
+    #[test]
+    fn numbers_and_durations_read_well() {
+        assert_eq!(plural(1, "task"), "1 task");
+        assert_eq!(plural(1320, "update"), "1,320 updates");
+        assert_eq!(
+            (amount(30.0), amount(2.5), amount(21_000.0)),
+            ("30".into(), "2.5".into(), "21.0k".into())
+        );
+        let spans = [
+            (7, "7 s"),
+            (123, "2m 3s"),
+            (3060, "51 m"),
+            (4320, "1h12m"),
+            (28_800, "8 h"),
+            (260_000, "3 d"),
+        ];
+        for (seconds, shown) in spans {
+            assert_eq!(span(Duration::from_secs(seconds)), shown);
+        }
+        assert_eq!(left(Duration::from_secs(170)), "~3 min");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_hostile_survives_any_text(text in any::<String>()) {
+            for letter in clean_line(&text).chars() {
+                prop_assert!(letter == '\u{200D}' || !is_hostile(letter));
+            }
+            prop_assert!(clean_block(&text).chars().all(|l| l == '\n' || l == '\u{200D}' || !is_hostile(l)));
+        }
+
+        #[test]
+        fn cut_text_never_exceeds_its_columns(text in any::<String>(), columns in 0_usize..60) {
+            let clean = clean_line(&text);
+            prop_assert!(width(&truncate(&clean, columns)) <= columns);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A tool as its server describes it, and the part of its input schema that a simple form can show.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One tool of a server; every text in it is the server's and not yet sanitised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The name to call it by.
+    pub name: String,
+    /// The name to show.
+    pub title: Option<String>,
+    /// What it does.
+    pub description: Option<String>,
+    /// The input schema, verbatim JSON.
+    pub input_schema: String,
+    /// `annotations.readOnlyHint`; a hint of the server, never trusted.
+    pub read_only: Option<bool>,
+    /// `annotations.destructiveHint`; a hint of the server, never trusted.
+    pub destructive: Option<bool>,
+}
+
+/// One argument of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArgumentSpec {
+    /// Its key in the arguments.
+    pub name: String,
+    /// What it is for, in the server's words.
+    pub description: Option<String>,
+    /// Whether a call without it is refused.
+    pub is_required: bool,
+    /// Its default, as JSON.
+    pub default: Option<Value>,
+    /// What it takes.
+    pub kind: ArgumentKind,
+}
+
+/// What an argument takes, as far as a form of single fields can ask for it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArgumentKind {
+    /// Any text.
+    Text,
+    /// A number.
+    Number,
+    /// A number without fraction.
+    Integer,
+    /// Yes or no.
+    Boolean,
+    /// One of these.
+    Choice(Vec<Value>),
+    /// Anything else; typed as JSON.
+    Json,
+}
+
+impl Tool {
+    fn schema(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.input_schema).unwrap_or_default()
+    }
+
+    /// The arguments in the order of the schema.
+    pub fn arguments(&self) -> Vec<ArgumentSpec> {
+        let schema = self.schema();
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|names| names.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return Vec::new();
+        };
+        properties
+            .iter()
+            .map(|(name, property)| ArgumentSpec {
+                name: name.clone(),
+                description: property
+                    .get("description")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+                is_required: required.contains(&name.as_str()),
+                default: property
+                    .get("default")
+                    .filter(|value| !value.is_null())
+                    .cloned(),
+                kind: kind_of(property),
+            })
+            .collect()
+    }
+
+    /// What is wrong with arguments for this tool, one sentence each; empty when nothing is seen to be.
+    ///
+    /// Checks presence, the simple types and enums; the server checks the rest.
+    pub fn complaints(&self, arguments: &Map<String, Value>) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let schema = self.schema();
+        let specs = self.arguments();
+        for spec in &specs {
+            match arguments.get(&spec.name) {
+                None if spec.is_required => complaints.push(format!("{} is missing", spec.name)),
+                Some(value) => {
+                    if let Some(wanted) = mismatch(&spec.kind, value) {
+                        complaints.push(format!("{} must be {wanted}", spec.name));
+                    }
+                }
+                None => {}
+            }
+        }
+        if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+            let unknown = arguments
+                .keys()
+                .filter(|key| !specs.iter().any(|s| &s.name == *key));
+            complaints.extend(unknown.map(|key| format!("{key} is not an argument of this tool")));
+        }
+        complaints
+    }
+}
+
+fn kind_of(property: &Value) -> ArgumentKind {
+    if let Some(choices) = property.get("enum").and_then(Value::as_array) {
+        return ArgumentKind::Choice(choices.clone());
+    }
+    let simple = |word: &str| match word {
+        "string" => Some(ArgumentKind::Text),
+        "number" => Some(ArgumentKind::Number),
+        "integer" => Some(ArgumentKind::Integer),
+        "boolean" => Some(ArgumentKind::Boolean),
+        _ => None,
+    };
+    // Python servers write an optional string as anyOf [string, null], others as type [string, null].
+    let types: Vec<&str> = match (property.get("type"), property.get("anyOf")) {
+        (Some(Value::String(word)), _) => vec![word.as_str()],
+        (Some(Value::Array(words)), _) => words.iter().filter_map(Value::as_str).collect(),
+        (_, Some(Value::Array(choices))) => choices
+            .iter()
+            .filter_map(|choice| choice.get("type").and_then(Value::as_str))
+            .collect(),
+        _ => Vec::new(),
+    };
+    match types
+        .iter()
+        .filter(|word| **word != "null")
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        [word] => simple(word).unwrap_or(ArgumentKind::Json),
+        _ => ArgumentKind::Json,
+    }
+}
+
+fn mismatch(kind: &ArgumentKind, value: &Value) -> Option<String> {
+    let fits = match kind {
+        _ if value.is_null() => true,
+        ArgumentKind::Text => value.is_string(),
+        ArgumentKind::Number => value.is_number(),
+        ArgumentKind::Integer => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
+        }
+        ArgumentKind::Boolean => value.is_boolean(),
+        ArgumentKind::Choice(choices) => choices.contains(value),
+        ArgumentKind::Json => true,
+    };
+    if fits {
+        return None;
+    }
+    Some(match kind {
+        ArgumentKind::Text => "a text".to_owned(),
+        ArgumentKind::Number => "a number".to_owned(),
+        ArgumentKind::Integer => "a whole number".to_owned(),
+        ArgumentKind::Boolean => "true or false".to_owned(),
+        ArgumentKind::Choice(choices) => {
+            let words: Vec<String> = choices.iter().map(Value::to_string).collect();
+            format!("one of {}", words.join(", "))
+        }
+        ArgumentKind::Json => "JSON".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(schema: &Value) -> Tool {
+        Tool {
+            name: "t".into(),
+            title: None,
+            description: None,
+            input_schema: schema.to_string(),
+            read_only: None,
+            destructive: None,
+        }
+    }
+
+    #[test]
+    fn a_schema_becomes_form_fields_in_its_order() {
+        let tool = tool(
+            &json!({"type": "object", "required": ["dataset"], "properties": {
+                "dataset": {"type": "string"},
+                "total": {"type": "integer", "default": 100},
+                "client_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null},
+                "mode": {"enum": ["fast", "slow"]},
+                "options": {"type": "object"},
+            }}),
+        );
+        let kinds: Vec<_> = tool.arguments().into_iter().map(|spec| spec.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                ArgumentKind::Text,
+                ArgumentKind::Integer,
+                ArgumentKind::Text,
+                ArgumentKind::Choice(vec![json!("fast"), json!("slow")]),
+                ArgumentKind::Json
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_arguments_are_named_before_sending() {
+        let tool = tool(
+            &json!({"required": ["n"], "additionalProperties": false, "properties": {
+            "n": {"type": "integer"}, "mode": {"enum": ["a"]}}}),
+        );
+        let complaints = |args: Value| tool.complaints(args.as_object().unwrap());
+        assert_eq!(complaints(json!({})), ["n is missing"]);
+        assert_eq!(complaints(json!({"n": "5"})), ["n must be a whole number"]);
+        assert_eq!(
+            complaints(json!({"n": 5, "mode": "b"})),
+            ["mode must be one of \"a\""]
+        );
+        assert_eq!(
+            complaints(json!({"n": 5, "x": 1})),
+            ["x is not an argument of this tool"]
+        );
+        assert!(complaints(json!({"n": 5.0})).is_empty());
+    }
+}

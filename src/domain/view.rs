@@ -1,0 +1,71 @@
+//! What the engine publishes: the newest picture of a task or a server, never a stream of small changes.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Contact, Price, ServerName, Task, Wall};
+
+/// A task as it stands now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskView {
+    /// The record.
+    pub task: Task,
+    /// Whether we are in contact.
+    pub contact: Contact,
+    /// What leaving would do to it; `None` once it is settled.
+    pub leaving: Option<Price>,
+    /// The newest `seq` that is on disk; history up to it can be read from the file.
+    pub saved_seq: u64,
+    /// Whether the last write failed, so that what is shown may not survive.
+    pub is_unsaved: bool,
+}
+
+/// A server as it stands now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerView {
+    /// The user's name for it.
+    pub name: ServerName,
+    /// Its endpoint, without credentials.
+    pub url: String,
+    /// How it stands.
+    pub state: LinkState,
+    /// The negotiated revision, or empty.
+    pub era: String,
+    /// Why this revision, in words.
+    pub era_why: String,
+    /// The server's name and version for itself, not yet sanitised.
+    pub server_info: Option<String>,
+    /// How many tools it listed; `None` before it was asked.
+    pub tools: Option<usize>,
+    /// Whether its streams carry event ids, as far as seen.
+    pub gives_ids: Option<bool>,
+    /// Requests sent by this process.
+    pub requests: u64,
+}
+
+/// How a link stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum LinkState {
+    /// Nothing is open and nothing has to be.
+    Idle,
+    /// The handshake is under way.
+    Connecting,
+    /// The last exchange went well.
+    Live,
+    /// It cannot be reached; one prober tries for all its tasks.
+    Down {
+        /// Since when.
+        since: Wall,
+        /// Tries so far.
+        tries: u32,
+        /// When the next is due.
+        next: Wall,
+        /// Why, in words.
+        why: String,
+    },
+    /// It wants credentials.
+    NeedsLogin {
+        /// What it said.
+        why: String,
+    },
+}

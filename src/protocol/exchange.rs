@@ -1,0 +1,137 @@
+//! One HTTP exchange with an MCP endpoint as data: what goes out, and everything that can come back.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::ProtocolVersion;
+
+/// A request to the MCP endpoint (MCP 2025-11-25, basic/transports).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What it does.
+    pub method: Method,
+    /// `MCP-Session-Id`; a secret.
+    pub session: Option<String>,
+    /// `MCP-Protocol-Version`, from the handshake on.
+    pub version: Option<ProtocolVersion>,
+}
+
+// Written by hand: the session id must not reach a log.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("has_session", &self.session.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kinds of [`Request`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// One JSON-RPC message.
+    Post {
+        /// Its text.
+        body: String,
+    },
+    /// Ask for a stream: the rest of a broken one, or the standalone one.
+    Get {
+        /// `Last-Event-ID`.
+        cursor: Option<String>,
+    },
+    /// End the session.
+    Delete,
+}
+
+/// What an exchange brings, in order: one of `Opened`, `Refused`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
+/// any number of `Event` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrival {
+    /// A successful response head (2xx).
+    Opened {
+        /// What kind of body follows.
+        body: Body,
+        /// `Mcp-Session-Id` of the response; only the handshake's counts.
+        session: Option<String>,
+    },
+    /// One SSE event, or a JSON body as a whole.
+    Event {
+        /// The event's own `id:` line (not the sticky one), without NUL.
+        id: Option<String>,
+        /// The event's own `retry:` line in milliseconds.
+        retry_ms: Option<u64>,
+        /// The data; empty for an event that only carries an id or a retry.
+        data: String,
+    },
+    /// Bytes came that are no event, e.g. a keep-alive comment.
+    Alive,
+    /// The body ended in order.
+    Ended,
+    /// The connection broke inside the body.
+    Broken {
+        /// Why, in words.
+        why: String,
+    },
+    /// One event or body was over the cap; the connection was closed.
+    TooLarge {
+        /// The cap in bytes.
+        cap: usize,
+    },
+    /// A response other than 2xx.
+    Refused(Refusal),
+    /// Nothing reached the server: no connection was made.
+    NotSent {
+        /// Why, in words.
+        why: String,
+        /// Whether the machine is there and nobody listens on the port (connection refused).
+        is_refused: bool,
+    },
+    /// The request went out, or part of it, and no response head came back.
+    NoAnswer {
+        /// Why, in words.
+        why: String,
+    },
+    /// The server could not prove who it is (TLS); trying again will not help.
+    Untrusted {
+        /// Why, in words.
+        why: String,
+    },
+}
+
+/// What kind of body a 2xx response has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// `text/event-stream`.
+    Stream,
+    /// `application/json`.
+    Json,
+    /// None, as after a notification (202).
+    Empty,
+    /// Something else; it is read to its cap and dropped.
+    Other,
+}
+
+/// A response other than 2xx.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP status.
+    pub status: u16,
+    /// `Retry-After`, in either form.
+    pub retry_after: Option<Duration>,
+    /// A JSON-RPC error in the body.
+    pub error: Option<RpcError>,
+    /// The beginning of a text body, or the error's message: the server's words, not yet sanitised.
+    pub said: Option<String>,
+}
+
+/// A JSON-RPC error object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RpcError {
+    /// Its code; only the codes of the specification mean something.
+    #[serde(default)]
+    pub code: i64,
+    /// Its words, not yet sanitised.
+    #[serde(default)]
+    pub message: String,
+}

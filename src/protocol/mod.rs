@@ -1,0 +1,8 @@
+//! The wire, without IO: JSON-RPC envelopes, MCP shapes, and what one HTTP exchange can bring.
+//!
+//! Owns how bytes of JSON become words of the domain and back. Must not know of sockets, time or tasks. Invariant:
+//! unknown methods, fields and shapes are kept or skipped, never fatal.
+
+mod exchange;
+
+pub use exchange::{Arrival, Body, Method, Refusal, Request, RpcError};

@@ -1,4 +1,5 @@
 //! longhaul
 
 pub mod domain;
+pub mod link;
 pub mod protocol;

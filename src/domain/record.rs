@@ -99,6 +99,8 @@ pub enum TaskErrorKind {
     Protocol,
     /// The call was refused before it could run.
     Refused,
+    /// The server could not be reached and nothing was sent.
+    Unreachable,
     /// A limit of the user's ended it.
     TimedOut,
 }

@@ -1,0 +1,353 @@
+//! The checkpoint convention of the tutorials: how to recognise it, and what its list of tasks says.
+//!
+//! The tool takes a client id that outlives sessions and stores its step on the server's disk; going on means calling
+//! it again with the same arguments. Its companions list and pause such tasks. Nothing of it is in the MCP specification.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::domain::{Mono, Tool, Wall};
+
+/// The argument that carries the client id.
+pub const CLIENT_ID: &str = "client_id";
+/// The companion that lists a client's tasks.
+pub const LIST_TOOL: &str = "list_session_tasks";
+/// The companion that pauses one.
+pub const PAUSE_TOOL: &str = "pause_task";
+/// The companions themselves take a client id too and are no checkpoint tools.
+const COMPANIONS: [&str; 5] = [
+    LIST_TOOL,
+    PAUSE_TOOL,
+    "get_checkpoint_stats",
+    "get_session_info",
+    "cleanup_checkpoints",
+];
+
+/// Whether `tool` follows the convention, seen from the list that it stands in.
+pub fn is_checkpoint_tool(tool: &Tool, tools: &[Tool]) -> bool {
+    !COMPANIONS.contains(&tool.name.as_str())
+        && tools.iter().any(|other| other.name == LIST_TOOL)
+        && takes_client_id(tool)
+}
+
+fn takes_client_id(tool: &Tool) -> bool {
+    let schema: Value = serde_json::from_str(&tool.input_schema).unwrap_or_default();
+    let Some(property) = schema.get("properties").and_then(|all| all.get(CLIENT_ID)) else {
+        return false;
+    };
+    let is_text = |word: Option<&Value>| word.and_then(Value::as_str) == Some("string");
+    is_text(property.get("type"))
+        || property
+            .get("type")
+            .and_then(Value::as_array)
+            .is_some_and(|words| words.iter().any(|w| is_text(Some(w))))
+        || property
+            .get("anyOf")
+            .and_then(Value::as_array)
+            .is_some_and(|any| any.iter().any(|c| is_text(c.get("type"))))
+}
+
+/// One line of a server's list of checkpoints.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Listed {
+    pub(super) task_id: String,
+    pub(super) tool: Option<String>,
+    pub(super) status: String,
+    pub(super) progress: Option<f64>,
+    pub(super) total: Option<f64>,
+    updated: String,
+}
+
+impl Listed {
+    pub(super) fn is_paused(&self) -> bool {
+        self.status == "paused"
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(self.status.as_str(), "cancelled" | "canceled")
+    }
+
+    /// Calling the tool again brings the outcome at once.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(
+            self.status.as_str(),
+            "completed" | "complete" | "done" | "failed" | "error"
+        ) || self.is_cancelled()
+    }
+
+    /// Whether anything differs that a working loop would change.
+    fn differs(&self, other: &Self) -> bool {
+        self.progress != other.progress
+            || self.updated != other.updated
+            || self.status != other.status
+    }
+}
+
+/// Reads the text that `list_session_tasks` returned: an array of objects, under any key or none.
+pub(super) fn read_list(text: &str) -> Vec<Listed> {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let is_list = |value: &&Value| {
+        value
+            .as_array()
+            .is_some_and(|all| all.iter().any(|entry| entry.get("task_id").is_some()))
+    };
+    let list = Some(&value)
+        .filter(is_list)
+        .or_else(|| value.get("tasks"))
+        .or_else(|| value.as_object()?.values().find(is_list));
+    list.and_then(Value::as_array)
+        .map(|all| all.iter().filter_map(listed).collect())
+        .unwrap_or_default()
+}
+
+fn listed(entry: &Value) -> Option<Listed> {
+    let text = |keys: &[&str]| {
+        keys.iter()
+            .find_map(|key| entry.get(*key))
+            .and_then(|value| match value {
+                Value::String(text) => Some(text.clone()),
+                Value::Number(number) => Some(number.to_string()),
+                _ => None,
+            })
+    };
+    let number = |keys: &[&str]| {
+        keys.iter()
+            .find_map(|key| entry.get(*key))
+            .and_then(Value::as_f64)
+    };
+    Some(Listed {
+        task_id: text(&["task_id", "id"])?,
+        tool: text(&["tool", "tool_name", "task_name"]),
+        status: text(&["status", "state"])
+            .unwrap_or_default()
+            .to_lowercase(),
+        progress: number(&["progress", "current_step", "processed", "step"]),
+        total: number(&["total", "total_records", "total_steps"]),
+        updated: text(&["updated_at", "last_updated", "updated"]).unwrap_or_default(),
+    })
+}
+
+/// A number, or the first one in a text such as `15/50` or an object such as `{"current": 15}`.
+fn amount(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text
+            .split(|letter: char| !letter.is_ascii_digit() && letter != '.')
+            .next()?
+            .parse()
+            .ok(),
+        Value::Object(fields) => ["current", "value", "processed"]
+            .iter()
+            .find_map(|key| fields.get(*key)?.as_f64()),
+        _ => None,
+    }
+}
+
+/// The task of ours in a list: by its id once known, else the newest of our tool.
+pub(super) fn find<'l>(
+    list: &'l [Listed],
+    task_id: Option<&str>,
+    tool: &str,
+) -> Option<&'l Listed> {
+    if let Some(known) = list
+        .iter()
+        .find(|entry| Some(entry.task_id.as_str()) == task_id)
+    {
+        return Some(known);
+    }
+    list.iter()
+        .filter(|entry| entry.tool.as_deref().is_none_or(|listed| listed == tool))
+        .max_by(|a, b| {
+            moment(&a.updated)
+                .cmp(&moment(&b.updated))
+                .then(a.updated.cmp(&b.updated))
+        })
+}
+
+fn moment(text: &str) -> Option<Wall> {
+    Wall::parse_rfc3339(text)
+}
+
+/// Standing still for less than this says nothing.
+const STANDS_AT_LEAST: Duration = Duration::from_secs(10);
+/// The same, where the list itself says paused.
+const PAUSED_AT_LEAST: Duration = Duration::from_secs(5);
+
+/// Watching a task by its server's list, because no stream carries it.
+#[derive(Clone, Debug)]
+pub(super) struct Follow {
+    last: Option<Listed>,
+    moved_at: Mono,
+    longest_step: Duration,
+    /// The server was restarted, so that no old loop can be left.
+    pub(super) is_restarted: bool,
+    /// When the list is to be read next; `None` while a reading is under way.
+    pub(super) next: Option<Mono>,
+    /// When the list was last read.
+    pub(super) read_at: Option<Wall>,
+}
+
+/// What the checkpoint rule says after a look at the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It moves, or may: look again.
+    Watch,
+    /// It is paused and stands.
+    Paused,
+    /// It was cancelled on the server.
+    Cancelled,
+    /// Call the tool again with the same arguments and client id.
+    CallAgain,
+    /// The server does not know it.
+    Missing,
+}
+
+impl Follow {
+    pub(super) fn new(now: Mono, longest_step: Duration, is_restarted: bool) -> Self {
+        Self {
+            last: None,
+            moved_at: now,
+            longest_step,
+            is_restarted,
+            next: Some(now),
+            read_at: None,
+        }
+    }
+
+    /// How often the list is read: as often as it changes, within reason.
+    pub(super) fn pace(&self) -> Duration {
+        self.longest_step
+            .clamp(Duration::from_secs(1), Duration::from_secs(5))
+    }
+
+    /// When anything last moved.
+    pub(super) fn moved_at(&self) -> Mono {
+        self.moved_at
+    }
+
+    /// Takes a reading and applies the rule of the design, section 5.
+    pub(super) fn judge(&mut self, now: Mono, entry: Option<&Listed>) -> Verdict {
+        let Some(entry) = entry else {
+            return Verdict::Missing;
+        };
+        match &self.last {
+            Some(last) if last.differs(entry) => {
+                self.longest_step = self.longest_step.max(now.since(self.moved_at));
+                self.moved_at = now;
+            }
+            Some(_) => {}
+            None => self.moved_at = now,
+        }
+        let is_first = self.last.replace(entry.clone()).is_none();
+        let stood = now.since(self.moved_at);
+        let stands = |at_least: Duration| stood >= at_least.max(self.longest_step * 3);
+        if entry.is_cancelled() {
+            Verdict::Cancelled
+        } else if entry.is_over() || entry.status == "interrupted" {
+            Verdict::CallAgain
+        } else if entry.is_paused() {
+            if stands(PAUSED_AT_LEAST) {
+                Verdict::Paused
+            } else {
+                Verdict::Watch
+            }
+        } else if self.is_restarted && is_first || stands(STANDS_AT_LEAST) {
+            Verdict::CallAgain
+        } else {
+            Verdict::Watch
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = r#"{"client_id":"c","tasks":[
+        {"task_id":"a","tool":"work","status":"running","progress":15,"total":50,"updated_at":"2026-11-20T10:00:00Z"},
+        {"task_id":"b","tool":"other","status":"paused","progress":3,"updated_at":"2026-11-20T11:00:00Z"}]}"#;
+
+    fn tool(name: &str, schema: &str) -> Tool {
+        Tool {
+            name: name.into(),
+            title: None,
+            description: None,
+            input_schema: schema.into(),
+            read_only: None,
+            destructive: None,
+        }
+    }
+
+    #[test]
+    fn the_convention_is_recognised_from_the_tool_list_alone() {
+        let nullable =
+            r#"{"properties":{"client_id":{"anyOf":[{"type":"string"},{"type":"null"}]}}}"#;
+        let work = tool("work", nullable);
+        let list = tool(
+            LIST_TOOL,
+            r#"{"properties":{"client_id":{"type":"string"}}}"#,
+        );
+        let plain = tool("plain", "{}");
+        let tools = [work.clone(), list.clone(), plain.clone()];
+        assert!(is_checkpoint_tool(&work, &tools));
+        assert!(!is_checkpoint_tool(&list, &tools) && !is_checkpoint_tool(&plain, &tools));
+        assert!(!is_checkpoint_tool(&work, &[work.clone(), plain]));
+    }
+
+    #[test]
+    fn a_list_is_read_in_any_of_its_shapes() {
+        let list = read_list(LIST);
+        assert_eq!(
+            find(&list, None, "work").map(|entry| entry.progress),
+            Some(Some(15.0))
+        );
+        assert_eq!(
+            find(&list, Some("b"), "work").map(|entry| entry.is_paused()),
+            Some(true)
+        );
+        assert_eq!(read_list(r#"[{"task_id":7}]"#).len(), 1);
+        assert_eq!(read_list(r#"{"found":[{"task_id":"x"}]}"#).len(), 1);
+        for nonsense in ["", "{}", "[]", "\u{1b}", r#"{"tasks":{}}"#] {
+            assert!(read_list(nonsense).is_empty());
+        }
+    }
+
+    #[test]
+    fn it_is_called_again_only_once_it_stands_still() {
+        let entry = read_list(LIST).remove(0);
+        let mut follow = Follow::new(Mono(0), Duration::from_secs(4), false);
+        assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
+        assert_eq!(follow.judge(Mono(11_900), Some(&entry)), Verdict::Watch);
+        let moved = Listed {
+            progress: Some(20.0),
+            ..entry.clone()
+        };
+        assert_eq!(follow.judge(Mono(11_950), Some(&moved)), Verdict::Watch);
+        assert_eq!(
+            follow.judge(Mono(40_000), Some(&moved)),
+            Verdict::Watch,
+            "three times the longest step"
+        );
+        assert_eq!(follow.judge(Mono(48_000), Some(&moved)), Verdict::CallAgain);
+        assert_eq!(follow.judge(Mono(48_001), None), Verdict::Missing);
+    }
+
+    #[test]
+    fn a_restarted_server_has_no_old_loop_to_wait_for() {
+        let entry = read_list(LIST).remove(0);
+        let mut follow = Follow::new(Mono(0), Duration::ZERO, true);
+        assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::CallAgain);
+    }
+
+    #[test]
+    fn paused_means_standing_still_too() {
+        let entry = Listed {
+            status: "paused".into(),
+            ..read_list(LIST).remove(0)
+        };
+        let mut follow = Follow::new(Mono(0), Duration::from_secs(1), false);
+        assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
+        assert_eq!(follow.judge(Mono(5000), Some(&entry)), Verdict::Paused);
+    }
+}

@@ -1,0 +1,711 @@
+//! The machine itself: inputs in, outputs out, one server.
+
+use std::time::Duration;
+
+use super::{
+    Choice, Era, ExchangeId, Input, Output, SaveToken,
+    path::Path,
+    price,
+    running::{Line, Running, Tasks},
+    saver::Saver,
+};
+use crate::{
+    domain::{
+        AskId, Contact, LinkRecord, LinkState, Mono, Refused, Row, ServerView, Stamp, TaskId,
+        TaskView, Tool, Wall,
+    },
+    protocol::{Method, Request, encode},
+};
+
+mod answers;
+mod asks;
+mod door;
+mod streams;
+mod wishes;
+
+/// The wall clock running ahead of the monotonic one by this much means that the machine slept.
+const SLEPT: Duration = Duration::from_secs(10);
+/// Silence after which the server's session is kept alive by a ping; one SDK ends it after five minutes.
+const PING_AFTER: Duration = Duration::from_secs(60);
+/// How long a short request may take before it counts as failed; calls have no such limit.
+const SHORT: Duration = Duration::from_secs(30);
+/// How long a ping may take.
+const PING_WITHIN: Duration = Duration::from_secs(20);
+
+/// The state of the server's session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Door {
+    /// No handshake stands.
+    Shut,
+    /// `initialize` is out.
+    Knocking,
+    /// `notifications/initialized` is out.
+    Announcing,
+    /// Requests may go out.
+    Open,
+    /// The server wants credentials; only a person can open it.
+    Barred(String),
+}
+
+/// What an open exchange is for.
+#[derive(Clone, Debug)]
+enum Kind {
+    /// It carries the stream of a task: a call, a resume or a probe; the task's [`Line`] says which.
+    Stream(TaskId),
+    Handshake {
+        session: Option<String>,
+    },
+    Announce,
+    ListTools {
+        so_far: Vec<Tool>,
+        cursors: Vec<String>,
+    },
+    Ping {
+        verifies: Option<TaskId>,
+    },
+    /// A look at the server's list of checkpoints.
+    Look(TaskId),
+    Pause(TaskId),
+    Cancel(TaskId),
+    /// An answer to a request of the server.
+    Reply,
+    Goodbye,
+}
+
+/// An open exchange.
+#[derive(Clone, Debug)]
+struct Errand {
+    kind: Kind,
+    /// The JSON-RPC id whose answer it waits for, where that is not a task's.
+    request_id: Option<String>,
+    until: Option<Mono>,
+    is_opened: bool,
+}
+
+/// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
+#[derive(Debug)]
+pub struct Link {
+    record: LinkRecord,
+    choice: Choice,
+    dice: fastrand::Rng,
+    /// Random per process, so that a restarted process never uses a request id twice.
+    prefix: String,
+    counter: u64,
+    now: Stamp,
+    door: Door,
+    path: Path,
+    tasks: Tasks,
+    /// Request ids of calls whose answer is awaited; they are their progress tokens too.
+    calls: std::collections::BTreeMap<String, TaskId>,
+    errands: std::collections::BTreeMap<ExchangeId, Errand>,
+    next_exchange: ExchangeId,
+    tool_waiters: Vec<AskId>,
+    /// Whether the tools were listed by this process in the present session.
+    has_fresh_tools: bool,
+    saver: Saver,
+    is_record_dirty: bool,
+    last_traffic: Mono,
+    requests: u64,
+    wake: Option<Mono>,
+    is_restless: bool,
+    is_leaving: bool,
+    is_view_stale: bool,
+    erased: Vec<TaskId>,
+    published: Vec<TaskView>,
+    out: Vec<Output>,
+}
+
+impl Link {
+    /// A machine for the server of `record`. `seed` feeds the jitter and the ids, so that a run can be repeated.
+    pub fn new(record: LinkRecord, choice: Choice, seed: u64, now: Stamp) -> Self {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let prefix = format!("{:08x}", dice.u32(..));
+        let door = if record.is_initialized {
+            Door::Open
+        } else {
+            Door::Shut
+        };
+        Self {
+            record,
+            choice,
+            dice,
+            prefix,
+            counter: 0,
+            now,
+            door,
+            path: Path::new(now),
+            tasks: Tasks::new(),
+            calls: std::collections::BTreeMap::new(),
+            errands: std::collections::BTreeMap::new(),
+            next_exchange: 1,
+            tool_waiters: Vec::new(),
+            has_fresh_tools: false,
+            saver: Saver::new(),
+            is_record_dirty: false,
+            last_traffic: now.mono,
+            requests: 0,
+            wake: None,
+            is_restless: false,
+            is_leaving: false,
+            is_view_stale: true,
+            erased: Vec::new(),
+            published: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one input in; what follows from it waits in [`Self::take_outputs`].
+    pub fn handle(&mut self, now: Stamp, input: Input) {
+        let has_slept =
+            now.wall.since(self.now.wall) > now.mono.since(self.now.mono).saturating_add(SLEPT);
+        self.now = now;
+        if has_slept {
+            self.woke_up();
+        }
+        match input {
+            Input::Restored(tasks) => tasks
+                .into_iter()
+                .for_each(|(task, ids)| self.restore(task, ids)),
+            Input::Ask { ask, what } => self.asked(ask, what),
+            Input::Arrived { exchange, arrival } => self.arrived(exchange, arrival),
+            Input::Timer => self.is_restless = true,
+            Input::Saved(token) => self.saved(token),
+            Input::SaveFailed { token, why } => self.save_failed(token, why),
+            Input::Leave => {
+                (self.is_leaving, self.is_restless) = (true, true);
+            }
+        }
+        // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
+        if self.is_restless || self.next_wake().is_some_and(|wake| now.mono >= wake) {
+            self.advance();
+        }
+    }
+
+    /// What is to be done, in this order; taking it empties it.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Tasks that changed since they were last taken and may be shown.
+    pub fn take_views(&mut self) -> Vec<TaskView> {
+        self.publish();
+        std::mem::take(&mut self.published)
+    }
+
+    /// Tasks that were taken out for good.
+    pub fn take_erased(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.erased)
+    }
+
+    /// The picture of the server, if it changed since it was last taken.
+    pub fn take_server_view(&mut self) -> Option<ServerView> {
+        std::mem::take(&mut self.is_view_stale).then(|| self.server_view())
+    }
+
+    /// When [`Input::Timer`] is due.
+    pub fn next_wake(&self) -> Option<Mono> {
+        earliest(self.wake, self.saver.next_due())
+    }
+
+    /// What is known of the server.
+    pub fn record(&self) -> &LinkRecord {
+        &self.record
+    }
+
+    /// Whether nothing is open, unsaved or waited for, so that a leaving driver may go.
+    pub fn is_at_rest(&self) -> bool {
+        !self.saver.is_behind()
+            && !self
+                .errands
+                .values()
+                .any(|errand| matches!(errand.kind, Kind::Goodbye | Kind::Cancel(_)))
+    }
+
+    /// Whether any task here is unsettled.
+    pub fn has_unsettled(&self) -> bool {
+        self.tasks.values().any(|running| !running.is_settled())
+    }
+
+    /// The task ids that this machine holds.
+    pub fn holds(&self, id: &TaskId) -> bool {
+        self.tasks.contains_key(id)
+    }
+
+    fn era(&self) -> Era {
+        self.choice.era().0
+    }
+
+    fn server_view(&self) -> ServerView {
+        let state = match (&self.door, self.path.down()) {
+            (Door::Barred(why), _) => LinkState::NeedsLogin { why: why.clone() },
+            (_, Some(down)) => LinkState::Down {
+                since: down.since.wall,
+                tries: down.tries,
+                next: down.next_wall,
+                why: down.why.clone(),
+            },
+            (Door::Knocking | Door::Announcing, None) => LinkState::Connecting,
+            (Door::Open, None) if self.requests > 0 => LinkState::Live,
+            _ => LinkState::Idle,
+        };
+        ServerView {
+            name: self.record.name.clone(),
+            url: self.record.url.clone(),
+            state,
+            era: self
+                .record
+                .version
+                .map_or(String::new(), |version| version.word().to_owned()),
+            era_why: self.choice.era().1,
+            server_info: self.record.server_info.clone(),
+            tools: self.record.tools_at.map(|_| self.record.tools.len()),
+            gives_ids: self.record.gives_ids,
+            requests: self.requests,
+        }
+    }
+
+    /// Everything that time or a change of state makes due.
+    fn advance(&mut self) {
+        // A step can make another one due (a handshake done, a list read); it never takes many.
+        for _ in 0..8 {
+            self.is_restless = false;
+            self.expire_errands();
+            self.tend_door();
+            for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+                self.step(&id);
+            }
+            self.keep_alive();
+            self.say_goodbye();
+            if !self.is_restless {
+                break;
+            }
+        }
+        if self.saver.is_due(self.now.mono) {
+            self.flush();
+        }
+        self.publish();
+        self.wake = self.next_deadline();
+    }
+
+    /// Sends a request; during an outage it is the prober.
+    fn send(
+        &mut self,
+        kind: Kind,
+        method: Method,
+        request_id: Option<String>,
+        after: Option<SaveToken>,
+    ) -> ExchangeId {
+        let exchange = self.next_exchange;
+        self.next_exchange += 1;
+        let is_handshake = matches!(kind, Kind::Handshake { .. });
+        let until = match &kind {
+            Kind::Stream(_) => None,
+            Kind::Ping { .. } => Some(PING_WITHIN),
+            _ => Some(SHORT),
+        };
+        self.errands.insert(
+            exchange,
+            Errand {
+                kind,
+                request_id,
+                until: until.map(|wait| self.now.mono.after(wait)),
+                is_opened: false,
+            },
+        );
+        self.path.sent();
+        self.requests += 1;
+        self.last_traffic = self.now.mono;
+        self.is_view_stale = true;
+        self.out.push(Output::Send {
+            exchange,
+            request: Request {
+                method,
+                session: self.record.session.clone().filter(|_| !is_handshake),
+                version: self.record.version.filter(|_| !is_handshake),
+            },
+            after,
+        });
+        exchange
+    }
+
+    /// Drops an exchange; nothing more arrives of it.
+    fn close(&mut self, exchange: ExchangeId) {
+        if let Some(errand) = self.errands.remove(&exchange) {
+            if !errand.is_opened {
+                self.path.prober_gone();
+            }
+            self.out.push(Output::Close { exchange });
+        }
+    }
+
+    /// A fresh JSON-RPC id: random per process, then counted.
+    fn new_request_id(&mut self) -> String {
+        self.counter += 1;
+        format!("{}-{}", self.prefix, self.counter)
+    }
+
+    /// Something came back from the server: the way is open.
+    fn path_worked(&mut self) {
+        if self.path.worked() {
+            self.is_restless = true;
+            self.is_view_stale = true;
+            // Streams follow the prober staggered, so that a server that just came back is not run over.
+            let mut place = 0;
+            for running in self.tasks.values_mut() {
+                running.is_shown_stale = true;
+                if let Line::Waiting { until } = &mut running.line {
+                    let turn = self
+                        .now
+                        .mono
+                        .after(Duration::from_millis(place * 25 + self.dice.u64(0..25)));
+                    *until = (*until).min(turn).max(turn.min(*until));
+                    place += 1;
+                }
+            }
+        }
+    }
+
+    fn path_failed(&mut self, why: String, is_refused: bool, at_least: Option<Duration>) {
+        self.path
+            .failed(self.now, why, is_refused, at_least, &mut self.dice);
+        self.show_all();
+    }
+
+    /// Every row shows the link's state, so all of them change with it.
+    fn show_all(&mut self) {
+        (self.is_restless, self.is_view_stale) = (true, true);
+        self.tasks
+            .values_mut()
+            .for_each(|running| running.is_shown_stale = true);
+    }
+
+    /// After sleep, sockets are most likely dead and waits are over.
+    fn woke_up(&mut self) {
+        self.path.hurry(self.now);
+        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            let Some(running) = self.tasks.get_mut(&id) else {
+                continue;
+            };
+            let can_resume = running
+                .attempt()
+                .is_some_and(|attempt| attempt.cursors.newest.is_some());
+            match running.line.clone() {
+                Line::Open { on, .. } if can_resume => {
+                    running.line = Line::Waiting {
+                        until: self.now.mono,
+                    };
+                    self.close(on);
+                }
+                Line::Waiting { .. } => {
+                    running.line = Line::Waiting {
+                        until: self.now.mono,
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.show_all();
+    }
+
+    /// Keeps the server's session while a call runs silently; a ping without an answer finds a dead socket.
+    fn keep_alive(&mut self) {
+        let is_pinging = self
+            .errands
+            .values()
+            .any(|errand| matches!(errand.kind, Kind::Ping { .. }));
+        if self.keep_alive_at().is_some_and(|at| self.now.mono >= at) && !is_pinging {
+            match self.path.spend(self.now) {
+                Ok(()) => self.ping(None),
+                // A budget that is spent means traffic enough to keep the session.
+                Err(_) => self.last_traffic = self.now.mono,
+            }
+        }
+    }
+
+    fn keep_alive_at(&self) -> Option<Mono> {
+        let has_stream = self
+            .tasks
+            .values()
+            .any(|running| matches!(running.line, Line::Open { .. }));
+        (has_stream && self.door == Door::Open && self.path.down().is_none())
+            .then(|| self.last_traffic.after(PING_AFTER))
+    }
+
+    fn ping(&mut self, verifies: Option<TaskId>) {
+        let id = self.new_request_id();
+        let body = encode::ping(&id);
+        self.send(
+            Kind::Ping { verifies },
+            Method::Post { body },
+            Some(id),
+            None,
+        );
+    }
+
+    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work.
+    fn say_goodbye(&mut self) {
+        let may_end = self.is_leaving
+            && !self.has_unsettled()
+            && self.door == Door::Open
+            && self.path.down().is_none()
+            && self.requests > 0
+            && self.record.session.is_some();
+        if may_end {
+            self.send(Kind::Goodbye, Method::Delete, None, None);
+            self.door = Door::Shut;
+            (self.record.session, self.record.is_initialized) = (None, false);
+            self.record_changed();
+            self.saver.urge(self.now.mono);
+        }
+    }
+
+    fn record_changed(&mut self) {
+        (self.is_record_dirty, self.is_view_stale) = (true, true);
+        self.saver.touch(self.now.mono);
+    }
+
+    /// Whether an automatic request may go out now; if the budget is spent, when.
+    fn may_ask(&mut self) -> Result<(), Option<Mono>> {
+        if !self.path.may_send(self.now) {
+            return Err(self.path.next_try());
+        }
+        self.path.spend(self.now).map_err(Some)
+    }
+
+    fn flush(&mut self) {
+        let mut rows = Vec::new();
+        if std::mem::take(&mut self.is_record_dirty) {
+            rows.push(Row::Link(Box::new(self.record.clone())));
+        }
+        for running in self.tasks.values_mut().filter(|running| running.is_dirty) {
+            running.is_dirty = false;
+            let task = &running.task;
+            if !running.pending.is_empty() {
+                let entries = std::mem::take(&mut running.pending);
+                rows.push(Row::History {
+                    task: task.id.clone(),
+                    entries,
+                });
+            }
+            if let Some(json) = running.result.take() {
+                rows.push(Row::Result {
+                    task: task.id.clone(),
+                    json,
+                });
+            }
+            rows.push(Row::Task(Box::new(task.clone())));
+        }
+        let (token, is_vital) = self.saver.begin(rows.clone());
+        self.out.push(Output::Save {
+            token,
+            rows,
+            is_vital,
+        });
+    }
+
+    fn saved(&mut self, token: SaveToken) {
+        let Some(flight) = self.saver.done(token) else {
+            return;
+        };
+        for row in &flight.rows {
+            if let Row::Task(task) = row
+                && let Some(running) = self.tasks.get_mut(&task.id)
+            {
+                running.saved_seq = task.seq;
+                running.is_shown_stale = true;
+            }
+        }
+        let is_past = |waits: Option<SaveToken>| waits.is_some_and(|waits| waits <= token);
+        for running in self.tasks.values_mut() {
+            if is_past(running.held) {
+                running.held = None;
+            }
+            if is_past(running.sending) {
+                running.sending = None;
+            }
+            if is_past(running.intent) {
+                running.intent = None;
+            }
+            if running.is_unsaved {
+                (running.is_unsaved, running.is_shown_stale) = (false, true);
+            }
+        }
+        self.publish();
+        // What is settled or forgotten, saved and shown is the session file's from now on.
+        self.tasks.retain(|_, running| {
+            let is_over = running.is_settled() || running.task.forgotten_at.is_some();
+            !is_over
+                || running.is_dirty
+                || running.held.is_some()
+                || running.saved_seq < running.task.seq
+        });
+        self.is_restless = true;
+    }
+
+    fn save_failed(&mut self, token: SaveToken, why: String) {
+        let Some(flight) = self.saver.failed(self.now.mono, token, why.clone()) else {
+            return;
+        };
+        for row in flight.rows {
+            match row {
+                Row::Link(_) => self.is_record_dirty = true,
+                Row::Task(task) => {
+                    if let Some(running) = self.tasks.get_mut(&task.id) {
+                        running.is_dirty = true;
+                    }
+                }
+                Row::History { task, mut entries } => {
+                    if let Some(running) = self.tasks.get_mut(&task) {
+                        entries.append(&mut running.pending);
+                        running.pending = entries;
+                    }
+                }
+                Row::Result { task, json } => {
+                    if let Some(running) = self.tasks.get_mut(&task) {
+                        running.result.get_or_insert(json);
+                    }
+                }
+                Row::Erase(_) => {}
+            }
+        }
+        // Whoever carries us out has forgotten what waited for this save; so nothing of it was sent.
+        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            let Some(running) = self.tasks.get_mut(&id) else {
+                continue;
+            };
+            (running.is_unsaved, running.is_shown_stale) = (true, true);
+            if running.sending == Some(token) {
+                running.sending = None;
+                self.unsend(&id);
+            }
+            if self
+                .tasks
+                .get(&id)
+                .is_some_and(|running| running.intent == Some(token))
+            {
+                self.tasks.remove(&id);
+                self.erased.push(id);
+            }
+        }
+        // A view that waits for the disk is shown now, marked as not saved.
+        self.tasks
+            .values_mut()
+            .for_each(|running| running.held = None);
+        self.is_restless = true;
+    }
+
+    /// The words for refusing a new call while the disk fails.
+    fn disk_trouble(&self) -> Option<Refused> {
+        self.saver.trouble().map(|why| {
+            Refused::CannotSave(format!(
+                "not started: {why}; nothing was sent. Free the disk and ask again"
+            ))
+        })
+    }
+
+    fn publish(&mut self) {
+        let mut views = Vec::new();
+        for running in self
+            .tasks
+            .values()
+            .filter(|running| running.is_shown_stale && running.held.is_none())
+        {
+            views.push(running.view(self.contact(running), price::price_of(&running.task)));
+        }
+        for view in &views {
+            if let Some(running) = self.tasks.get_mut(&view.task.id) {
+                running.is_shown_stale = false;
+            }
+        }
+        self.published.append(&mut views);
+    }
+
+    /// The contact with one task, as one of three facts.
+    fn contact(&self, running: &Running) -> Contact {
+        if !running.is_active() || running.is_settled() {
+            return Contact::Idle;
+        }
+        if matches!(self.door, Door::Barred(_)) {
+            return Contact::NeedsLogin;
+        }
+        let last_byte = running.last_byte.wall;
+        if matches!(running.line, Line::Open { .. }) {
+            return Contact::Live { last_byte };
+        }
+        if let Some(down) = self.path.down() {
+            return Contact::Offline {
+                since: down.since.wall,
+                next: down.next_wall,
+                why: down.why.clone(),
+            };
+        }
+        let in_wall = |at: Mono| self.now.wall.after(at.since(self.now.mono));
+        match &running.line {
+            Line::Waiting { until } => Contact::Reconnecting {
+                attempt: running.tries,
+                next: in_wall(*until),
+                why: running
+                    .cut
+                    .as_ref()
+                    .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
+            },
+            Line::Asking { .. } | Line::Verifying { .. } => Contact::Reconnecting {
+                attempt: running.tries + 1,
+                next: self.now.wall,
+                why: running
+                    .cut
+                    .as_ref()
+                    .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
+            },
+            _ => Contact::Live {
+                last_byte: running
+                    .follow
+                    .as_ref()
+                    .and_then(|f| f.read_at)
+                    .unwrap_or(last_byte),
+            },
+        }
+    }
+
+    /// The next moment at which time alone makes something due.
+    fn next_deadline(&self) -> Option<Mono> {
+        let mut next = self.keep_alive_at();
+        for errand in self.errands.values() {
+            next = earliest(next, errand.until);
+        }
+        let can_ask = self.door == Door::Open;
+        let when_possible = |at: Mono| {
+            if self.path.may_send(self.now) {
+                Some(at)
+            } else {
+                self.path.next_try().map(|t| t.max(at))
+            }
+        };
+        if self.wants_door() && !can_ask {
+            next = earliest(next, self.path.next_try());
+        }
+        for running in self.tasks.values() {
+            if can_ask {
+                if let Line::Waiting { until } = running.line {
+                    next = earliest(next, when_possible(until));
+                }
+                if let Some(at) = running.follow.as_ref().and_then(|follow| follow.next) {
+                    next = earliest(next, when_possible(at));
+                }
+            }
+            next = earliest(next, Self::silence_ends(running));
+            next = earliest(next, running.wish.as_ref().map(|wish| wish.until));
+            next = earliest(next, self.limit_ends(running));
+        }
+        // What is due but could not be done waits for something else to change; never spin.
+        next.map(|at| at.max(self.now.mono.after(Duration::from_millis(1))))
+    }
+}
+
+/// The earlier of two moments that may be absent.
+pub(super) fn earliest(one: Option<Mono>, other: Option<Mono>) -> Option<Mono> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

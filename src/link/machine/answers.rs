@@ -1,0 +1,391 @@
+//! What the messages of a server mean: steps, log lines, answers, its own requests, and the end of a task.
+
+use serde_json::Value;
+
+use super::{Kind, Link, asks::end_attempts};
+use crate::{
+    domain::{
+        AskedFor, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId, text,
+    },
+    link::running::Line,
+    protocol::{self, Incoming, Method, RpcError, encode},
+};
+
+/// How much of a result's first line the row shows, in bytes.
+const LINE_BYTES: usize = 400;
+
+impl Link {
+    /// Reads one event: on the stream of `task`, with its id if it has one.
+    pub(super) fn read(&mut self, task: Option<&TaskId>, event_id: Option<&str>, data: &str) {
+        for message in protocol::decode(data) {
+            match message {
+                Incoming::Progress {
+                    token,
+                    value,
+                    total,
+                    message,
+                } => {
+                    let message = message.map(std::borrow::Cow::into_owned);
+                    if let (Some(id), Some(progress)) = (
+                        self.calls.get(token.as_ref()).cloned(),
+                        Progress::reported(value, total, message),
+                    ) {
+                        self.progressed(&id, token.as_ref(), progress, event_id);
+                    }
+                }
+                Incoming::Log {
+                    level,
+                    logger,
+                    data,
+                } => {
+                    let now = self.now;
+                    if let Some(running) = task.and_then(|id| self.tasks.get_mut(id)) {
+                        let logger = logger.map(std::borrow::Cow::into_owned);
+                        running.note(
+                            now,
+                            event_id,
+                            Happening::Log {
+                                level,
+                                logger,
+                                data: data.into_owned(),
+                            },
+                        );
+                        self.saver.touch(now.mono);
+                    }
+                }
+                Incoming::Response { id, outcome } => match outcome {
+                    Ok(result) => self.responded(id.as_ref(), Ok(result.get())),
+                    Err(error) => self.responded(id.as_ref(), Err(error)),
+                },
+                Incoming::Request { id, method } => {
+                    let body = match method.as_ref() {
+                        "ping" => encode::answer_empty(id),
+                        _ => encode::answer_unsupported(id, &method),
+                    };
+                    // Answers count against the budget too: a server may not make us storm it.
+                    if self.path.spend(self.now).is_ok() {
+                        self.send(Kind::Reply, Method::Post { body }, None, None);
+                        self.is_restless = true;
+                    }
+                }
+                Incoming::ToolsChanged => self.has_fresh_tools = false,
+                Incoming::Other => {}
+            }
+        }
+    }
+
+    /// A step. Within an attempt only a higher value is one; replays and stale reports are not.
+    pub(super) fn progressed(
+        &mut self,
+        id: &TaskId,
+        token: &str,
+        progress: Progress,
+        event_id: Option<&str>,
+    ) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if running.is_settled() {
+            return;
+        }
+        let before = running
+            .task
+            .progress
+            .as_ref()
+            .map(|progress| progress.value);
+        let Some(attempt) = running
+            .task
+            .attempts
+            .iter_mut()
+            .find(|attempt| attempt.token == token)
+        else {
+            return;
+        };
+        if attempt
+            .last_value
+            .is_some_and(|last| progress.value <= last)
+        {
+            return;
+        }
+        let is_where_it_left =
+            attempt.number > 1 && attempt.last_value.is_none() && before == Some(progress.value);
+        attempt.last_value = Some(progress.value);
+        if is_where_it_left {
+            // A new attempt first says where it goes on; that step is in the history already.
+            let reason = progress
+                .message
+                .clone()
+                .or(Some("goes on from its checkpoint".to_owned()));
+            running.note(
+                now,
+                event_id,
+                Happening::Status {
+                    status: "running".to_owned(),
+                    reason,
+                },
+            );
+        } else {
+            if let Some(last) = running.last_step {
+                running.longest_step = running.longest_step.max(now.mono.since(last));
+            }
+            let Progress {
+                value,
+                total,
+                message,
+            } = progress.clone();
+            running.note(
+                now,
+                event_id,
+                Happening::Progress {
+                    value,
+                    total,
+                    message,
+                },
+            );
+        }
+        running.last_step = Some(now.mono);
+        running.task.progress = Some(progress);
+        self.saver.touch(now.mono);
+    }
+
+    /// The answer to one of our requests, on whatever stream it came.
+    fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
+        self.is_restless = true;
+        if let Some(id) = self.calls.get(request_id).cloned() {
+            return self.call_answered(&id, request_id, outcome);
+        }
+        let found = self
+            .errands
+            .iter()
+            .find(|(_, errand)| errand.request_id.as_deref() == Some(request_id));
+        let Some((exchange, errand)) = found.map(|(exchange, errand)| (*exchange, errand.clone()))
+        else {
+            return;
+        };
+        self.close(exchange);
+        match (errand.kind, outcome) {
+            (Kind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
+            (Kind::Handshake { .. }, Err(error)) => {
+                let why = format!(
+                    "it refused the handshake: {} ({})",
+                    text::clean_line(&error.message),
+                    error.code
+                );
+                let refusal = protocol::Refusal {
+                    status: 400,
+                    retry_after: None,
+                    said: None,
+                    error: Some(error),
+                };
+                self.door_failed(why, Some(&refusal));
+            }
+            (Kind::ListTools { so_far, cursors }, Ok(result)) => {
+                self.tools_listed(so_far, cursors, result)
+            }
+            (Kind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
+            // Any answer to a ping is a sign of life, an error too.
+            (Kind::Ping { verifies: Some(id) }, _) => self.verified(&id),
+            (Kind::Look(id), Ok(result)) => self.looked(&id, result),
+            (Kind::Look(id), Err(_)) => self.look_failed(&id, None),
+            (Kind::Pause(id), Ok(result)) => self.pause_answered(&id, result),
+            (Kind::Pause(id), Err(error)) => self.wish_refused(&id, &error.message),
+            _ => {}
+        }
+    }
+
+    fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: Result<&str, RpcError>) {
+        let now = self.now;
+        self.calls.remove(request_id);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if running.is_settled() {
+            return;
+        }
+        let is_cancelling = running
+            .wish
+            .as_ref()
+            .is_some_and(|wish| wish.what == AskedFor::Cancelling);
+        let result = match outcome {
+            Ok(result) => result,
+            Err(_) if is_cancelling => return self.conclude(id, Status::Cancelled, None),
+            Err(error) => {
+                return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
+            }
+        };
+        let answer = protocol::call_result(result);
+        let said = running
+            .task
+            .resumability
+            .checkpoint
+            .then(|| checkpoint_status(answer.text.as_deref()))
+            .flatten();
+        match said.as_deref() {
+            Some("paused") if !answer.is_error => return self.paused(id),
+            Some("cancelled" | "canceled") => return self.conclude(id, Status::Cancelled, None),
+            _ => {}
+        }
+        running.task.result_bytes = u64::try_from(result.len()).ok();
+        running.task.result_line = answer.text.as_deref().map(first_line);
+        running.result = Some(result.to_owned());
+        if answer.is_error && is_cancelling {
+            self.conclude(id, Status::Cancelled, None);
+        } else if answer.is_error {
+            let message = answer
+                .text
+                .map_or("the tool failed without a word".to_owned(), |text| {
+                    first_line(&text)
+                });
+            self.fail(id, TaskErrorKind::Tool, None, message);
+        } else {
+            if is_cancelling {
+                running.remark(now, "finished before the cancel".to_owned());
+            }
+            self.conclude(id, Status::Completed, None);
+        }
+    }
+
+    /// The tool answered, or its list says, that it paused: the attempt is over, the task is not.
+    pub(super) fn paused(&mut self, id: &TaskId) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let exchange = running.line.exchange();
+        (running.line, running.follow) = (Line::None, None);
+        end_attempts(running, now);
+        running.task.status = Status::Paused;
+        running.set_wish(now, None);
+        running.task.remark = None;
+        running.note(
+            now,
+            None,
+            Happening::Status {
+                status: "paused".to_owned(),
+                reason: None,
+            },
+        );
+        running.held = Some(self.saver.next_token());
+        let request_ids: Vec<String> = running
+            .task
+            .attempts
+            .iter()
+            .map(|a| a.request_id.clone())
+            .collect();
+        for request_id in request_ids {
+            self.calls.remove(&request_id);
+        }
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+    }
+
+    /// Ends a task with a failure.
+    pub(super) fn fail(
+        &mut self,
+        id: &TaskId,
+        kind: TaskErrorKind,
+        code: Option<i64>,
+        message: String,
+    ) {
+        self.conclude(
+            id,
+            Status::Failed,
+            Some(TaskError {
+                kind,
+                code,
+                message,
+            }),
+        );
+    }
+
+    /// Ends a task, or hands it to a person: on disk first, then on the screen.
+    pub(super) fn conclude(&mut self, id: &TaskId, status: Status, error: Option<TaskError>) {
+        let now = self.now;
+        let token = self.saver.next_token();
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if running.is_settled() {
+            return;
+        }
+        let exchange = running.line.exchange();
+        (running.line, running.follow) = (Line::None, None);
+        running.set_wish(now, None);
+        running.cut = None;
+        let reason = status
+            .reason()
+            .or_else(|| error.as_ref().map(|error| error.message.clone()));
+        let word = status.word().to_owned();
+        running.task.error = error;
+        running.task.status = status;
+        if running.is_settled() {
+            running.task.settled_at = Some(now.wall);
+            end_attempts(running, now);
+            running.note(
+                now,
+                None,
+                Happening::Settled {
+                    status: word,
+                    reason,
+                },
+            );
+        } else {
+            running.note(
+                now,
+                None,
+                Happening::Status {
+                    status: word,
+                    reason,
+                },
+            );
+        }
+        running.held = Some(token);
+        let request_ids: Vec<String> = running
+            .task
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.phase == Phase::Ended)
+            .map(|attempt| attempt.request_id.clone())
+            .collect();
+        for request_id in request_ids {
+            self.calls.remove(&request_id);
+        }
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+    }
+}
+
+/// The `status` that a checkpoint tool's JSON text names.
+fn checkpoint_status(text: Option<&str>) -> Option<String> {
+    let value: Value = serde_json::from_str(text?).ok()?;
+    value
+        .get("status")
+        .and_then(Value::as_str)
+        .map(str::to_lowercase)
+}
+
+/// The first line of a server's text, cut so that a row stays small.
+fn first_line(text: &str) -> String {
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let end = line
+        .char_indices()
+        .map(|(at, _)| at)
+        .take_while(|at| *at <= LINE_BYTES)
+        .last()
+        .unwrap_or(0);
+    if line.len() <= LINE_BYTES {
+        line.to_owned()
+    } else {
+        line.get(..end).unwrap_or_default().to_owned()
+    }
+}

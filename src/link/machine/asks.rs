@@ -1,0 +1,468 @@
+//! What users ask of the tasks of one link, and how a task comes back from the session file.
+
+use serde_json::{Map, Value};
+
+use super::{Door, Kind, Link};
+use crate::{
+    domain::{
+        Ask, AskId, AskedFor, Done, Happening, LostReason, NewCall, Phase, Refused, Stamp, Status,
+        Task, TaskErrorKind, TaskId, Window,
+    },
+    link::{
+        Output,
+        checkpoint::{self, CLIENT_ID, Follow},
+        price,
+        running::{Line, Running, new_attempt, new_task},
+    },
+    protocol::{Method, encode},
+};
+
+impl Link {
+    pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
+        self.is_restless = true;
+        let outcome = match what {
+            Ask::Start(call) => return self.start(ask, *call),
+            Ask::Tools(_) => {
+                self.unbar();
+                if self.has_fresh_tools && self.door == Door::Open {
+                    Ok(Done::Tools(self.record.tools.clone()))
+                } else if let Some(down) = self.path.down() {
+                    let words = format!("could not reach {} ({})", self.record.name, down.why);
+                    self.path.hurry(self.now);
+                    Err(Refused::Unreachable(words))
+                } else {
+                    self.tool_waiters.push(ask);
+                    return;
+                }
+            }
+            Ask::Pause(id) => self.ask_pause(&id),
+            Ask::Resume(id) => self.ask_resume(&id),
+            Ask::Cancel(id) => self.ask_cancel(&id),
+            Ask::GiveUp(id) => self.give_up(&id),
+            Ask::Forget(id) => self.forget(&id),
+            Ask::Edit {
+                id,
+                name,
+                note,
+                limits,
+            } => {
+                let now = self.now;
+                self.with(&id, |running| {
+                    (running.task.name, running.task.note, running.task.limits) =
+                        (name, note, limits);
+                    running.touch(now);
+                })
+            }
+            Ask::RetryNow => {
+                self.retry_now();
+                Ok(Done::Accepted)
+            }
+            Ask::Server(_) => {
+                self.unbar();
+                Ok(Done::Accepted)
+            }
+            Ask::Seen(_) | Ask::Unforget(_) => Ok(Done::Accepted),
+        };
+        self.saver.touch(self.now.mono);
+        self.answer(ask, outcome);
+    }
+
+    fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut Running)) -> Result<Done, Refused> {
+        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        change(running);
+        Ok(Done::Accepted)
+    }
+
+    fn start(&mut self, ask: AskId, call: NewCall) {
+        if let Some(trouble) = self.disk_trouble() {
+            return self.answer(ask, Err(trouble));
+        }
+        let id = call.id.clone();
+        if self.tasks.contains_key(&id) {
+            // Asked twice, because the first answer was lost on the way.
+            return self.answer(ask, Ok(Done::Started(id)));
+        }
+        let must_survive = call.must_survive;
+        let mut running = Running::new(self.now, new_task(self.now.wall, call), Vec::new());
+        let request_id = self.new_request_id();
+        running.task.attempts.push(new_attempt(
+            self.now.wall,
+            1,
+            request_id,
+            self.record.session_number,
+        ));
+        running.must_survive = must_survive;
+        running.touch(self.now);
+        self.unbar();
+        // The intent goes to disk before anything else; with a session at hand the call follows in the same save.
+        let token = self.saver.next_token();
+        running.intent = Some(token);
+        running.held = Some(token);
+        self.tasks.insert(id.clone(), running);
+        self.saver.urge(self.now.mono);
+        self.out.push(Output::Answer {
+            ask,
+            outcome: Ok(Done::Started(id.clone())),
+            after: Some(token),
+        });
+        if self.door == Door::Open && self.record.tools_at.is_some() && self.path.down().is_none() {
+            self.send_call(&id);
+        }
+    }
+
+    /// Sends a queued call if everything it needs is there; its intent is saved first.
+    pub(super) fn send_call(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        let tool = self
+            .record
+            .tools
+            .iter()
+            .find(|tool| tool.name == running.task.tool);
+        if let Some(refusal) = self.refusal_of(running, tool) {
+            return self.fail(id, TaskErrorKind::Refused, None, refusal);
+        }
+        let is_checkpoint =
+            tool.is_some_and(|tool| checkpoint::is_checkpoint_tool(tool, &self.record.tools));
+        let mut arguments: Map<String, Value> =
+            serde_json::from_str(&running.task.arguments).unwrap_or_default();
+        let own_client_id = format!("longhaul-{:016x}", self.dice.u64(..));
+        let (now, token) = (self.now, self.saver.next_token());
+        let session_number = self.record.session_number;
+        let era = self
+            .record
+            .version
+            .map_or("", |version| version.word())
+            .to_owned();
+        let gives_ids = self.record.gives_ids;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.task.resumability.checkpoint = is_checkpoint;
+        if is_checkpoint {
+            let given = arguments
+                .get(CLIENT_ID)
+                .and_then(Value::as_str)
+                .map(str::to_owned);
+            let client_id = running
+                .task
+                .client_id
+                .get_or_insert(given.unwrap_or(own_client_id));
+            arguments.insert(CLIENT_ID.to_owned(), Value::String(client_id.clone()));
+        }
+        let Some(attempt) = running.task.attempts.last_mut() else {
+            return;
+        };
+        attempt.phase = Phase::Sent;
+        attempt.session_number = session_number;
+        let request_id = attempt.request_id.clone();
+        let body = encode::call_tool(
+            &request_id,
+            &attempt.token,
+            &running.task.tool,
+            &Value::Object(arguments),
+        );
+        let mut expected = running.task.resumability;
+        expected.stream = expected.stream.or(gives_ids);
+        running.note(
+            now,
+            None,
+            Happening::Started {
+                era,
+                resumability: expected.word().to_owned(),
+            },
+        );
+        (running.sending, running.held) = (Some(token), Some(token));
+        self.calls.insert(request_id, id.clone());
+        let exchange = self.send(
+            Kind::Stream(id.clone()),
+            Method::Post { body },
+            None,
+            Some(token),
+        );
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.line = Line::Calling(exchange);
+        }
+        self.saver.urge(now.mono);
+    }
+
+    /// Why a call must not be sent, in words that say what to do next.
+    fn refusal_of(&self, running: &Running, tool: Option<&crate::domain::Tool>) -> Option<String> {
+        let name = &self.record.name;
+        let Some(tool) = tool else {
+            if self.record.tools.is_empty() {
+                return None;
+            }
+            let known: Vec<&str> = self
+                .record
+                .tools
+                .iter()
+                .map(|tool| tool.name.as_str())
+                .collect();
+            return Some(format!(
+                "{name} has no tool {}; it has: {}",
+                running.task.tool,
+                known.join(", ")
+            ));
+        };
+        let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
+        let is_first = running.phase() == Phase::Queued && running.task.attempts.len() == 1;
+        let complaints = if is_first {
+            tool.complaints(&arguments)
+        } else {
+            Vec::new()
+        };
+        if !complaints.is_empty() {
+            return Some(format!(
+                "{}: {}; nothing was sent",
+                tool.name,
+                complaints.join(", ")
+            ));
+        }
+        (running.must_survive && price::is_known_to_die(tool, &self.record)).then(|| {
+            format!("leaving would end this call: {name} gives its events no ids; nothing was sent. Call it without --detach and stay")
+        })
+    }
+
+    /// The save that a call waited for failed, so the call never left.
+    pub(super) fn unsend(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let exchange = running.line.exchange();
+        running.line = Line::None;
+        if let Some(attempt) = running.attempt_mut() {
+            attempt.phase = Phase::Queued;
+            let request_id = attempt.request_id.clone();
+            self.calls.remove(&request_id);
+        }
+        if let Some(exchange) = exchange {
+            self.errands.remove(&exchange);
+            self.path.prober_gone();
+        }
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.touch(self.now);
+        }
+    }
+
+    /// Another attempt of a checkpoint tool: same arguments, same client id.
+    pub(super) fn call_again(&mut self, id: &TaskId) {
+        let request_id = self.new_request_id();
+        let (now, session_number) = (self.now, self.record.session_number);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let exchange = running.line.exchange();
+        (running.line, running.follow) = (Line::None, None);
+        (running.tries, running.empties, running.round) = (0, 0, 0);
+        (running.cut, running.skip_to) = (None, None);
+        let mut old = None;
+        if let Some(attempt) = running.attempt_mut() {
+            attempt.phase = Phase::Ended;
+            attempt.ended_at.get_or_insert(now.wall);
+            old = Some(attempt.request_id.clone());
+        }
+        let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
+        running
+            .task
+            .attempts
+            .push(new_attempt(now.wall, number, request_id, session_number));
+        running.task.status = Status::Running;
+        running.touch(now);
+        if let Some(old) = old {
+            self.calls.remove(&old);
+        }
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+    }
+
+    fn ask_resume(&mut self, id: &TaskId) -> Result<Done, Refused> {
+        self.unbar();
+        let now = self.now;
+        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        match running.task.status.clone() {
+            Status::Paused => {
+                self.call_again(id);
+                self.wish_for(id, AskedFor::Resuming);
+                Ok(Done::Accepted)
+            }
+            Status::Unknown(window) => self.look_for(id, &window),
+            _ => {
+                if let Some(wish) = &running.wish
+                    && wish.what == AskedFor::Pausing
+                {
+                    running.set_wish(now, None);
+                }
+                self.retry_now();
+                Ok(Done::Accepted)
+            }
+        }
+    }
+
+    /// "Look for it on the server": by the strongest handle that an `unknown` task has.
+    fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<Done, Refused> {
+        let now = self.now;
+        let name = self.record.name.clone();
+        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        let has_cursor = running
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        if running.task.resumability.checkpoint {
+            running.task.status = Status::Running;
+            running.follow = Some(Follow::new(now.mono, running.longest_step, false));
+        } else if has_cursor {
+            running.task.status = Status::Running;
+            running.line = Line::Waiting { until: now.mono };
+        } else {
+            return Err(Refused::Usage(format!(
+                "{name} offers no way to look for it: {window}. Run it again (R), mark it lost, or forget it (D)"
+            )));
+        }
+        if let Some(attempt) = running.attempt_mut() {
+            (attempt.phase, attempt.ended_at) = (Phase::Open, None);
+            let request_id = attempt.request_id.clone();
+            self.calls.insert(request_id, id.clone());
+        }
+        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        running.remark(now, "looking for it on the server".to_owned());
+        Ok(Done::Accepted)
+    }
+
+    fn retry_now(&mut self) {
+        self.unbar();
+        self.path.hurry(self.now);
+        for running in self.tasks.values_mut() {
+            if let Line::Waiting { until } = &mut running.line {
+                *until = self.now.mono;
+            }
+            if let Some(next) = running
+                .follow
+                .as_mut()
+                .and_then(|follow| follow.next.as_mut())
+            {
+                *next = self.now.mono;
+            }
+        }
+        self.show_all();
+    }
+
+    fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
+        if !self.tasks.contains_key(id) {
+            return Err(no_such_task(id));
+        }
+        self.conclude(id, Status::Lost(LostReason::GivenUp), None);
+        Ok(Done::Accepted)
+    }
+
+    fn forget(&mut self, id: &TaskId) -> Result<Done, Refused> {
+        let now = self.now;
+        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        running.task.forgotten_at = Some(now.wall);
+        running.touch(now);
+        let exchange = running.line.exchange();
+        (running.line, running.follow, running.wish) = (Line::None, None, None);
+        let request_ids: Vec<String> = running
+            .task
+            .attempts
+            .iter()
+            .map(|a| a.request_id.clone())
+            .collect();
+        request_ids.iter().for_each(|request_id| {
+            self.calls.remove(request_id);
+        });
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        Ok(Done::Accepted)
+    }
+
+    /// Takes a task back from the session file: reading is automatic, side effects are not.
+    pub(super) fn restore(&mut self, task: Task, ids: Vec<String>) {
+        let id = task.id.clone();
+        let now = self.now;
+        let mut running = Running::new(now, task, ids);
+        // What was asked before our death and not proved is asked again by the user, if he still wants it.
+        running.task.asked = None;
+        let is_same_session = self.record.is_initialized
+            && running
+                .attempt()
+                .is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        for attempt in running
+            .task
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.phase != Phase::Ended)
+        {
+            self.calls.insert(attempt.request_id.clone(), id.clone());
+        }
+        let has_cursor = running
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        let phase = running.phase();
+        let is_unsettled = running.task.status == Status::Running;
+        self.tasks.insert(id.clone(), running);
+        self.is_restless = true;
+        if !is_unsettled || phase == Phase::Queued {
+            return;
+        }
+        if phase == Phase::Open && has_cursor && is_same_session {
+            if let Some(running) = self.tasks.get_mut(&id) {
+                running.line = Line::Waiting { until: now.mono };
+            }
+        } else if phase == Phase::Open && has_cursor {
+            let reason = LostReason::SessionGone {
+                after_restart: false,
+                said: None,
+            };
+            self.out_of_stream(&id, Status::Lost(reason), false);
+        } else {
+            let window = if phase == Phase::Open {
+                Window::NoIds
+            } else {
+                Window::BeforeFirstId
+            };
+            self.out_of_stream(&id, Status::Unknown(window), false);
+        }
+    }
+
+    /// What is due for one task.
+    pub(super) fn step(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {
+            return;
+        }
+        let can_call = self.door == Door::Open
+            && self.record.tools_at.is_some()
+            && running.intent.is_none()
+            && self.path.may_send(self.now);
+        if running.phase() == Phase::Queued && running.line == Line::None && can_call {
+            self.send_call(id);
+        }
+        self.step_stream(id);
+        self.step_follow(id);
+        self.step_wish(id);
+        self.step_limits(id);
+    }
+}
+
+/// The refusal for a task that this link does not hold.
+fn no_such_task(id: &TaskId) -> Refused {
+    Refused::Usage(format!(
+        "{id} is settled or not of this session; `longhaul ls --all` lists what there is"
+    ))
+}
+
+/// How an ended or settled attempt is marked.
+pub(super) fn end_attempts(running: &mut Running, now: Stamp) {
+    for attempt in &mut running.task.attempts {
+        attempt.phase = Phase::Ended;
+        attempt.ended_at.get_or_insert(now.wall);
+    }
+}

@@ -1,0 +1,344 @@
+//! The handshake, the tool list, and what to do when the session behind them is gone.
+
+use super::{Door, Errand, Kind, Link};
+use crate::{
+    domain::{
+        AskId, Done, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind, TaskId,
+        Tool,
+    },
+    link::{Era, Output, running::Line},
+    protocol::{self, Method, Refusal, RpcError, encode},
+};
+
+/// Pages of one tool list; a server that has more is going round in circles.
+const PAGES: usize = 1000;
+
+impl Link {
+    /// Whether anything needs a session.
+    pub(super) fn wants_door(&self) -> bool {
+        !self.tool_waiters.is_empty()
+            || self.tasks.values().any(|running| {
+                running.phase() == Phase::Queued && running.is_active() && running.intent.is_none()
+                    || matches!(running.line, Line::Waiting { .. })
+                    || running.follow.is_some()
+            })
+    }
+
+    /// Opens the session when something needs it, then fetches the tools when something needs those.
+    pub(super) fn tend_door(&mut self) {
+        if self.door == Door::Shut
+            && self.wants_door()
+            && self.path.may_send(self.now)
+            && !self.is_leaving
+        {
+            match self.era() {
+                Era::Stateful => self.knock(),
+            }
+        }
+        if self.door == Door::Open && self.wants_tools() && self.path.may_send(self.now) {
+            self.ask_tools(Vec::new(), Vec::new());
+        }
+    }
+
+    fn knock(&mut self) {
+        if self.path.spend(self.now).is_err() {
+            return;
+        }
+        let version = self.choice.version.unwrap_or(ProtocolVersion::V20251125);
+        let id = self.new_request_id();
+        let body = encode::initialize(&id, version);
+        self.send(
+            Kind::Handshake { session: None },
+            Method::Post { body },
+            Some(id),
+            None,
+        );
+        self.door = Door::Knocking;
+    }
+
+    /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
+    pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
+        let Some(shake) = protocol::handshake(result) else {
+            return self.door_failed("its answer to initialize is not one".to_owned(), None);
+        };
+        let Some(version) = ProtocolVersion::read(&shake.version) else {
+            return self.door_failed(
+                format!(
+                    "it speaks only MCP {}, which this build does not",
+                    shake.version
+                ),
+                None,
+            );
+        };
+        self.record.version = Some(version);
+        self.record.session = session;
+        self.record.session_number += 1;
+        self.record.is_initialized = true;
+        self.record.has_logging = shake.has_logging;
+        self.record.server_info = shake.server_info;
+        self.record.tools_at = None;
+        self.has_fresh_tools = false;
+        self.record_changed();
+        let body = encode::initialized();
+        self.send(Kind::Announce, Method::Post { body }, None, None);
+        self.door = Door::Announcing;
+    }
+
+    /// `notifications/initialized` was taken, or refused by a server that does not care for it.
+    pub(super) fn announced(&mut self) {
+        if self.door == Door::Announcing {
+            self.door = Door::Open;
+            self.show_all();
+        }
+    }
+
+    fn wants_tools(&self) -> bool {
+        let is_listing = self
+            .errands
+            .values()
+            .any(|errand| matches!(errand.kind, Kind::ListTools { .. }));
+        let has_queued = self
+            .tasks
+            .values()
+            .any(|running| running.phase() == Phase::Queued && running.is_active());
+        let for_asker = !self.tool_waiters.is_empty() && !self.has_fresh_tools;
+        !is_listing && (for_asker || has_queued && self.record.tools_at.is_none())
+    }
+
+    fn ask_tools(&mut self, so_far: Vec<Tool>, cursors: Vec<String>) {
+        let id = self.new_request_id();
+        let body = encode::list_tools(&id, cursors.last().map(String::as_str));
+        self.send(
+            Kind::ListTools { so_far, cursors },
+            Method::Post { body },
+            Some(id),
+            None,
+        );
+    }
+
+    /// One page of tools.
+    pub(super) fn tools_listed(
+        &mut self,
+        mut so_far: Vec<Tool>,
+        mut cursors: Vec<String>,
+        result: &str,
+    ) {
+        let (tools, next) = protocol::tools(result);
+        so_far.extend(tools);
+        match next {
+            Some(next) if !cursors.contains(&next) && cursors.len() < PAGES => {
+                cursors.push(next);
+                self.ask_tools(so_far, cursors);
+            }
+            _ => self.have_tools(so_far),
+        }
+    }
+
+    fn have_tools(&mut self, tools: Vec<Tool>) {
+        self.record.tools = tools;
+        self.record.tools_at = Some(self.now.wall);
+        self.has_fresh_tools = true;
+        self.record_changed();
+        self.is_restless = true;
+        for ask in std::mem::take(&mut self.tool_waiters) {
+            self.answer(ask, Ok(Done::Tools(self.record.tools.clone())));
+        }
+    }
+
+    /// The server would not list its tools; a call can still be tried.
+    pub(super) fn tools_refused(&mut self, error: &RpcError) {
+        let words = format!(
+            "{} did not list its tools: {}",
+            self.record.name, error.message
+        );
+        self.refuse_waiters(&Refused::Usage(words));
+        self.have_tools(Vec::new());
+    }
+
+    /// Everybody who waits for the tools hears why they do not come.
+    pub(super) fn refuse_waiters(&mut self, because: &Refused) {
+        for ask in std::mem::take(&mut self.tool_waiters) {
+            self.answer(ask, Err(because.clone()));
+        }
+    }
+
+    pub(super) fn answer(&mut self, ask: AskId, outcome: Result<Done, Refused>) {
+        self.out.push(Output::Answer {
+            ask,
+            outcome,
+            after: None,
+        });
+    }
+
+    /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
+    pub(super) fn door_failed(&mut self, why: String, refusal: Option<&Refusal>) {
+        self.door = Door::Shut;
+        let is_unreachable =
+            refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
+        let words = format!(
+            "could not reach {} at {} ({why})",
+            self.record.name, self.record.url
+        );
+        if self.record.session_number == 0 {
+            let kind = if is_unreachable {
+                TaskErrorKind::Unreachable
+            } else {
+                TaskErrorKind::Refused
+            };
+            for id in self.queued() {
+                self.fail(
+                    &id,
+                    kind,
+                    refusal.map(|r| i64::from(r.status)),
+                    format!("{words}; nothing was sent"),
+                );
+            }
+        }
+        if self.path.down().is_none() {
+            self.path_failed(why, false, refusal.and_then(|refusal| refusal.retry_after));
+        }
+        self.refuse_waiters(&if is_unreachable {
+            Refused::Unreachable(words)
+        } else {
+            Refused::Usage(words)
+        });
+    }
+
+    fn queued(&self) -> Vec<TaskId> {
+        let is_queued = |id: &&TaskId| {
+            self.tasks
+                .get(*id)
+                .is_some_and(|r| r.phase() == Phase::Queued && r.is_active())
+        };
+        self.tasks.keys().filter(is_queued).cloned().collect()
+    }
+
+    /// 401 or 403: every task keeps its place until a person brought credentials.
+    pub(super) fn barred(&mut self, refusal: &Refusal) {
+        let said = refusal
+            .said
+            .as_deref()
+            .map(|said| format!(": {said}"))
+            .unwrap_or_default();
+        let why = format!(
+            "{} wants credentials (HTTP {}{said})",
+            self.record.name, refusal.status
+        );
+        self.refuse_waiters(&Refused::NeedsLogin(why.clone()));
+        self.door = Door::Barred(why);
+        self.show_all();
+    }
+
+    /// A person says to try again, perhaps with new credentials.
+    pub(super) fn unbar(&mut self) {
+        if matches!(self.door, Door::Barred(_)) {
+            self.door = if self.record.is_initialized {
+                Door::Open
+            } else {
+                Door::Shut
+            };
+            self.show_all();
+        }
+    }
+
+    /// The server does not know our session any more. What hung on it goes on by another handle or is lost.
+    pub(super) fn session_gone(&mut self, said: Option<String>) {
+        if !self.record.is_initialized {
+            return;
+        }
+        (self.record.is_initialized, self.record.session) = (false, None);
+        self.record.tools_at = None;
+        self.has_fresh_tools = false;
+        self.door = Door::Shut;
+        self.record_changed();
+        let after_restart = self.path.was_refused_lately(self.now);
+        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            let Some(running) = self.tasks.get(&id) else {
+                continue;
+            };
+            if !matches!(running.phase(), Phase::Sent | Phase::Open) || !running.is_active() {
+                continue;
+            }
+            let reason = LostReason::SessionGone {
+                after_restart,
+                said: said.clone(),
+            };
+            self.out_of_stream(&id, Status::Lost(reason), after_restart);
+        }
+        self.is_restless = true;
+    }
+
+    /// A short request was refused: its server session may be gone, or it wants credentials.
+    ///
+    /// Our short requests are well-formed, so a 400 to one of them means the session too (quirk 2).
+    pub(super) fn short_refused(&mut self, errand: &Errand, refusal: Refusal) {
+        let has_session = self.record.session.is_some();
+        match refusal.status {
+            401 | 403 => self.barred(&refusal),
+            404 | 410 | 400
+                if has_session
+                    && !matches!(errand.kind, Kind::Handshake { .. } | Kind::Goodbye) =>
+            {
+                self.session_gone(refusal.said);
+            }
+            _ => {
+                let why = format!("HTTP {}", refusal.status);
+                self.short_failed(errand, why, Some(refusal));
+            }
+        }
+    }
+
+    /// A short request got no answer.
+    pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
+        match &errand.kind {
+            Kind::Handshake { .. } => self.door_failed(why, refusal.as_ref()),
+            Kind::Announce => match refusal {
+                Some(_) => self.announced(),
+                // The session stands only if the server heard of it; shake hands again.
+                None => {
+                    self.door = Door::Shut;
+                    self.record.is_initialized = false;
+                    self.record_changed();
+                }
+            },
+            Kind::ListTools { .. } => match refusal {
+                Some(refusal) if refusal.status < 500 => {
+                    let message = refusal.said.unwrap_or(why);
+                    self.tools_refused(&RpcError {
+                        code: i64::from(refusal.status),
+                        message,
+                    });
+                }
+                _ => {
+                    let words = format!(
+                        "could not reach {} at {} ({why})",
+                        self.record.name, self.record.url
+                    );
+                    self.refuse_waiters(&Refused::Unreachable(words));
+                    if self.path.down().is_none() {
+                        self.path_failed(
+                            why,
+                            false,
+                            refusal.and_then(|refusal| refusal.retry_after),
+                        );
+                    }
+                }
+            },
+            Kind::Ping { verifies } => {
+                if let Some(id) = verifies {
+                    self.verify_later(id);
+                }
+                if refusal.is_none() {
+                    self.path_suspect(why);
+                }
+            }
+            Kind::Look(id) => self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after)),
+            Kind::Pause(id) => {
+                self.wish_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why))
+            }
+            Kind::Cancel(id) => self.cancel_failed(id),
+            Kind::Reply | Kind::Goodbye | Kind::Stream(_) => {}
+        }
+        self.is_restless = true;
+    }
+}

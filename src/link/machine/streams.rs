@@ -1,0 +1,758 @@
+//! What arrives on exchanges, and how a broken stream is asked for again.
+
+use std::time::Duration;
+
+use super::{Errand, Kind, Link};
+use crate::{
+    domain::{Happening, LostReason, Mono, Phase, Status, TaskErrorKind, TaskId, Window, text},
+    link::{
+        ExchangeId,
+        checkpoint::Follow,
+        path::{doubled, jittered},
+        running::{Cut, Line, Running},
+    },
+    protocol::{Arrival, Body, Method, Refusal},
+};
+
+/// A resumed stream without news is asked for again after these; open is not alive.
+const SILENCES: [u64; 5] = [5, 10, 20, 40, 60];
+/// Resumes without news after which an older cursor has to prove that the server still replays.
+const EMPTIES_BEFORE_PROBE: u32 = 2;
+/// Later probes of a stream that proved alive and stays empty.
+const EMPTIES_BETWEEN_PROBES: u32 = 10;
+/// A probe that brought nothing known back for this long counts as silent.
+const PROBE_WITHIN: Duration = Duration::from_secs(20);
+/// The longest wait between polls of a stream that brings nothing.
+const SLOW_POLL: Duration = Duration::from_secs(60);
+/// Polls of a server that closes each replay at once keep at least this distance.
+const POLL_AT_LEAST: Duration = Duration::from_millis(50);
+/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
+const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+/// A resume whose response head does not come.
+const HEAD_WITHIN: Duration = Duration::from_secs(60);
+/// Fresh sessions that a refused call may cost before it is given up.
+const REQUEUES: u32 = 3;
+
+impl Link {
+    /// One arrival, to whoever waits for it.
+    pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: Arrival) {
+        let Some(errand) = self.errands.get_mut(&exchange) else {
+            return;
+        };
+        // The hot path first: an event of a task's stream.
+        if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
+        {
+            let id = id.clone();
+            return self.stream_brought(&id, arrival);
+        }
+        if let Arrival::Event { data, .. } = &arrival {
+            self.last_traffic = self.now.mono;
+            return self.read(None, None, data);
+        }
+        if let Arrival::Opened { body, session } = arrival {
+            errand.is_opened = true;
+            match &mut errand.kind {
+                Kind::Handshake { session: slot } => *slot = session,
+                Kind::Stream(id) => {
+                    let id = id.clone();
+                    self.stream_opened(&id, exchange, body);
+                }
+                _ => {}
+            }
+            return self.path_worked();
+        }
+        if arrival == Arrival::Alive {
+            return;
+        }
+        self.is_restless = true;
+        let Some(errand) = self.errands.remove(&exchange) else {
+            return;
+        };
+        self.path.prober_gone();
+        match arrival {
+            Arrival::Ended if errand.is_opened => self.exchange_ended(&errand, None),
+            Arrival::Ended => {
+                self.exchange_ended(&errand, Some("the connection was closed".to_owned()))
+            }
+            Arrival::Broken { why } => self.exchange_ended(&errand, Some(why)),
+            Arrival::TooLarge { cap } => self.too_large(&errand, cap),
+            Arrival::Refused(refusal) => {
+                let is_gateway = matches!(refusal.status, 502..=504);
+                if !is_gateway {
+                    self.path_worked();
+                }
+                match &errand.kind {
+                    Kind::Stream(id) => self.stream_refused(&id.clone(), refusal),
+                    _ => self.short_refused(&errand, refusal),
+                }
+            }
+            Arrival::NotSent { why, is_refused } => {
+                self.path_failed(why.clone(), is_refused, None);
+                self.unanswered(&errand, why, true);
+            }
+            Arrival::NoAnswer { why } => {
+                self.path_failed(why.clone(), false, None);
+                self.unanswered(&errand, why, false);
+            }
+            Arrival::Untrusted { why } => {
+                self.path_failed(
+                    format!("it could not prove who it is: {why}"),
+                    false,
+                    Some(SLOW_POLL),
+                );
+                self.unanswered(&errand, why, true);
+            }
+            Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive => {}
+        }
+    }
+
+    fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
+        match &errand.kind {
+            Kind::Stream(id) => self.stream_unanswered(&id.clone(), why, is_unsent),
+            _ => self.short_failed(errand, why, None),
+        }
+    }
+
+    fn exchange_ended(&mut self, errand: &Errand, broken: Option<String>) {
+        match &errand.kind {
+            Kind::Stream(id) => self.stream_ended(&id.clone(), broken),
+            Kind::Announce if broken.is_none() => self.announced(),
+            Kind::Cancel(id) if broken.is_none() => self.cancel_taken(&id.clone()),
+            Kind::Reply | Kind::Goodbye => {}
+            // An answer was due and did not come; where it did, the errand was removed with it.
+            _ => self.short_failed(
+                errand,
+                broken.unwrap_or_else(|| "no answer".to_owned()),
+                None,
+            ),
+        }
+    }
+
+    fn too_large(&mut self, errand: &Errand, cap: usize) {
+        let words = format!(
+            "an event over the cap of {}",
+            text::bytes(u64::try_from(cap).unwrap_or(u64::MAX))
+        );
+        match &errand.kind {
+            Kind::Stream(id) => {
+                let id = id.clone();
+                if let Some(running) = self.tasks.get_mut(&id) {
+                    running.line = Line::None;
+                }
+                self.out_of_stream(
+                    &id,
+                    Status::Lost(LostReason::ReplayGone { said: Some(words) }),
+                    false,
+                );
+            }
+            _ => self.short_failed(errand, words, None),
+        }
+    }
+
+    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: Body) {
+        let now = self.now;
+        self.is_restless = true;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.last_byte = now;
+        running.is_shown_stale = true;
+        let is_stream = matches!(body, Body::Stream | Body::Json);
+        match running.line {
+            Line::Calling(_) if is_stream => {
+                running.line = Line::Open {
+                    on: exchange,
+                    is_resumed: false,
+                    since: now.mono,
+                };
+                if let Some(attempt) = running.attempt_mut() {
+                    attempt.phase = Phase::Open;
+                }
+                running.touch(now);
+                if running
+                    .wish
+                    .as_ref()
+                    .is_some_and(|wish| wish.what == crate::domain::AskedFor::Resuming)
+                {
+                    running.set_wish(now, None);
+                }
+                self.saver.urge(now.mono);
+            }
+            Line::Calling(_) if body == Body::Empty => {
+                let words = "the server took the call without answering it (HTTP 202)".to_owned();
+                self.fail(id, TaskErrorKind::Protocol, None, words);
+            }
+            Line::Calling(_) => {
+                self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false)
+            }
+            Line::Asking { is_probe, .. } if is_stream => {
+                running.line = Line::Open {
+                    on: exchange,
+                    is_resumed: true,
+                    since: now.mono,
+                };
+                running.has_news = false;
+                running.probe_found = false;
+                if !is_probe && let Some(cut) = running.cut.take() {
+                    let back = now.mono.since(cut.at).as_secs_f64();
+                    let why = format!("back after {back:.1} s");
+                    running.note(
+                        now,
+                        None,
+                        Happening::Contact {
+                            state: "live".to_owned(),
+                            why,
+                        },
+                    );
+                    self.saver.touch(now.mono);
+                }
+            }
+            Line::Asking { .. } => {
+                running.line = Line::None;
+                self.close(exchange);
+                self.out_of_stream(id, Status::Unknown(Window::NoReplay), false);
+            }
+            _ => {}
+        }
+    }
+
+    /// An event or a sign of life on a task's stream.
+    fn stream_brought(&mut self, id: &TaskId, arrival: Arrival) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.heard(now);
+        let Arrival::Event {
+            id: event_id,
+            retry_ms,
+            data,
+        } = arrival
+        else {
+            return;
+        };
+        let has_data = !data.is_empty();
+        let Some(attempt) = running.task.attempts.last_mut() else {
+            return;
+        };
+        if let Some(retry) = retry_ms {
+            // A day at most: a wait that nobody will live to see is a mistake.
+            attempt.retry_ms = Some(retry.min(86_400_000));
+            running.is_dirty = true;
+        }
+        if let Some(event_id) = &event_id {
+            let cursors = &mut attempt.cursors;
+            let is_known = has_data
+                && (running.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
+            if running.skip_to.is_some() {
+                // A probe starts behind us: what it brings is known up to our own cursor.
+                running.probe_found |= is_known;
+                if running.skip_to.as_ref() == Some(event_id) {
+                    running.skip_to = None;
+                }
+                return;
+            }
+            if is_known {
+                return;
+            }
+            let is_first = cursors.newest.is_none();
+            cursors.first.get_or_insert_with(|| event_id.clone());
+            cursors.newest = Some(event_id.clone());
+            if has_data {
+                cursors.before = cursors.data.replace(event_id.clone());
+                running.ids.add(event_id);
+            }
+            running.task.resumability.stream = Some(true);
+            (running.is_dirty, running.task.updated_at) = (true, now.wall);
+            if is_first {
+                // From here on it can be found again: that has to be on disk at once.
+                running.is_shown_stale = true;
+                self.saver.urge(now.mono);
+                if self.record.gives_ids != Some(true) {
+                    self.record.gives_ids = Some(true);
+                    self.record_changed();
+                }
+            } else {
+                self.saver.touch(now.mono);
+            }
+        } else if running.skip_to.is_some() {
+            return;
+        } else if has_data
+            && attempt.cursors.newest.is_none()
+            && running.task.resumability.stream.is_none()
+        {
+            let is_answer = !matches!(running.line, Line::Open { .. })
+                || crate::protocol::decode(&data)
+                    .iter()
+                    .any(|message| matches!(message, crate::protocol::Incoming::Response { .. }));
+            // A bare answer says nothing about streams; a step without an id does.
+            if !is_answer {
+                running.task.resumability.stream = Some(false);
+                if self.record.gives_ids.is_none() {
+                    self.record.gives_ids = Some(false);
+                    self.record_changed();
+                }
+            }
+        }
+        if !has_data {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.has_news = true;
+        (running.tries, running.empties, running.round) = (0, 0, 0);
+        running.last_news = now.mono;
+        self.last_traffic = now.mono;
+        self.read(Some(id), event_id.as_deref(), &data);
+    }
+
+    /// The body of a task's stream ended. Only the response is an end; this is not.
+    fn stream_ended(&mut self, id: &TaskId, broken: Option<String>) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.is_shown_stale = true;
+        let line = std::mem::replace(&mut running.line, Line::None);
+        if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
+            return;
+        }
+        let was_cancelled = running.wish.as_ref().is_some_and(|wish| {
+            wish.what == crate::domain::AskedFor::Cancelling && wish.is_taken && broken.is_none()
+        });
+        if was_cancelled {
+            running.remark(
+                now,
+                "the server ended the stream after the cancel".to_owned(),
+            );
+            return self.conclude(id, Status::Cancelled, None);
+        }
+        let is_probe = running.skip_to.is_some() || running.probe_found;
+        if let Some(why) = broken {
+            Self::note_cut(running, now, &why);
+        } else if is_probe {
+            return self.probe_ended(id);
+        }
+        let is_resumed = matches!(
+            line,
+            Line::Open {
+                is_resumed: true,
+                ..
+            } | Line::Asking { .. }
+        );
+        if is_resumed && !running.has_news {
+            running.empties += 1;
+        }
+        running.skip_to = None;
+        if running
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some())
+        {
+            self.ask_later(id);
+        } else {
+            self.out_of_stream(id, Status::Unknown(Window::NoIds), false);
+        }
+    }
+
+    fn probe_ended(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.skip_to = None;
+        if std::mem::take(&mut running.probe_found) || running.has_news {
+            // It replays, so the stream lives; there is only nothing new on it.
+            let wait = jittered(SLOW_POLL / 4, &mut self.dice);
+            running.line = Line::Waiting {
+                until: now.after(wait),
+            };
+        } else {
+            running.line = Line::None;
+            let said = Some("it no longer brings back what it has sent before".to_owned());
+            self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+        }
+    }
+
+    /// One line of the log for one outage, however many tries it takes.
+    fn note_cut(running: &mut Running, now: crate::domain::Stamp, why: &str) {
+        if running.cut.is_none() {
+            running.cut = Some(Cut {
+                at: now.mono,
+                why: why.to_owned(),
+            });
+            let why = format!("cut: {}", text::clean_line(why));
+            running.note(
+                now,
+                None,
+                Happening::Contact {
+                    state: "reconnecting".to_owned(),
+                    why,
+                },
+            );
+        }
+    }
+
+    /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
+    fn ask_later(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let asked_for =
+            Duration::from_millis(running.attempt().and_then(|a| a.retry_ms).unwrap_or(0));
+        let lost_tries = running.empties.max(running.tries);
+        let ours = match lost_tries {
+            0 => POLL_AT_LEAST,
+            tries => jittered(
+                doubled(Duration::from_secs(1), tries - 1, SLOW_POLL),
+                &mut self.dice,
+            ),
+        };
+        running.line = Line::Waiting {
+            until: self.now.mono.after(ours.max(asked_for)),
+        };
+        running.is_shown_stale = true;
+        self.is_restless = true;
+    }
+
+    /// Asks for a task's stream again, or probes whether the server still replays it.
+    fn ask_for_stream(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(attempt) = running.task.attempts.last() else {
+            return;
+        };
+        let cursors = &attempt.cursors;
+        // A priming event of a resumed stream can be newer than events that were lost; without data, start at the first.
+        let resume_from = cursors.data.as_ref().or(cursors.first.as_ref());
+        let probe_from = cursors
+            .before
+            .as_ref()
+            .or(cursors.first.as_ref())
+            .filter(|from| Some(*from) != resume_from);
+        let is_due = running.empties == EMPTIES_BEFORE_PROBE
+            || running.empties > EMPTIES_BEFORE_PROBE
+                && running.empties.is_multiple_of(EMPTIES_BETWEEN_PROBES);
+        let is_probe = is_due && probe_from.is_some() && cursors.data.is_some();
+        let cursor = if is_probe { probe_from } else { resume_from }.cloned();
+        running.skip_to = if is_probe { cursors.data.clone() } else { None };
+        (running.probe_found, running.has_news) = (false, false);
+        running.is_shown_stale = true;
+        let exchange = self.send(Kind::Stream(id.clone()), Method::Get { cursor }, None, None);
+        if let Some(errand) = self.errands.get_mut(&exchange) {
+            errand.until = Some(self.now.mono.after(HEAD_WITHIN));
+        }
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.line = Line::Asking {
+                on: exchange,
+                is_probe,
+            };
+        }
+    }
+
+    /// A call or a resume got no response head.
+    fn stream_unanswered(&mut self, id: &TaskId, why: String, is_unsent: bool) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.is_shown_stale = true;
+        match std::mem::replace(&mut running.line, Line::None) {
+            Line::Calling(_) if is_unsent && self.record.session_number == 0 => {
+                self.fail(
+                    id,
+                    TaskErrorKind::Unreachable,
+                    None,
+                    format!("{why}; nothing was sent"),
+                );
+            }
+            Line::Calling(_) if is_unsent => self.unsend(id),
+            Line::Calling(_) => {
+                Self::note_cut(running, now, &why);
+                self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
+            }
+            _ => {
+                Self::note_cut(running, now, &why);
+                running.skip_to = None;
+                running.line = Line::Waiting { until: now.mono };
+            }
+        }
+        self.saver.touch(now.mono);
+    }
+
+    /// A call, a resume or a probe was answered with something other than 2xx.
+    fn stream_refused(&mut self, id: &TaskId, refusal: Refusal) {
+        let now = self.now;
+        let has_session = self.record.session.is_some();
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.is_shown_stale = true;
+        let line = std::mem::replace(&mut running.line, Line::None);
+        let is_probe = matches!(line, Line::Asking { is_probe: true, .. });
+        let is_call = matches!(line, Line::Calling(_));
+        running.skip_to = None;
+        let said = refusal.said.clone();
+        match refusal.status {
+            401 | 403 => {
+                if is_call {
+                    self.unsend(id);
+                } else {
+                    running.line = Line::Waiting { until: now.mono };
+                }
+                self.barred(&refusal);
+            }
+            404 | 410 if has_session => {
+                if is_call {
+                    self.requeue(id, &refusal);
+                }
+                self.session_gone(said);
+            }
+            400 if has_session => {
+                // The cursor, the call or the session: a ping tells which.
+                running.line = Line::Verifying {
+                    said: Some(format!("HTTP 400 {}", said.unwrap_or_default())),
+                };
+                if is_call && let Some(attempt) = running.attempt_mut() {
+                    attempt.phase = Phase::Queued;
+                }
+                self.ping(Some(id.clone()));
+            }
+            408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
+                429 | 503 => self.refused_call(id, &refusal),
+                status => {
+                    self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false)
+                }
+            },
+            408 | 409 | 425 | 429 | 500..=599 => {
+                Self::note_cut(running, now, &format!("HTTP {}", refusal.status));
+                running.tries += 1;
+                self.ask_later(id);
+                let wait = refusal.retry_after.map(|wait| now.mono.after(wait));
+                if let (Some(at), Some(running)) = (wait, self.tasks.get_mut(id))
+                    && let Line::Waiting { until } = &mut running.line
+                {
+                    *until = (*until).max(at);
+                }
+            }
+            _ if is_call => self.refused_call(id, &refusal),
+            _ if is_probe => {
+                let said = Some(format!("HTTP {}", refusal.status));
+                self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+            }
+            _ => self.out_of_stream(id, Status::Unknown(Window::NoReplay), false),
+        }
+    }
+
+    /// A call that the server refused before running it: it waits for a new session, within reason.
+    fn requeue(&mut self, id: &TaskId, refusal: &Refusal) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.tries += 1;
+        if running.tries > REQUEUES {
+            return self.refused_call(id, refusal);
+        }
+        self.unsend(id);
+        self.saver.urge(self.now.mono);
+    }
+
+    fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
+        let said = refusal
+            .said
+            .as_deref()
+            .map(|said| format!(": {said}"))
+            .unwrap_or_default();
+        let words = format!(
+            "the server refused the call with HTTP {}{said}",
+            refusal.status
+        );
+        self.fail(
+            id,
+            TaskErrorKind::Refused,
+            Some(i64::from(refusal.status)),
+            words,
+        );
+    }
+
+    /// A ping after a 400 was answered: the session lives, so it was the cursor or the call itself.
+    pub(super) fn verified(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Line::Verifying { said } = std::mem::replace(&mut running.line, Line::None) else {
+            return;
+        };
+        if running.phase() == Phase::Queued {
+            let words = format!("the server refused the call: {}", said.unwrap_or_default());
+            self.fail(id, TaskErrorKind::Refused, Some(400), words);
+        } else {
+            self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+        }
+    }
+
+    /// The ping that was to verify a session failed; the stream is asked for again later.
+    pub(super) fn verify_later(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        if let Some(running) = self.tasks.get_mut(id)
+            && matches!(running.line, Line::Verifying { .. })
+        {
+            running.line = if running.phase() == Phase::Queued {
+                Line::None
+            } else {
+                Line::Waiting { until: now }
+            };
+        }
+    }
+
+    /// The stream has no way back: the next handle, else `end`. This is where resumabilities meet.
+    pub(super) fn out_of_stream(&mut self, id: &TaskId, end: Status, is_restarted: bool) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let line = std::mem::replace(&mut running.line, Line::None);
+        if running.task.resumability.checkpoint {
+            if running.follow.is_none() || is_restarted {
+                running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
+            }
+            let words = match end.reason() {
+                Some(reason) => format!("{reason}; going on by its checkpoint"),
+                None => "going on by its checkpoint".to_owned(),
+            };
+            running.remark(now, words);
+            self.saver.urge(now.mono);
+            self.is_restless = true;
+        } else {
+            self.conclude(id, end, None);
+        }
+        if let Some(exchange) = line.exchange() {
+            self.close(exchange);
+        }
+    }
+
+    /// A socket that looks open may be dead: streams that can be resumed are asked for again, the others stay.
+    pub(super) fn path_suspect(&mut self, why: String) {
+        let resumable: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, running)| {
+                matches!(running.line, Line::Open { .. })
+                    && running
+                        .attempt()
+                        .is_some_and(|attempt| attempt.cursors.newest.is_some())
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in resumable {
+            let now = self.now;
+            let Some(running) = self.tasks.get_mut(&id) else {
+                continue;
+            };
+            Self::note_cut(running, now, &why);
+            let exchange = running.line.exchange();
+            running.line = Line::Waiting { until: now.mono };
+            if let Some(exchange) = exchange {
+                self.close(exchange);
+            }
+        }
+        if self.path.down().is_none() {
+            self.path_failed(why, false, None);
+        }
+    }
+
+    /// When the silence of a task's stream has to be acted on.
+    pub(super) fn silence_ends(running: &Running) -> Option<Mono> {
+        let Line::Open {
+            is_resumed, since, ..
+        } = running.line
+        else {
+            return None;
+        };
+        running
+            .attempt()
+            .filter(|attempt| attempt.cursors.newest.is_some())?;
+        if running.skip_to.is_some() && !running.probe_found {
+            return Some(since.after(PROBE_WITHIN));
+        }
+        if is_resumed {
+            let place = usize::try_from(running.round)
+                .unwrap_or(usize::MAX)
+                .min(SILENCES.len() - 1);
+            let wait = Duration::from_secs(SILENCES.get(place).copied().unwrap_or(60));
+            return Some(since.max(running.last_news).after(wait));
+        }
+        running
+            .heartbeat
+            .map(|gap| running.last_byte.mono.after(HALF_OPEN_AFTER.max(gap * 3)))
+    }
+
+    pub(super) fn step_stream(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if let Line::Open { on, is_resumed, .. } = running.line
+            && Self::silence_ends(running).is_some_and(|at| now >= at)
+        {
+            if running.skip_to.is_some() && !running.probe_found {
+                running.line = Line::None;
+                self.close(on);
+                return self.probe_ended(id);
+            }
+            if is_resumed {
+                running.round = running.round.saturating_add(1);
+                if !running.has_news {
+                    running.empties += 1;
+                }
+            }
+            running.line = Line::Waiting { until: now };
+            self.close(on);
+        }
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        let Line::Waiting { until } = running.line else {
+            return;
+        };
+        if now < until || self.door != super::Door::Open {
+            return;
+        }
+        match self.may_ask() {
+            Ok(()) => self.ask_for_stream(id),
+            Err(Some(later)) => {
+                if let Some(running) = self.tasks.get_mut(id) {
+                    running.line = Line::Waiting {
+                        until: until.max(later),
+                    };
+                    running.is_shown_stale = true;
+                }
+            }
+            Err(None) => {}
+        }
+    }
+
+    /// Short requests and resumes whose time is up.
+    pub(super) fn expire_errands(&mut self) {
+        let now = self.now.mono;
+        let late: Vec<ExchangeId> = self
+            .errands
+            .iter()
+            .filter(|(_, errand)| errand.until.is_some_and(|until| now >= until))
+            .map(|(exchange, _)| *exchange)
+            .collect();
+        for exchange in late {
+            let Some(errand) = self.errands.get_mut(&exchange) else {
+                continue;
+            };
+            errand.until = None;
+            if matches!(errand.kind, Kind::Stream(_)) && errand.is_opened {
+                continue;
+            }
+            let errand = errand.clone();
+            self.close(exchange);
+            self.unanswered(&errand, "no answer in time".to_owned(), false);
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Pausing, cancelling and limits, and watching a checkpoint by its server's list.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Door, Kind, Link, earliest};
+use crate::{
+    domain::{
+        AskedFor, Done, Mono, Phase, Progress, Refused, Status, TaskErrorKind, TaskId, Window, text,
+    },
+    link::{
+        checkpoint::{self, CLIENT_ID, Follow, LIST_TOOL, PAUSE_TOOL, Verdict},
+        running::{Line, Wish},
+    },
+    protocol::{self, Method, encode},
+};
+
+/// How long a pause may take before "the server did not stop".
+const PAUSE_WITHIN: Duration = Duration::from_secs(60);
+/// How long a cancel may take before "the server did not react".
+const CANCEL_WITHIN: Duration = Duration::from_secs(5);
+/// How long a resume may take before it is no longer shown as asked for.
+const RESUME_WITHIN: Duration = Duration::from_secs(60);
+/// How long after a failed look at the list the next comes.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+impl Link {
+    /// Sets what was asked for, with its limit.
+    pub(super) fn wish_for(&mut self, id: &TaskId, what: AskedFor) {
+        let now = self.now;
+        let within = match what {
+            AskedFor::Pausing => PAUSE_WITHIN,
+            AskedFor::Cancelling => CANCEL_WITHIN,
+            AskedFor::Resuming => RESUME_WITHIN,
+        };
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.task.remark = None;
+            let until = now.mono.after(within);
+            running.set_wish(
+                now,
+                Some(Wish {
+                    what,
+                    until,
+                    is_taken: false,
+                    is_sent: false,
+                }),
+            );
+        }
+        self.saver.touch(now.mono);
+        self.is_restless = true;
+    }
+
+    /// Asks the server's pause tool; refused in words where there is none.
+    pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<Done, Refused> {
+        let now = self.now;
+        let name = self.record.name.clone();
+        let has_pause = self.record.tools.iter().any(|tool| tool.name == PAUSE_TOOL);
+        let running = self.tasks.get_mut(id).ok_or_else(|| {
+            Refused::Usage(format!(
+                "Not paused: {id} is settled; there is nothing left to pause"
+            ))
+        })?;
+        let refusal = if running.task.status == Status::Paused {
+            Some("it is paused already; r goes on".to_owned())
+        } else if running.phase() == Phase::Queued {
+            Some("it was not sent yet; x takes it back".to_owned())
+        } else if !has_pause {
+            Some(format!("{name} has no pause tool; the work goes on"))
+        } else if !running.task.resumability.checkpoint {
+            Some(format!(
+                "{} keeps no checkpoint that {name}'s pause tool could stop at; the work goes on",
+                running.task.tool
+            ))
+        } else if matches!(running.task.status, Status::Unknown(_)) {
+            Some("nobody knows whether it runs".to_owned())
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            let words = format!("Not paused: {refusal}");
+            running.remark(now, words.clone());
+            return Err(Refused::Usage(words));
+        }
+        if running.follow.is_none() {
+            running.follow = Some(Follow::new(now.mono, running.longest_step, false));
+        }
+        self.wish_for(id, AskedFor::Pausing);
+        Ok(Done::Accepted)
+    }
+
+    /// Cancels: by notification where a call is out, at once where nothing runs.
+    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<Done, Refused> {
+        let now = self.now;
+        let running = self.tasks.get_mut(id).ok_or_else(|| {
+            Refused::Usage(format!(
+                "Not cancelled: {id} is settled; there is nothing left to cancel"
+            ))
+        })?;
+        match (&running.task.status, running.phase()) {
+            (Status::Running, Phase::Queued) => {
+                running.remark(now, "it was never sent".to_owned());
+                self.conclude(id, Status::Cancelled, None);
+            }
+            (Status::Paused, _) => {
+                running.remark(
+                    now,
+                    "it was paused; its checkpoint stays on the server".to_owned(),
+                );
+                self.conclude(id, Status::Cancelled, None);
+            }
+            _ => {
+                if running.task.resumability.checkpoint && running.follow.is_none() {
+                    running.follow = Some(Follow::new(now.mono, running.longest_step, false));
+                }
+                self.wish_for(id, AskedFor::Cancelling);
+            }
+        }
+        Ok(Done::Accepted)
+    }
+
+    pub(super) fn step_wish(&mut self, id: &TaskId) {
+        let now = self.now;
+        let can_send = self.door == Door::Open && self.path.may_send(now);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(wish) = running.wish.clone() else {
+            return;
+        };
+        let request_id = running
+            .task
+            .attempts
+            .last()
+            .map(|attempt| attempt.request_id.clone());
+        if wish.what == AskedFor::Cancelling && !wish.is_sent && can_send {
+            if let (Some(request_id), Some(wish)) = (request_id, running.wish.as_mut()) {
+                wish.is_sent = true;
+                // The limit runs from when the server could hear it.
+                wish.until = now.mono.after(CANCEL_WITHIN);
+                let body = encode::cancelled(&request_id, "cancelled by the user");
+                self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
+            }
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(wish) = running.wish.clone() else {
+            return;
+        };
+        if now.mono < wish.until {
+            return;
+        }
+        let name = &self.record.name;
+        let words = match wish.what {
+            AskedFor::Pausing if wish.is_sent => {
+                format!("{name} did not stop within a minute; x stops it, the checkpoint stays")
+            }
+            AskedFor::Pausing => format!("{name} could not be asked to pause within a minute"),
+            AskedFor::Cancelling if !wish.is_sent => {
+                // Not reachable: it is asked as soon as it is.
+                if let Some(wish) = running.wish.as_mut() {
+                    wish.until = now.mono.after(CANCEL_WITHIN);
+                }
+                return;
+            }
+            AskedFor::Cancelling => {
+                format!("{name} did not react to the cancel; the call is still followed")
+            }
+            AskedFor::Resuming => {
+                running.set_wish(now, None);
+                return;
+            }
+        };
+        running.set_wish(now, None);
+        running.remark(now, words);
+        if running.line != Line::None {
+            running.follow = None;
+        }
+        self.saver.touch(now.mono);
+    }
+
+    /// The server took `notifications/cancelled`.
+    pub(super) fn cancel_taken(&mut self, id: &TaskId) {
+        if let Some(running) = self.tasks.get_mut(id)
+            && let Some(wish) = running
+                .wish
+                .as_mut()
+                .filter(|wish| wish.what == AskedFor::Cancelling)
+        {
+            wish.is_taken = true;
+        }
+    }
+
+    /// The cancel did not get through; it goes out again within its limit.
+    pub(super) fn cancel_failed(&mut self, id: &TaskId) {
+        if let Some(running) = self.tasks.get_mut(id)
+            && let Some(wish) = running
+                .wish
+                .as_mut()
+                .filter(|wish| wish.what == AskedFor::Cancelling)
+        {
+            wish.is_sent = false;
+        }
+    }
+
+    /// The pause tool refused, in its own words.
+    pub(super) fn wish_refused(&mut self, id: &TaskId, said: &str) {
+        let now = self.now;
+        let name = self.record.name.clone();
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.set_wish(now, None);
+            running.remark(
+                now,
+                format!("Not paused: {name} says {}", text::clean_line(said)),
+            );
+            if running.line != Line::None {
+                running.follow = None;
+            }
+        }
+        self.saver.touch(now.mono);
+    }
+
+    /// The pause tool answered; only standing still is proof.
+    pub(super) fn pause_answered(&mut self, id: &TaskId, result: &str) {
+        let answer = protocol::call_result(result);
+        if answer.is_error {
+            return self.wish_refused(id, answer.text.as_deref().unwrap_or("no"));
+        }
+        if let Some(wish) = self
+            .tasks
+            .get_mut(id)
+            .and_then(|running| running.wish.as_mut())
+        {
+            wish.is_taken = true;
+        }
+    }
+
+    /// Looks at the server's list when it is time.
+    pub(super) fn step_follow(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        let is_due = running
+            .follow
+            .as_ref()
+            .and_then(|follow| follow.next)
+            .is_some_and(|next| now >= next);
+        if !is_due || self.door != Door::Open {
+            return;
+        }
+        match self.may_ask() {
+            Ok(()) => {}
+            Err(later) => {
+                if let (Some(later), Some(follow)) = (
+                    later,
+                    self.tasks.get_mut(id).and_then(|r| r.follow.as_mut()),
+                ) {
+                    follow.next = Some(later.max(now));
+                }
+                return;
+            }
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let client_id = running.task.client_id.clone().unwrap_or_default();
+        if let Some(follow) = running.follow.as_mut() {
+            follow.next = None;
+        }
+        self.call_companion(
+            Kind::Look(id.clone()),
+            LIST_TOOL,
+            &json!({CLIENT_ID: client_id}),
+        );
+    }
+
+    fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
+        let request_id = self.new_request_id();
+        let body = encode::call_tool(&request_id, &request_id, tool, arguments);
+        self.send(kind, Method::Post { body }, Some(request_id), None);
+    }
+
+    /// The list could not be read; that says nothing about the task.
+    pub(super) fn look_failed(&mut self, id: &TaskId, at_least: Option<Duration>) {
+        let next = self
+            .now
+            .mono
+            .after(LOOK_AGAIN.max(at_least.unwrap_or_default()));
+        if let Some(follow) = self
+            .tasks
+            .get_mut(id)
+            .and_then(|running| running.follow.as_mut())
+        {
+            follow.next = Some(next);
+        }
+    }
+
+    /// The list was read: the checkpoint rule decides.
+    pub(super) fn looked(&mut self, id: &TaskId, result: &str) {
+        let now = self.now;
+        let answer = protocol::call_result(result);
+        if answer.is_error {
+            return self.look_failed(id, None);
+        }
+        let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let entry = checkpoint::find(
+            &list,
+            running.task.server_task_id.as_deref(),
+            &running.task.tool,
+        )
+        .cloned();
+        let is_live = running.line != Line::None;
+        let Some(follow) = running.follow.as_mut() else {
+            return;
+        };
+        follow.read_at = Some(now.wall);
+        let was_moved_at = follow.moved_at();
+        let verdict = follow.judge(now.mono, entry.as_ref());
+        let pace = if running.wish.is_some() {
+            Duration::from_secs(1)
+        } else {
+            follow.pace()
+        };
+        follow.next = Some(now.mono.after(pace));
+        let has_moved = follow.moved_at() > was_moved_at;
+        running.last_byte = now;
+        running.is_shown_stale = true;
+        if has_moved {
+            running.last_news = now.mono;
+        }
+        let token = running
+            .attempt()
+            .map(|attempt| attempt.token.clone())
+            .unwrap_or_default();
+        if let Some(entry) = &entry {
+            if running.task.server_task_id.as_ref() != Some(&entry.task_id) {
+                running.task.server_task_id = Some(entry.task_id.clone());
+                running.touch(now);
+            }
+            // While a stream is open the steps come there, in full.
+            if !is_live && let Some(value) = entry.progress {
+                let total = entry
+                    .total
+                    .or(running.task.progress.as_ref().and_then(|p| p.total));
+                if let Some(progress) =
+                    Progress::reported(value, total, None).filter(|_| value > 0.0)
+                {
+                    let is_news = running
+                        .task
+                        .progress
+                        .as_ref()
+                        .is_none_or(|known| known.value < value);
+                    if is_news {
+                        self.progressed(id, &token, progress, None);
+                    }
+                }
+            }
+            self.pause_if_wished(id, &entry.task_id);
+        }
+        self.apply(id, verdict, is_live);
+    }
+
+    /// The pause goes out once the server's id of the work is known.
+    fn pause_if_wished(&mut self, id: &TaskId, server_task_id: &str) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if let Some(wish) = running
+            .wish
+            .as_mut()
+            .filter(|wish| wish.what == AskedFor::Pausing && !wish.is_sent)
+        {
+            wish.is_sent = true;
+            self.call_companion(
+                Kind::Pause(id.clone()),
+                PAUSE_TOOL,
+                &json!({"task_id": server_task_id}),
+            );
+        }
+    }
+
+    fn apply(&mut self, id: &TaskId, verdict: Verdict, is_live: bool) {
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        let asked = running.wish.as_ref().map(|wish| wish.what);
+        match (verdict, asked) {
+            (Verdict::Watch, _) => {}
+            (Verdict::Paused, _) => self.paused(id),
+            (Verdict::Cancelled, Some(AskedFor::Cancelling)) => {
+                self.conclude(id, Status::Cancelled, None)
+            }
+            (Verdict::Cancelled, _) if !is_live => self.conclude(id, Status::Cancelled, None),
+            // A live stream brings the outcome itself; what the list says of it is only a hint.
+            (_, _) if is_live => {}
+            // Calling again would undo what was asked; its limit decides.
+            (Verdict::CallAgain, Some(AskedFor::Cancelling)) => {}
+            (Verdict::CallAgain, _) => self.call_again(id),
+            (Verdict::Missing, _) => self.conclude(id, Status::Unknown(Window::NoCheckpoint), None),
+            (Verdict::Cancelled, _) => {}
+        }
+    }
+
+    /// When a limit of the user's ends a task.
+    pub(super) fn limit_ends(&self, running: &crate::link::running::Running) -> Option<Mono> {
+        let limits = running.task.limits;
+        let started = running
+            .attempt()
+            .filter(|attempt| attempt.phase != Phase::Queued)?
+            .started_at;
+        let hard = limits.hard.map(|hard| {
+            let spent = self.now.wall.since(started);
+            self.now.mono.after(hard.saturating_sub(spent))
+        });
+        earliest(hard, limits.idle.map(|idle| running.last_news.after(idle)))
+    }
+
+    pub(super) fn step_limits(&mut self, id: &TaskId) {
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        if running.task.status != Status::Running
+            || self.limit_ends(running).is_none_or(|at| self.now.mono < at)
+        {
+            return;
+        }
+        let is_idle = running
+            .task
+            .limits
+            .idle
+            .is_some_and(|idle| self.now.mono >= running.last_news.after(idle));
+        let which = if is_idle {
+            "nothing new came within your idle limit"
+        } else {
+            "your time limit is over"
+        };
+        let request_id = running.request_id().map(str::to_owned);
+        if let Some(request_id) =
+            request_id.filter(|_| self.door == Door::Open && self.path.may_send(self.now))
+        {
+            let body = encode::cancelled(&request_id, "timed out");
+            self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
+        }
+        self.fail(
+            id,
+            TaskErrorKind::TimedOut,
+            None,
+            format!("{which}; the call was cancelled"),
+        );
+    }
+}

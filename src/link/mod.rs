@@ -1,0 +1,130 @@
+//! The machine of one server's link: what to send, when to ask again, what became of each call. Pure and sans-IO.
+//!
+//! Owns the rules of design section 5: eras, streams and their cursors, resumption, the checkpoint rule, back-off, the
+//! keep-alive of sessions, and the order of disk before wire and screen. Must not know how bytes travel, where rows are
+//! kept or what time it is: [`Input`]s come in with a [`Stamp`](crate::domain::Stamp), [`Output`]s go out as data.
+//!
+//! Invariants, attacked by `tests/simulation.rs`:
+//! - a call leaves only after the save of its intent, a settled task is shown only after the save of its result;
+//! - a cursor is saved only in one transaction with everything that the events up to it changed;
+//! - a plain tool is sent at most once; a checkpoint tool again only under the checkpoint rule;
+//! - `lost` only with proof, `unknown` only in a window that [`Window`](crate::domain::Window) names.
+
+pub mod checkpoint;
+mod machine;
+mod path;
+mod price;
+mod running;
+mod saver;
+
+pub use machine::Link;
+pub use price::price_of_call;
+
+use crate::{
+    domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},
+    protocol::{Arrival, Request},
+};
+
+/// The number of an exchange, unique within one link and process.
+pub type ExchangeId = u64;
+
+/// The number of a save; saves of one link are numbered and done in order.
+pub type SaveToken = u64;
+
+/// What a link machine takes in.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Unsettled tasks from the session file, each with the event ids that its history holds.
+    Restored(Vec<(Task, Vec<String>)>),
+    /// A user wants something.
+    Ask {
+        /// The answer carries it.
+        ask: AskId,
+        /// What.
+        what: Ask,
+    },
+    /// An exchange brought something.
+    Arrived {
+        /// Which.
+        exchange: ExchangeId,
+        /// What.
+        arrival: Arrival,
+    },
+    /// Time has passed; due by [`Link::next_wake`].
+    Timer,
+    /// A save is on disk.
+    Saved(SaveToken),
+    /// A save failed; nothing of it is on disk, or nobody knows.
+    SaveFailed {
+        /// Which.
+        token: SaveToken,
+        /// Why, in words that name the file.
+        why: String,
+    },
+    /// The driver leaves in order: end what may be ended.
+    Leave,
+}
+
+/// What a link machine wants done, in this order.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Write these rows in one transaction, then answer with `Saved` or `SaveFailed`.
+    Save {
+        /// The number of the save.
+        token: SaveToken,
+        /// What to write.
+        rows: Vec<Row>,
+        /// Whether the disk itself has to confirm (intents, first ids, results).
+        is_vital: bool,
+    },
+    /// Send a request, but not before this save is on disk; if the save fails, forget the request.
+    Send {
+        /// What its arrivals carry.
+        exchange: ExchangeId,
+        /// What to send.
+        request: Request,
+        /// The save to wait for.
+        after: Option<SaveToken>,
+    },
+    /// Drop an exchange and its connection; nothing more may arrive of it.
+    Close {
+        /// Which.
+        exchange: ExchangeId,
+    },
+    /// Answer an ask, but not before this save is on disk; if the save fails, forget the answer.
+    Answer {
+        /// Which.
+        ask: AskId,
+        /// How it went.
+        outcome: Result<Done, Refused>,
+        /// The save to wait for.
+        after: Option<SaveToken>,
+    },
+}
+
+/// The protocol families that the machine can speak. Each room of the machine that differs by era matches on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// Handshake, session, streams with cursors: 2025-03-26 to 2025-11-25.
+    Stateful,
+}
+
+/// What the user may insist on for a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// The revision to ask for; the newest one when absent.
+    pub version: Option<ProtocolVersion>,
+}
+
+impl Choice {
+    /// The era that this choice leads to, and why in words.
+    pub fn era(self) -> (Era, String) {
+        match self.version {
+            Some(version) => (Era::Stateful, format!("{} was asked for", version.word())),
+            None => (
+                Era::Stateful,
+                "the newest revision with sessions, because it survives".to_owned(),
+            ),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Whether the server can be reached, when to try again, and how many requests an hour we allow ourselves.
+
+use std::time::Duration;
+
+use crate::domain::{Mono, Stamp, Wall};
+
+/// The first wait after a failed try; the try itself came at once.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The longest wait in the first ten minutes: a person who repairs the network is watching.
+const SOON: Duration = Duration::from_secs(5);
+/// When a short outage has become a long one.
+const LONG_OUTAGE: Duration = Duration::from_secs(600);
+/// The longest wait in a long outage.
+const LATER: Duration = Duration::from_secs(30);
+/// How long after a refused connection a lost session is taken as a restart of the server.
+const RESTART_MEMORY: Duration = Duration::from_secs(120);
+
+/// Requests that may go out at once without having been asked for by a person.
+const BURST: f64 = 300.0;
+/// Requests an hour that the bucket regains; with the burst this stays below 1,000 in any hour.
+const AN_HOUR: f64 = 690.0;
+
+/// The way to one server: connect failures back off here, for all its streams, with one prober.
+#[derive(Debug)]
+pub(super) struct Path {
+    down: Option<Down>,
+    refused_at: Option<Mono>,
+    tokens: f64,
+    filled_at: Mono,
+}
+
+/// An outage.
+#[derive(Clone, Debug)]
+pub(super) struct Down {
+    pub(super) since: Stamp,
+    pub(super) tries: u32,
+    pub(super) next: Mono,
+    pub(super) next_wall: Wall,
+    pub(super) why: String,
+    is_probing: bool,
+}
+
+impl Path {
+    pub(super) fn new(now: Stamp) -> Self {
+        Self {
+            down: None,
+            refused_at: None,
+            tokens: BURST,
+            filled_at: now.mono,
+        }
+    }
+
+    /// The outage, if there is one.
+    pub(super) fn down(&self) -> Option<&Down> {
+        self.down.as_ref()
+    }
+
+    /// Whether a request may go out now: freely when the way is open, one prober at a time when it is not.
+    pub(super) fn may_send(&self, now: Stamp) -> bool {
+        self.down
+            .as_ref()
+            .is_none_or(|down| !down.is_probing && now.mono >= down.next)
+    }
+
+    /// When [`Self::may_send`] turns true by the passing of time.
+    pub(super) fn next_try(&self) -> Option<Mono> {
+        self.down
+            .as_ref()
+            .filter(|down| !down.is_probing)
+            .map(|down| down.next)
+    }
+
+    /// A request goes out; during an outage it is the prober.
+    pub(super) fn sent(&mut self) {
+        if let Some(down) = &mut self.down {
+            down.is_probing = true;
+        }
+    }
+
+    /// The prober was given up before it could tell; the next may go.
+    pub(super) fn prober_gone(&mut self) {
+        if let Some(down) = &mut self.down {
+            down.is_probing = false;
+        }
+    }
+
+    /// Something came back: the way is open. Returns whether it was not before.
+    pub(super) fn worked(&mut self) -> bool {
+        self.down.take().is_some()
+    }
+
+    /// A connection could not be made, or broke before an answer.
+    pub(super) fn failed(
+        &mut self,
+        now: Stamp,
+        why: String,
+        is_refused: bool,
+        at_least: Option<Duration>,
+        dice: &mut fastrand::Rng,
+    ) {
+        if is_refused {
+            self.refused_at = Some(now.mono);
+        }
+        let (since, tries) = self
+            .down
+            .as_ref()
+            .map_or((now, 1), |down| (down.since, down.tries.saturating_add(1)));
+        let is_long = now.mono.since(since.mono) > LONG_OUTAGE;
+        let cap = if is_long { LATER } else { SOON };
+        let wait =
+            jittered(doubled(FIRST_WAIT, tries - 1, cap), dice).max(at_least.unwrap_or_default());
+        self.down = Some(Down {
+            since,
+            tries,
+            next: now.mono.after(wait),
+            next_wall: now.wall.after(wait),
+            why,
+            is_probing: false,
+        });
+    }
+
+    /// A person, or a wake from sleep, wants the next try now.
+    pub(super) fn hurry(&mut self, now: Stamp) {
+        if let Some(down) = &mut self.down {
+            (down.next, down.next_wall) = (now.mono, now.wall);
+        }
+    }
+
+    /// Whether connections were refused so lately that a lost session means a restarted server.
+    pub(super) fn was_refused_lately(&self, now: Stamp) -> bool {
+        self.refused_at
+            .is_some_and(|at| now.mono.since(at) < RESTART_MEMORY)
+    }
+
+    /// Takes one automatic request from the budget, or says when there will be one.
+    pub(super) fn spend(&mut self, now: Stamp) -> Result<(), Mono> {
+        let regained = now.mono.since(self.filled_at).as_secs_f64() * AN_HOUR / 3600.0;
+        self.tokens = (self.tokens + regained).min(BURST);
+        self.filled_at = now.mono;
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return Ok(());
+        }
+        let missing = (1.0 - self.tokens) * 3600.0 / AN_HOUR;
+        Err(now
+            .mono
+            .after(Duration::try_from_secs_f64(missing).unwrap_or(LATER)))
+    }
+}
+
+/// `first` doubled `times`, at most `cap`.
+pub(super) fn doubled(first: Duration, times: u32, cap: Duration) -> Duration {
+    first
+        .checked_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
+        .unwrap_or(cap)
+        .min(cap)
+}
+
+/// Up to a quarter more, so that many clients do not knock in step; never less, `retry` is a minimum.
+pub(super) fn jittered(wait: Duration, dice: &mut fastrand::Rng) -> Duration {
+    let quarter = u64::try_from(wait.as_millis() / 4).unwrap_or(0);
+    wait + Duration::from_millis(dice.u64(0..=quarter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Stamp {
+        Stamp {
+            mono: Mono(ms),
+            wall: Wall(i64::try_from(ms).unwrap()),
+        }
+    }
+
+    #[test]
+    fn an_hour_of_failures_stays_within_the_bound() {
+        let mut dice = fastrand::Rng::with_seed(7);
+        let mut path = Path::new(at(0));
+        let (mut now, mut tries) = (0, 0);
+        while now < 3_600_000 {
+            path.failed(at(now), "refused".into(), true, None, &mut dice);
+            tries += 1;
+            let next = path.next_try().unwrap().0;
+            assert!(next - now <= 38_000, "the next try is never far");
+            now = next;
+        }
+        assert!((200..400).contains(&tries), "{tries}");
+    }
+
+    #[test]
+    fn one_prober_at_a_time() {
+        let mut path = Path::new(at(0));
+        path.failed(
+            at(0),
+            "refused".into(),
+            true,
+            None,
+            &mut fastrand::Rng::with_seed(1),
+        );
+        assert!(!path.may_send(at(100)) && path.may_send(at(1000)));
+        path.sent();
+        assert!(!path.may_send(at(1000)) && path.next_try().is_none());
+        assert!(path.worked() && path.may_send(at(1000)));
+    }
+
+    #[test]
+    fn the_budget_of_any_hour_is_below_a_thousand() {
+        let mut path = Path::new(at(0));
+        let spent = (0..3_600_000)
+            .step_by(50)
+            .filter(|ms| path.spend(at(*ms)).is_ok())
+            .count();
+        assert!((980..1000).contains(&spent), "{spent}");
+    }
+}

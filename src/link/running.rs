@@ -1,0 +1,332 @@
+//! One unsettled task inside the machine: its record, where its stream is, and what is not on disk yet.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
+
+use super::{ExchangeId, SaveToken, checkpoint::Follow};
+use crate::domain::{
+    Asked, AskedFor, Attempt, Contact, Entry, Happening, Mono, Phase, Price, Stamp, Status, Task,
+    TaskId, TaskView, Wall,
+};
+
+/// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
+const IDS_REMEMBERED: usize = 1024;
+
+/// Where the stream of the present attempt is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Line {
+    /// No stream: not sent yet, ended, or watched by the server's list.
+    None,
+    /// The call is out, nothing came back yet.
+    Calling(ExchangeId),
+    /// A stream is open.
+    Open {
+        on: ExchangeId,
+        /// Whether it is a resumed one, which may be open and dead.
+        is_resumed: bool,
+        since: Mono,
+    },
+    /// The stream was asked for again, nothing came back yet.
+    Asking { on: ExchangeId, is_probe: bool },
+    /// It will be asked for again then.
+    Waiting { until: Mono },
+    /// The server refused the cursor; a ping tells whether its session lives.
+    Verifying { said: Option<String> },
+}
+
+impl Line {
+    /// The exchange that it stands on.
+    pub(super) fn exchange(&self) -> Option<ExchangeId> {
+        match self {
+            Self::Calling(on) | Self::Open { on, .. } | Self::Asking { on, .. } => Some(*on),
+            Self::None | Self::Waiting { .. } | Self::Verifying { .. } => None,
+        }
+    }
+}
+
+/// The newest event ids of a stream.
+#[derive(Debug, Default)]
+pub(super) struct RecentIds {
+    order: VecDeque<String>,
+    known: HashSet<String>,
+}
+
+impl RecentIds {
+    pub(super) fn restored(ids: Vec<String>) -> Self {
+        let mut recent = Self::default();
+        ids.into_iter().for_each(|id| recent.add(&id));
+        recent
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.known.contains(id)
+    }
+
+    pub(super) fn add(&mut self, id: &str) {
+        if self.known.insert(id.to_owned()) {
+            self.order.push_back(id.to_owned());
+        }
+        if self.order.len() > IDS_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+/// An outage of one stream, for the one line that the log shows of it.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) at: Mono,
+    pub(super) why: String,
+}
+
+/// What is being asked of the server for the user, beside the call itself.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    pub(super) what: AskedFor,
+    /// When "the server did not react" becomes the truth.
+    pub(super) until: Mono,
+    /// Whether the server took the request (2xx).
+    pub(super) is_taken: bool,
+    /// Whether the companion has been called; its task id may have to be found first.
+    pub(super) is_sent: bool,
+}
+
+/// An unsettled task.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) task: Task,
+    pub(super) line: Line,
+    pub(super) ids: RecentIds,
+    /// Failed tries since the stream last brought something.
+    pub(super) tries: u32,
+    /// Resumes in a row that brought nothing and ended.
+    pub(super) empties: u32,
+    /// How often a silent resumed stream was asked for again.
+    pub(super) round: u32,
+    /// Whether the present exchange brought something new.
+    pub(super) has_news: bool,
+    /// A probe replays what is known; everything up to this id is dropped.
+    pub(super) skip_to: Option<String>,
+    /// Whether the probe has brought something known back.
+    pub(super) probe_found: bool,
+    pub(super) cut: Option<Cut>,
+    pub(super) last_byte: Stamp,
+    /// The widest gap between two signs of life on this stream, once there were two.
+    pub(super) heartbeat: Option<Duration>,
+    pub(super) last_news: Mono,
+    pub(super) last_step: Option<Mono>,
+    pub(super) longest_step: Duration,
+    pub(super) follow: Option<Follow>,
+    pub(super) wish: Option<Wish>,
+    /// The save that the call waits for before it goes out.
+    pub(super) sending: Option<SaveToken>,
+    /// The save that holds the intent, until it is on disk, and who asked.
+    pub(super) intent: Option<SaveToken>,
+    /// `--detach`: refuse where leaving is known to end it.
+    pub(super) must_survive: bool,
+    /// History that no save holds yet.
+    pub(super) pending: Vec<Entry>,
+    /// A result that no save holds yet.
+    pub(super) result: Option<String>,
+    pub(super) is_dirty: bool,
+    pub(super) is_shown_stale: bool,
+    /// The save that has to be on disk before this may be shown.
+    pub(super) held: Option<SaveToken>,
+    pub(super) is_unsaved: bool,
+    pub(super) saved_seq: u64,
+}
+
+impl Running {
+    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>) -> Self {
+        let saved_seq = task.seq;
+        Self {
+            task,
+            line: Line::None,
+            ids: RecentIds::restored(ids),
+            tries: 0,
+            empties: 0,
+            round: 0,
+            has_news: false,
+            skip_to: None,
+            probe_found: false,
+            cut: None,
+            last_byte: now,
+            heartbeat: None,
+            last_news: now.mono,
+            last_step: None,
+            longest_step: Duration::ZERO,
+            follow: None,
+            wish: None,
+            sending: None,
+            intent: None,
+            must_survive: false,
+            pending: Vec::new(),
+            result: None,
+            is_dirty: false,
+            is_shown_stale: true,
+            held: None,
+            is_unsaved: false,
+            saved_seq,
+        }
+    }
+
+    pub(super) fn attempt(&self) -> Option<&Attempt> {
+        self.task.attempts.last()
+    }
+
+    pub(super) fn attempt_mut(&mut self) -> Option<&mut Attempt> {
+        self.task.attempts.last_mut()
+    }
+
+    /// How far the present attempt got.
+    pub(super) fn phase(&self) -> Phase {
+        self.attempt().map_or(Phase::Ended, |attempt| attempt.phase)
+    }
+
+    /// The request id of the present attempt while its answer is awaited.
+    pub(super) fn request_id(&self) -> Option<&str> {
+        self.attempt()
+            .filter(|attempt| matches!(attempt.phase, Phase::Sent | Phase::Open))
+            .map(|attempt| attempt.request_id.as_str())
+    }
+
+    /// Adds to the history; the number is final once saved.
+    pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
+        self.task.seq += 1;
+        self.pending.push(Entry {
+            seq: self.task.seq,
+            at: now.wall,
+            attempt: self.attempt().map_or(1, |attempt| attempt.number),
+            event_id: event_id.map(str::to_owned),
+            what,
+        });
+        self.touch(now);
+    }
+
+    /// Notes what longhaul has to say about the task, on its row too.
+    pub(super) fn remark(&mut self, now: Stamp, words: String) {
+        self.note(
+            now,
+            None,
+            Happening::Status {
+                status: self.task.status.word().to_owned(),
+                reason: Some(words.clone()),
+            },
+        );
+        self.task.remark = Some(words);
+    }
+
+    pub(super) fn touch(&mut self, now: Stamp) {
+        self.task.updated_at = now.wall;
+        (self.is_dirty, self.is_shown_stale) = (true, true);
+    }
+
+    /// Sets or ends what we asked for.
+    pub(super) fn set_wish(&mut self, now: Stamp, wish: Option<Wish>) {
+        self.task.asked = wish.as_ref().map(|wish| match self.task.asked {
+            Some(asked) if asked.what == wish.what => asked,
+            _ => Asked {
+                what: wish.what,
+                at: now.wall,
+            },
+        });
+        self.wish = wish;
+        self.touch(now);
+    }
+
+    /// A sign of life on its stream.
+    pub(super) fn heard(&mut self, now: Stamp) {
+        let gap = now.mono.since(self.last_byte.mono);
+        if gap > Duration::from_secs(1) {
+            self.heartbeat = Some(self.heartbeat.unwrap_or_default().max(gap));
+        }
+        // The age of the last byte is shown in seconds.
+        if now.wall.0 / 1000 != self.last_byte.wall.0 / 1000 {
+            self.is_shown_stale = true;
+        }
+        self.last_byte = now;
+    }
+
+    /// The picture to publish.
+    pub(super) fn view(&self, contact: Contact, leaving: Option<Price>) -> TaskView {
+        TaskView {
+            task: self.task.clone(),
+            contact,
+            leaving,
+            saved_seq: self.saved_seq,
+            is_unsaved: self.is_unsaved,
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.task.status.is_settled()
+    }
+
+    /// Whether anything of it has to be connected.
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.task.status, Status::Running | Status::InputRequired)
+            || self.wish.is_some()
+            || self.follow.is_some()
+    }
+}
+
+/// A task that was just asked for.
+pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
+    Task {
+        id: call.id,
+        name: call.name,
+        note: None,
+        tag: call.tag,
+        once: call.once,
+        server: call.server,
+        tool: call.tool,
+        arguments: call.arguments,
+        origin: call.origin,
+        status: Status::Running,
+        asked: None,
+        resumability: crate::domain::Resumability::default(),
+        client_id: None,
+        server_task_id: None,
+        progress: None,
+        remark: None,
+        result_bytes: None,
+        result_line: None,
+        error: None,
+        limits: call.limits,
+        created_at: now,
+        updated_at: now,
+        settled_at: None,
+        is_seen: false,
+        forgotten_at: None,
+        attempts: Vec::new(),
+        seq: 0,
+    }
+}
+
+/// An attempt that has not been sent.
+pub(super) fn new_attempt(
+    now: Wall,
+    number: u32,
+    request_id: String,
+    session_number: u64,
+) -> Attempt {
+    Attempt {
+        number,
+        token: request_id.clone(),
+        request_id,
+        phase: Phase::Queued,
+        session_number,
+        cursors: crate::domain::Cursors::default(),
+        retry_ms: None,
+        last_value: None,
+        started_at: now,
+        ended_at: None,
+    }
+}
+
+/// The task of an id in a map that may not hold it any more.
+pub(super) type Tasks = std::collections::BTreeMap<TaskId, Running>;

@@ -1,0 +1,108 @@
+//! When to write: what promises need at once, the rest at most every quarter of a second.
+
+use std::time::Duration;
+
+use super::SaveToken;
+use crate::domain::{Mono, Row};
+
+/// How long progress may wait to be written.
+const FLUSH_EVERY: Duration = Duration::from_millis(250);
+/// How long after a failed write the next is tried.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The writes of one link: one at a time, numbered.
+#[derive(Debug)]
+pub(super) struct Saver {
+    next: SaveToken,
+    in_flight: Option<InFlight>,
+    due: Option<Mono>,
+    is_vital: bool,
+    failed: Option<String>,
+}
+
+/// A write that was handed out and not yet answered; its rows are kept to be written again if it fails.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) token: SaveToken,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Saver {
+    pub(super) fn new() -> Self {
+        Self {
+            next: 1,
+            in_flight: None,
+            due: None,
+            is_vital: false,
+            failed: None,
+        }
+    }
+
+    /// The number of the write that will hold everything changed up to now.
+    pub(super) fn next_token(&self) -> SaveToken {
+        self.next
+    }
+
+    /// Something changed that can wait a little.
+    pub(super) fn touch(&mut self, now: Mono) {
+        if self.due.is_none() {
+            self.due = Some(now.after(FLUSH_EVERY));
+        }
+    }
+
+    /// Something changed that a promise depends on.
+    pub(super) fn urge(&mut self, now: Mono) {
+        self.is_vital = true;
+        // After a failure the retry keeps its distance, or a full disk would be hammered.
+        if self.failed.is_none() {
+            self.due = Some(now);
+        } else {
+            self.touch(now);
+        }
+    }
+
+    /// Whether a write is due and none is under way.
+    pub(super) fn is_due(&self, now: Mono) -> bool {
+        self.in_flight.is_none() && self.due.is_some_and(|due| now >= due)
+    }
+
+    /// When [`Self::is_due`] turns true by the passing of time.
+    pub(super) fn next_due(&self) -> Option<Mono> {
+        self.due.filter(|_| self.in_flight.is_none())
+    }
+
+    /// Hands a write out; returns its number and whether it is vital.
+    pub(super) fn begin(&mut self, rows: Vec<Row>) -> (SaveToken, bool) {
+        let token = self.next;
+        self.next += 1;
+        self.due = None;
+        self.in_flight = Some(InFlight { token, rows });
+        (token, std::mem::take(&mut self.is_vital))
+    }
+
+    /// The write under way is on disk; its rows come back to see what they were.
+    pub(super) fn done(&mut self, token: SaveToken) -> Option<InFlight> {
+        let flight = self.in_flight.take_if(|flight| flight.token == token)?;
+        self.failed = None;
+        Some(flight)
+    }
+
+    /// The write under way failed; its rows come back to be written again.
+    pub(super) fn failed(&mut self, now: Mono, token: SaveToken, why: String) -> Option<InFlight> {
+        let flight = self.in_flight.take_if(|flight| flight.token == token)?;
+        self.failed = Some(why);
+        self.is_vital = true;
+        self.due = Some(now.after(RETRY_AFTER));
+        Some(flight)
+    }
+
+    /// Why the last write failed, until one succeeds.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// Whether anything is not on disk yet.
+    pub(super) fn is_behind(&self) -> bool {
+        self.in_flight.is_some() || self.due.is_some()
+    }
+}

@@ -1,0 +1,174 @@
+//! What can go wrong with the session's files, by what the caller can do about it.
+
+use std::{io, path::Path, path::PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why the session's files could not be used; each text goes on after "could not".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The name cannot be a file name; another has to be chosen.
+    #[error(
+        "use {0:?} as a session name: lowercase letters, digits, `.`, `_` and `-`, not beginning with a dot, at most 64"
+    )]
+    BadName(String),
+    /// The system names no place for state.
+    #[error("find a directory for the session: this user has no home; name one with --state-dir")]
+    NoHome,
+    /// Something that is not our own plain file or directory stands at its place; a person has to look.
+    #[error("use {}: {why}; move it away or choose another place with --state-dir", path.display())]
+    Refused {
+        /// Where.
+        path: PathBuf,
+        /// What stands there.
+        why: String,
+    },
+    /// The place cannot be opened or made.
+    #[error("open {}: {why}; check its permissions or choose another place with --state-dir", path.display())]
+    CannotOpen {
+        /// Where.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// Nothing was written; the same save can be tried again.
+    #[error("write {}: {why}; it will be tried again", path.display())]
+    CannotWrite {
+        /// Where.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// The file is there and cannot be read.
+    #[error("read {}: {why}", path.display())]
+    CannotRead {
+        /// Where.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// The file is damaged; the next process that drives the session sets it aside whole.
+    #[error(
+        "read {}: the file is damaged ({why}); the next start that drives this session sets it aside whole",
+        path.display()
+    )]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// A newer longhaul wrote it; it can still be read.
+    #[error(
+        "write {}: a newer longhaul made it (format {found}, this one writes {known}); it can still be read, \
+         update longhaul to go on with it",
+        path.display()
+    )]
+    Newer {
+        /// Where.
+        path: PathBuf,
+        /// The format of the file.
+        found: u32,
+        /// The newest format that this program writes.
+        known: u32,
+    },
+    /// The file system cannot hold a session.
+    #[error(
+        "keep a session at {}: this file system lacks the shared memory of SQLite's write-ahead log ({why}), \
+         as network file systems do; choose a local one with --state-dir",
+        path.display()
+    )]
+    NoWal {
+        /// Where.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+}
+
+impl StoreError {
+    pub(super) fn refused(path: &Path, why: impl Into<String>) -> Self {
+        Self::Refused {
+            path: path.to_owned(),
+            why: why.into(),
+        }
+    }
+
+    pub(super) fn open_io(path: &Path, error: &io::Error) -> Self {
+        Self::CannotOpen {
+            path: path.to_owned(),
+            why: plain(error),
+        }
+    }
+
+    pub(super) fn write_io(path: &Path, error: &io::Error) -> Self {
+        Self::CannotWrite {
+            path: path.to_owned(),
+            why: plain(error),
+        }
+    }
+
+    /// The error of a statement on an open file that is being read.
+    pub(super) fn reading(path: &Path, error: &rusqlite::Error) -> Self {
+        let (path, why) = (path.to_owned(), words(error));
+        if is_damage(error) {
+            Self::Damaged { path, why }
+        } else {
+            Self::CannotRead { path, why }
+        }
+    }
+
+    /// The error of a statement that writes.
+    pub(super) fn writing(path: &Path, error: &rusqlite::Error) -> Self {
+        let (path, why) = (path.to_owned(), words(error));
+        if is_damage(error) {
+            Self::Damaged { path, why }
+        } else {
+            Self::CannotWrite { path, why }
+        }
+    }
+}
+
+/// Whether SQLite says that the bytes are not, or no longer, a database.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+/// Whether SQLite failed over the shared memory of its write-ahead log.
+pub(super) fn is_without_shared_memory(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi;
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _) if matches!(
+        failure.extended_code,
+        ffi::SQLITE_IOERR_SHMOPEN
+            | ffi::SQLITE_IOERR_SHMSIZE
+            | ffi::SQLITE_IOERR_SHMLOCK
+            | ffi::SQLITE_IOERR_SHMMAP
+    ) || failure.code == ErrorCode::FileLockingProtocolFailed)
+}
+
+/// SQLite's errors as a person would say them.
+pub(super) fn words(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
+        Some(ErrorCode::ReadOnly) => "the file or its disk is read-only".to_owned(),
+        Some(ErrorCode::SystemIoFailure) => "the disk reports an error".to_owned(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another process keeps it locked".to_owned()
+        }
+        Some(ErrorCode::NotADatabase) => "it is not a session file".to_owned(),
+        Some(ErrorCode::DatabaseCorrupt) => "its contents contradict each other".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The operating system's words without the number behind them.
+pub(super) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_lowercase(),
+        None => text,
+    }
+}

@@ -1,0 +1,68 @@
+//! The one lock that makes a process the driver of a session.
+
+use std::{
+    fs::{File, TryLockError},
+    io::{Read as _, Seek as _, Write as _},
+};
+
+use super::{
+    Paths, StoreError,
+    error::plain,
+    paths::{check_file, open_own_file},
+};
+
+/// Held by the driver of a session; the operating system lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct DriverLock {
+    file: File,
+}
+
+impl DriverLock {
+    /// Takes the lock if nobody holds it, and notes our process id in it.
+    pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
+        let path = paths.lock();
+        let mut file = open_own_file(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => {
+                return Err(StoreError::CannotOpen {
+                    path,
+                    why: format!("its file system has no locks ({})", plain(&error)),
+                });
+            }
+        }
+        // Only for showing: on a full disk the lock itself still holds.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| write!(file, "{}", std::process::id()));
+        Ok(Some(Self { file }))
+    }
+
+    /// The process id of the driver; `None` when nobody drives.
+    pub fn holder(paths: &Paths) -> Option<u32> {
+        let path = paths.lock();
+        check_file(&path).ok()??;
+        let mut text = String::new();
+        File::open(&path)
+            .ok()?
+            .take(16)
+            .read_to_string(&mut text)
+            .ok()?;
+        let pid: i32 = text.trim().parse().ok()?;
+        // After kill -9 the id is still noted. Asking the lock itself could keep a new driver from taking it.
+        let is_alive =
+            match rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?) {
+                Ok(()) => true,
+                Err(error) => error == rustix::io::Errno::PERM,
+            };
+        is_alive.then(|| pid.cast_unsigned())
+    }
+}
+
+impl Drop for DriverLock {
+    fn drop(&mut self) {
+        // The lock goes with the file; an empty one says that nobody drives.
+        let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
+    }
+}

@@ -1,0 +1,21 @@
+//! The session file: what has to outlive this process, in one SQLite file that survives `kill -9`.
+//!
+//! Owns the place of the files, the driver's lock, the schema and every statement. Must not know of wires, screens or
+//! clocks: it saves [`Row`](crate::domain::Row)s and gives records back. Invariants: one save is one transaction; a
+//! file that cannot be understood is set aside whole and named, never overwritten; only the holder of the
+//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`].
+
+mod atomic;
+mod error;
+mod lock;
+mod paths;
+mod reader;
+mod schema;
+mod writer;
+
+pub use atomic::write_atomically;
+pub use error::StoreError;
+pub use lock::DriverLock;
+pub use paths::Paths;
+pub use reader::{ListFilter, Lookup, Reader};
+pub use writer::{Durability, Opened, Restored, RestoredTask, Writer};

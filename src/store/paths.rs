@@ -1,0 +1,288 @@
+//! Where a session's files live, and the refusal to follow anything that is not plainly ours.
+
+use std::{
+    ffi::OsString,
+    fs::{self, DirBuilder, OpenOptions, Permissions},
+    io::ErrorKind,
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use super::{StoreError, error::plain};
+
+/// The longest session name.
+const NAME_LIMIT: usize = 64;
+/// A Unix socket's path has to fit into 108 bytes on Linux and 104 on macOS.
+const SOCKET_PATH_LIMIT: usize = 100;
+
+/// The files of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    dir: PathBuf,
+    session: String,
+    socket: PathBuf,
+}
+
+impl Paths {
+    /// Finds the files of `session` and makes their directory (0700) if it is not there.
+    ///
+    /// Without `state_dir` they live under the system's state directory (design.md 4). Fails with
+    /// [`StoreError::BadName`], [`StoreError::NoHome`], [`StoreError::Refused`] and [`StoreError::CannotOpen`].
+    pub fn resolve(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
+        if !is_session_name(session) {
+            return Err(StoreError::BadName(session.to_owned()));
+        }
+        let wanted = match state_dir {
+            Some(dir) => dir,
+            None => dirs::state_dir()
+                .or_else(dirs::data_local_dir)
+                .ok_or(StoreError::NoHome)?
+                .join("longhaul"),
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&wanted)
+            .map_err(|error| StoreError::open_io(&wanted, &error))?;
+        // SQLite is told to follow no symlink at all, so what may be one has to be resolved before.
+        let dir =
+            fs::canonicalize(&wanted).map_err(|error| StoreError::open_io(&wanted, &error))?;
+        let sessions = dir.join("sessions");
+        own_directory(&sessions)?;
+        let beside = sessions.join(format!("{session}.sock"));
+        let socket = if beside.as_os_str().len() <= SOCKET_PATH_LIMIT {
+            beside
+        } else {
+            short_socket(&beside)?
+        };
+        Ok(Self {
+            dir,
+            session: session.to_owned(),
+            socket,
+        })
+    }
+
+    /// The name of the session.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The state directory, without symlinks.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The session file.
+    pub fn db(&self) -> PathBuf {
+        self.beside("db")
+    }
+
+    /// The file whose lock the driver holds.
+    pub fn lock(&self) -> PathBuf {
+        self.beside("lock")
+    }
+
+    /// The driver's Unix socket; in a short place if the session's own path is too long for one.
+    pub fn socket(&self) -> PathBuf {
+        self.socket.clone()
+    }
+
+    /// The log file.
+    pub fn log(&self) -> PathBuf {
+        self.beside("log")
+    }
+
+    /// Where the demo server keeps its data; not made here.
+    pub fn demo_dir(&self) -> PathBuf {
+        self.dir.join("demo")
+    }
+
+    /// The directory of the session files.
+    pub fn sessions_dir(&self) -> PathBuf {
+        self.dir.join("sessions")
+    }
+
+    fn beside(&self, extension: &str) -> PathBuf {
+        self.sessions_dir()
+            .join(format!("{}.{extension}", self.session))
+    }
+}
+
+fn is_session_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_LIMIT
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte)
+        })
+}
+
+/// Makes a directory of ours or checks that it is one; others' access to it is taken away.
+fn own_directory(path: &Path) -> Result<(), StoreError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(StoreError::open_io(path, &error));
+        }
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path).map_err(|error| StoreError::open_io(path, &error))?;
+    if found.file_type().is_symlink() {
+        return Err(StoreError::refused(path, "it is a symbolic link"));
+    }
+    if !found.is_dir() {
+        return Err(StoreError::refused(path, "it is not a directory"));
+    }
+    check_owner(path, &found)?;
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(0o700))
+            .map_err(|error| StoreError::open_io(path, &error))?;
+    }
+    Ok(())
+}
+
+fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
+    if found.uid() == rustix::process::geteuid().as_raw() {
+        Ok(())
+    } else {
+        Err(StoreError::refused(path, "it belongs to another user"))
+    }
+}
+
+/// Whether a plain file of ours stands at `path`; anything else there is refused in words.
+pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::open_io(path, &error)),
+    };
+    let kind = found.file_type();
+    let what = if kind.is_symlink() {
+        "it is a symbolic link"
+    } else if kind.is_dir() {
+        "it is a directory"
+    } else if kind.is_fifo() {
+        "it is a named pipe"
+    } else if !kind.is_file() {
+        "it is not a plain file"
+    } else {
+        check_owner(path, &found)?;
+        return Ok(Some(found));
+    };
+    Err(StoreError::refused(path, what))
+}
+
+/// Opens a plain file of ours for writing, making it with mode 0600.
+pub(super) fn open_own_file(path: &Path) -> Result<fs::File, StoreError> {
+    check_file(path)?;
+    // Checked above in words; the flags hold even if something is put there in between.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .map_err(|error| StoreError::open_io(path, &error))?;
+    let found = file
+        .metadata()
+        .map_err(|error| StoreError::open_io(path, &error))?;
+    check_owner(path, &found)?;
+    if found.mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))
+            .map_err(|error| StoreError::open_io(path, &error))?;
+    }
+    Ok(file)
+}
+
+/// The path of an SQLite companion file: `NAME.db-wal`, `NAME.db-shm`.
+pub(super) fn companion(db: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(db);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A place for a socket whose own path is too long, the same for every process of this user.
+fn short_socket(beside: &Path) -> Result<PathBuf, StoreError> {
+    let name = format!("{:016x}.sock", fnv(beside.as_os_str().as_bytes()));
+    let shared =
+        Path::new("/tmp").join(format!("longhaul-{}", rustix::process::geteuid().as_raw()));
+    let dir = match dirs::runtime_dir().map(|dir| dir.join("longhaul")) {
+        Some(dir)
+            if dir.as_os_str().len() + name.len() < SOCKET_PATH_LIMIT
+                && own_directory(&dir).is_ok() =>
+        {
+            dir
+        }
+        _ => {
+            own_directory(&shared)?;
+            shared
+        }
+    };
+    Ok(dir.join(name))
+}
+
+/// FNV-1a, 64 bits: equal in every build, which the standard library's hasher does not promise.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Renames `from`, if it is there, to a name that is free.
+pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::CannotOpen {
+            path: from.to_owned(),
+            why: format!("it is damaged and cannot be set aside: {}", plain(&error)),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_names_cannot_leave_their_directory() {
+        for name in ["default", "demo", "a.b_c-9", "9"] {
+            assert!(is_session_name(name), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "a/b",
+            "A",
+            "ä",
+            "a b",
+            "a\0",
+            &"x".repeat(65),
+        ] {
+            assert!(!is_session_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_socket_path_stays_short_however_deep_the_session_lies() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("d".repeat(60)).join("e".repeat(60));
+        let paths = Paths::resolve(Some(deep.clone()), "default").unwrap();
+        assert!(paths.socket().as_os_str().len() <= SOCKET_PATH_LIMIT);
+        let again = Paths::resolve(Some(deep.clone()), "default").unwrap();
+        assert_eq!(paths.socket(), again.socket());
+        let other = Paths::resolve(Some(deep), "other").unwrap();
+        assert_ne!(paths.socket(), other.socket());
+        let mode = fs::metadata(paths.socket().parent().unwrap())
+            .unwrap()
+            .mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}

@@ -1,0 +1,92 @@
+//! The tables of the session file, and the steps from each older format to the next.
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags};
+
+/// `lhau`: marks the file as ours for `file` and for ourselves.
+pub(super) const APPLICATION_ID: i32 = 0x6c68_6175;
+
+/// How long a statement waits for another process's lock; readers never hold one for long.
+pub(super) const BUSY: Duration = Duration::from_secs(5);
+
+/// Each step leads from its place in this list to the next format. A released step never changes.
+///
+/// `task.body`, `link.body` and the elements of `history.body` are the JSON of the domain's records; the columns beside
+/// them are what statements look for.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE meta (
+        key TEXT PRIMARY KEY,
+        value INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE link (
+        name TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE task (
+        id TEXT PRIMARY KEY,
+        body TEXT NOT NULL,
+        is_settled INTEGER NOT NULL,
+        once TEXT,
+        created_at INTEGER NOT NULL,
+        forgotten_at INTEGER
+    ) STRICT;
+    CREATE INDEX task_by_age ON task (created_at);
+    CREATE INDEX task_by_state ON task (is_settled, created_at);
+    CREATE INDEX task_by_once ON task (once) WHERE once IS NOT NULL;
+    CREATE TABLE result (
+        task TEXT PRIMARY KEY,
+        json TEXT NOT NULL
+    ) STRICT;
+    -- One row a flush: many entries in one body.
+    CREATE TABLE history (
+        task TEXT NOT NULL,
+        first_seq INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL,
+        steps INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (task, first_seq)
+    ) STRICT;
+    -- How many progress steps a task's history holds and how many were taken out of its middle.
+    CREATE TABLE history_size (
+        task TEXT PRIMARY KEY,
+        steps INTEGER NOT NULL,
+        left_out INTEGER NOT NULL,
+        mark_seq INTEGER
+    ) STRICT;
+"];
+
+/// The format that this program writes.
+pub(super) const VERSION: u32 = 1;
+
+/// The format of an open file; 0 is one that nothing was written to.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Brings an older or empty file to the present format, all or nothing.
+pub(super) fn migrate(connection: &mut Connection, from: u32) -> rusqlite::Result<()> {
+    if from == VERSION {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    for step in MIGRATIONS
+        .iter()
+        .skip(usize::try_from(from).unwrap_or(usize::MAX))
+    {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()
+}
+
+/// Opens the file, following no symlink.
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        path,
+        flags | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}

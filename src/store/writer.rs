@@ -1,0 +1,685 @@
+//! The one writer of a session: opens it in whatever state a crash left it, and saves rows all or nothing.
+
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior,
+    config::DbConfig, params,
+};
+
+use super::{
+    Paths, StoreError,
+    atomic::sync_directory,
+    error::{is_damage, is_without_shared_memory, words},
+    paths::{check_file, companion, set_aside},
+    schema,
+};
+use crate::domain::{Entry, Happening, LinkRecord, Row, Task, TaskId, Wall, text};
+
+/// How long a forgotten task can be brought back (design.md 6).
+const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Settled tasks given back at the start; older ones are found through [`Writer::recall`].
+const SETTLED_KEPT: u32 = 1000;
+/// Event ids given back for each task: more than any server was seen to replay twice.
+const RECENT_IDS: usize = 1024;
+/// Entries read in search of those ids; a server that gives none must not make the start read everything.
+const ENTRIES_SEARCHED: usize = 20_000;
+
+/// Progress steps of one task above which the middle of its history is thinned (design.md 9).
+const STEPS_LIMIT: u64 = 10_000;
+/// Steps at the beginning that stay.
+const STEPS_FIRST: u64 = 1000;
+/// Steps at the end that stay.
+const STEPS_LAST: u64 = 5000;
+/// Of the steps between, one in so many stays each time.
+const STEPS_RATIO: u64 = 4;
+
+/// How sure a save has to be before it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// On the disk even if the power fails: intents, first ids, answers, results.
+    Full,
+    /// Safe from the death of this process; a power failure may take the last moments.
+    Normal,
+}
+
+/// The connection that writes the session file; there is one, in the process that holds the
+/// [`DriverLock`](super::DriverLock).
+#[derive(Debug)]
+pub struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    /// Device and number of the file, to see that it still stands at its place.
+    identity: (u64, u64),
+    durability: Option<Durability>,
+}
+
+/// What opening a session gives.
+#[derive(Debug)]
+pub struct Opened {
+    /// The writer.
+    pub writer: Writer,
+    /// What was saved.
+    pub restored: Restored,
+    /// What a person should hear of, one sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// What a session held.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Restored {
+    /// The servers.
+    pub links: Vec<LinkRecord>,
+    /// All tasks that are not settled, then the newest settled ones; each oldest first.
+    pub tasks: Vec<RestoredTask>,
+}
+
+/// A task that was saved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RestoredTask {
+    /// The record.
+    pub task: Task,
+    /// The newest event ids in the history of its present attempt, oldest first; empty for a settled task.
+    pub recent_ids: Vec<String>,
+}
+
+/// Why a file could not be opened.
+enum Trouble {
+    /// It is to be set aside; in words.
+    Damaged(String),
+    /// Anything else.
+    Other(StoreError),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl Writer {
+    /// Opens the session file, makes it if there is none, and gives back what it holds.
+    ///
+    /// The caller holds the driver's lock. A damaged file is set aside whole, which a remark tells, and a new one
+    /// takes its place. `now` names that file and decides which forgotten tasks are purged. Fails with
+    /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
+    pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
+        let db = paths.db();
+        let mut remarks = Vec::new();
+        let opened = match check_whole(&db).and_then(|()| Self::try_open(&db, now)) {
+            Err(Trouble::Damaged(why)) => {
+                let place = quarantine(paths, now)?;
+                remarks.push(format!(
+                    "the session file {} was damaged ({why}); it was set aside whole as {}",
+                    db.display(),
+                    place.display()
+                ));
+                Self::try_open(&db, now)
+            }
+            other => other,
+        };
+        let (writer, restored, unreadable) = opened.map_err(|trouble| match trouble {
+            Trouble::Damaged(why) => StoreError::Damaged {
+                path: db.clone(),
+                why,
+            },
+            Trouble::Other(error) => error,
+        })?;
+        if unreadable > 0 {
+            remarks.push(format!(
+                "{} in {} could not be understood and stayed there untouched",
+                text::plural(unreadable, "record"),
+                db.display()
+            ));
+        }
+        Ok(Opened {
+            writer,
+            restored,
+            remarks,
+        })
+    }
+
+    fn try_open(db: &Path, now: Wall) -> Result<(Self, Restored, u64), Trouble> {
+        make_private(db)?;
+        for suffix in ["-wal", "-shm"] {
+            check_file(&companion(db, suffix))?;
+        }
+        let fail = |error: rusqlite::Error| trouble(db, &error);
+        let mut connection =
+            schema::connect(db, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(fail)?;
+        // Closing a damaged file would move its log into it. It is to be set aside as it was found.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(fail)?;
+        let verdict: String = connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(fail)?;
+        if verdict != "ok" {
+            return Err(Trouble::Damaged(text::clean_line(&verdict).into_owned()));
+        }
+        if is_cut(db, &connection).map_err(fail)? {
+            return Err(Trouble::Damaged("its end is missing".to_owned()));
+        }
+        let found = schema::version(&connection).map_err(fail)?;
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(fail)?;
+        let application: i32 = connection
+            .pragma_query_value(None, "application_id", |row| row.get(0))
+            .map_err(fail)?;
+        if (found > 0 || tables > 0) && application != schema::APPLICATION_ID {
+            return Err(StoreError::refused(db, "it is a database of another program").into());
+        }
+        if found > schema::VERSION {
+            return Err(Trouble::Other(StoreError::Newer {
+                path: db.to_owned(),
+                found,
+                known: schema::VERSION,
+            }));
+        }
+        if connection.is_readonly("main").map_err(fail)? {
+            return Err(Trouble::Other(StoreError::CannotOpen {
+                path: db.to_owned(),
+                why: "the file or its disk is read-only".to_owned(),
+            }));
+        }
+        let mode: String = connection
+            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+            .map_err(fail)?;
+        if mode != "wal" {
+            return Err(Trouble::Other(StoreError::NoWal {
+                path: db.to_owned(),
+                why: format!("it stays in mode {mode}"),
+            }));
+        }
+        schema::migrate(&mut connection, found).map_err(fail)?;
+        let place = fs::symlink_metadata(db).map_err(|error| StoreError::open_io(db, &error))?;
+        let mut writer = Self {
+            connection,
+            path: db.to_owned(),
+            identity: (place.dev(), place.ino()),
+            durability: None,
+        };
+        writer.purge_rows(now).map_err(fail)?;
+        let (restored, unreadable) = writer.restore().map_err(fail)?;
+        writer
+            .connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(fail)?;
+        Ok((writer, restored, unreadable))
+    }
+
+    /// Writes all rows in one transaction, or none of them.
+    ///
+    /// The same rows may be saved again after a failure: history that is there already is left as it is. `now` is kept
+    /// as the time of the newest save. Fails with [`StoreError::CannotWrite`], after which the same save may be tried
+    /// again on this writer, and [`StoreError::Damaged`].
+    pub fn save(
+        &mut self,
+        rows: &[Row],
+        durability: Durability,
+        now: Wall,
+    ) -> Result<(), StoreError> {
+        self.check_place()?;
+        self.write(rows, durability, now)
+            .map_err(|error| StoreError::writing(&self.path, &error))
+    }
+
+    fn write(&mut self, rows: &[Row], durability: Durability, now: Wall) -> rusqlite::Result<()> {
+        if self.durability != Some(durability) {
+            let word = match durability {
+                Durability::Full => "FULL",
+                Durability::Normal => "NORMAL",
+            };
+            self.connection.pragma_update(None, "synchronous", word)?;
+            self.durability = Some(durability);
+        }
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for row in rows {
+            write_row(&transaction, row)?;
+        }
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('saved_at', ?1)")?
+            .execute([now.0])?;
+        transaction.commit()
+    }
+
+    /// A file that was removed takes every write and keeps none.
+    fn check_place(&self) -> Result<(), StoreError> {
+        let why = match fs::symlink_metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
+            Ok(_) => "another file was put in its place while longhaul ran",
+            Err(_) => "it was moved or removed while longhaul ran; put it back or start again",
+        };
+        Err(StoreError::CannotWrite {
+            path: self.path.clone(),
+            why: why.to_owned(),
+        })
+    }
+
+    /// Takes out for good what was forgotten more than seven days ago; gives back how many tasks that were.
+    pub fn purge(&mut self, now: Wall) -> Result<usize, StoreError> {
+        self.purge_rows(now)
+            .map_err(|error| StoreError::writing(&self.path, &error))
+    }
+
+    fn purge_rows(&mut self, now: Wall) -> rusqlite::Result<usize> {
+        let before = now
+            .0
+            .saturating_sub(i64::try_from(UNDO.as_millis()).unwrap_or(i64::MAX));
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let ids: Vec<String> = transaction
+            .prepare("SELECT id FROM task WHERE forgotten_at <= ?1")?
+            .query_map([before], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for id in &ids {
+            erase(&transaction, id)?;
+        }
+        transaction.commit()?;
+        Ok(ids.len())
+    }
+
+    /// The task that used a `--once` key before, forgotten or not.
+    pub fn once(&self, key: &str) -> Result<Option<TaskId>, StoreError> {
+        let found: Option<String> = self
+            .connection
+            .prepare_cached("SELECT id FROM task WHERE once = ?1 ORDER BY created_at DESC LIMIT 1")
+            .and_then(|mut query| query.query_row([key], |row| row.get(0)).optional())
+            .map_err(|error| StoreError::reading(&self.path, &error))?;
+        Ok(found.as_deref().and_then(TaskId::parse))
+    }
+
+    /// A task that is in the file and perhaps no longer in memory: settled long ago, or forgotten.
+    pub fn recall(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        task_by_id(&self.connection, id).map_err(|error| StoreError::reading(&self.path, &error))
+    }
+
+    fn restore(&self) -> rusqlite::Result<(Restored, u64)> {
+        let mut restored = Restored::default();
+        let mut unreadable = 0;
+        let mut read = |sql: &str, note: &mut dyn FnMut(&str) -> bool| -> rusqlite::Result<()> {
+            let mut query = self.connection.prepare(sql)?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                if !note(row.get_ref(0)?.as_str()?) {
+                    unreadable += 1;
+                }
+            }
+            Ok(())
+        };
+        read("SELECT body FROM link ORDER BY name", &mut |body| {
+            let link = serde_json::from_str(body);
+            link.map(|link| restored.links.push(link)).is_ok()
+        })?;
+        let mut tasks = |body: &str| {
+            let task = serde_json::from_str(body);
+            let recent_ids = Vec::new();
+            task.map(|task| restored.tasks.push(RestoredTask { task, recent_ids }))
+                .is_ok()
+        };
+        read(
+            "SELECT body FROM task WHERE is_settled = 0 ORDER BY created_at, id",
+            &mut tasks,
+        )?;
+        read(
+            &format!(
+                "SELECT body FROM (SELECT * FROM task WHERE is_settled = 1 ORDER BY created_at DESC, id DESC \
+                 LIMIT {SETTLED_KEPT}) ORDER BY created_at, id"
+            ),
+            &mut tasks,
+        )?;
+        for restored in &mut restored.tasks {
+            if !restored.task.status.is_settled() {
+                restored.recent_ids = self.recent_ids(&restored.task, &mut unreadable)?;
+            }
+        }
+        Ok((restored, unreadable))
+    }
+
+    fn recent_ids(&self, task: &Task, unreadable: &mut u64) -> rusqlite::Result<Vec<String>> {
+        let attempt = task.attempt().map_or(0, |attempt| attempt.number);
+        let mut ids = Vec::new();
+        let mut searched = 0;
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC")?;
+        let mut rows = query.query([task.id.as_str()])?;
+        'chunks: while let Some(row) = rows.next()? {
+            let Ok(entries) = serde_json::from_str::<Vec<Entry>>(row.get_ref(0)?.as_str()?) else {
+                *unreadable += 1;
+                continue;
+            };
+            for entry in entries.into_iter().rev() {
+                searched += 1;
+                if ids.len() >= RECENT_IDS || searched > ENTRIES_SEARCHED {
+                    break 'chunks;
+                }
+                // A late line of an earlier attempt can stand behind the first of this one.
+                if entry.attempt == attempt {
+                    ids.extend(entry.event_id);
+                }
+            }
+        }
+        ids.reverse();
+        Ok(ids)
+    }
+}
+
+/// The record of one task.
+pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Result<Option<Task>> {
+    let mut query = connection.prepare_cached("SELECT body FROM task WHERE id = ?1")?;
+    query
+        .query_row([id.as_str()], |row| parse(row.get_ref(0)?.as_str()?))
+        .optional()
+}
+
+/// Reads a record; what is no JSON of ours is an error of its column.
+pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(body).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// SQLite counts in signed numbers; ours never come near their end.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
+    match row {
+        Row::Task(task) => {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO task (id, body, is_settled, once, created_at, forgotten_at) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET body = excluded.body, \
+                     is_settled = excluded.is_settled, once = excluded.once, \
+                     created_at = excluded.created_at, forgotten_at = excluded.forgotten_at",
+                )?
+                .execute(params![
+                    task.id.as_str(),
+                    json(task)?,
+                    task.status.is_settled(),
+                    task.once,
+                    task.created_at.0,
+                    task.forgotten_at.map(|at| at.0),
+                ])?;
+        }
+        Row::History { task, entries } => append(transaction, task.as_str(), entries)?,
+        Row::Result { task, json } => {
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO result (task, json) VALUES (?1, ?2)")?
+                .execute([task.as_str(), json])?;
+        }
+        Row::Link(link) => {
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO link (name, body) VALUES (?1, ?2)")?
+                .execute([link.name.as_str(), &json(link)?])?;
+        }
+        Row::Erase(task) => erase(transaction, task.as_str())?,
+    }
+    Ok(())
+}
+
+fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
+    for sql in [
+        "DELETE FROM task WHERE id = ?1",
+        "DELETE FROM result WHERE task = ?1",
+        "DELETE FROM history WHERE task = ?1",
+        "DELETE FROM history_size WHERE task = ?1",
+    ] {
+        transaction.prepare_cached(sql)?.execute([task])?;
+    }
+    Ok(())
+}
+
+fn is_step(entry: &Entry) -> bool {
+    matches!(entry.what, Happening::Progress { .. })
+}
+
+/// Adds what is newer than the newest saved entry, so that a repeated save doubles nothing.
+fn append(transaction: &Transaction<'_>, task: &str, entries: &[Entry]) -> rusqlite::Result<()> {
+    let newest: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT last_seq FROM history WHERE task = ?1 ORDER BY first_seq DESC LIMIT 1",
+        )?
+        .query_row([task], |row| row.get(0))
+        .optional()?;
+    let newest = newest.map_or(0, unsigned);
+    let fresh: Vec<&Entry> = entries.iter().filter(|entry| entry.seq > newest).collect();
+    let (Some(first), Some(last)) = (fresh.first(), fresh.last()) else {
+        return Ok(());
+    };
+    let steps = fresh.iter().filter(|entry| is_step(entry)).count() as u64;
+    insert_chunk(
+        transaction,
+        task,
+        (first.seq, last.seq),
+        steps,
+        &json(&fresh)?,
+    )?;
+    let total: i64 = transaction
+        .prepare_cached(
+            "INSERT INTO history_size (task, steps, left_out) VALUES (?1, ?2, 0) \
+             ON CONFLICT (task) DO UPDATE SET steps = steps + excluded.steps RETURNING steps",
+        )?
+        .query_row(params![task, signed(steps)], |row| row.get(0))?;
+    if unsigned(total) > STEPS_LIMIT {
+        thin(transaction, task, unsigned(total))?;
+    }
+    Ok(())
+}
+
+fn insert_chunk(
+    transaction: &Transaction<'_>,
+    task: &str,
+    (first, last): (u64, u64),
+    steps: u64,
+    body: &str,
+) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO history (task, first_seq, last_seq, steps, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![task, signed(first), signed(last), signed(steps), body])?;
+    Ok(())
+}
+
+/// Takes most progress steps out of the middle of a history, and puts a mark there that says how many.
+///
+/// Logs, contact and status lines stay. A chunk without steps is not read again, so the work stays in proportion to
+/// what was added.
+fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Result<()> {
+    let middle = STEPS_FIRST..total.saturating_sub(STEPS_LAST);
+    let (already, mut mark_seq): (i64, Option<i64>) = transaction
+        .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
+        .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut mark: Option<Entry> = match mark_seq {
+        Some(seq) => transaction
+            .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
+            .query_row(params![task, seq], |row| {
+                parse::<Vec<Entry>>(row.get_ref(0)?.as_str()?)
+            })
+            .optional()?
+            .and_then(|entries| entries.into_iter().next()),
+        None => None,
+    };
+    let chunks: Vec<(i64, i64)> = transaction
+        .prepare_cached("SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq")?
+        .query_map([task], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    let mut place = 0_u64;
+    let mut dropped = 0_u64;
+    for (first_seq, steps) in chunks {
+        let start = place;
+        place += unsigned(steps);
+        if steps == 0 || place <= middle.start || start >= middle.end {
+            continue;
+        }
+        let body: String = transaction
+            .prepare_cached(
+                "DELETE FROM history WHERE task = ?1 AND first_seq = ?2 RETURNING body",
+            )?
+            .query_row(params![task, first_seq], |row| row.get(0))?;
+        let mut step = start;
+        // What stands before the mark and what stands behind it, so that seq rises from chunk to chunk.
+        let mut kept: [Vec<Entry>; 2] = [Vec::new(), Vec::new()];
+        for entry in parse::<Vec<Entry>>(&body)? {
+            if is_step(&entry) {
+                let here = step;
+                step += 1;
+                if middle.contains(&here) && (here - middle.start) % STEPS_RATIO != STEPS_RATIO - 1
+                {
+                    dropped += 1;
+                    if mark.is_none() {
+                        mark_seq = Some(signed(entry.seq));
+                        mark = Some(entry);
+                    }
+                    continue;
+                }
+            }
+            let is_behind = mark_seq.is_some_and(|seq| entry.seq > unsigned(seq));
+            let [before, behind] = &mut kept;
+            if is_behind { behind } else { before }.push(entry);
+        }
+        for part in kept.iter().filter(|part| !part.is_empty()) {
+            if let (Some(first), Some(last)) = (part.first(), part.last()) {
+                let steps = part.iter().filter(|entry| is_step(entry)).count() as u64;
+                insert_chunk(
+                    transaction,
+                    task,
+                    (first.seq, last.seq),
+                    steps,
+                    &json(part)?,
+                )?;
+            }
+        }
+    }
+    let left_out = unsigned(already) + dropped;
+    if let Some(mut mark) = mark {
+        mark.event_id = None;
+        mark.what = Happening::Status {
+            status: "running".to_owned(),
+            reason: Some(format!(
+                "{} were left out between here and the newest, to keep the history small",
+                text::plural(left_out, "progress step")
+            )),
+        };
+        insert_chunk(transaction, task, (mark.seq, mark.seq), 0, &json(&[&mark])?)?;
+    }
+    transaction
+        .prepare_cached(
+            "UPDATE history_size SET steps = ?2, left_out = ?3, mark_seq = ?4 WHERE task = ?1",
+        )?
+        .execute(params![
+            task,
+            signed(total - dropped),
+            signed(left_out),
+            mark_seq
+        ])?;
+    Ok(())
+}
+
+/// Sorts an error met while opening.
+fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
+    let (path, why) = (db.to_owned(), words(error));
+    if is_damage(error) {
+        Trouble::Damaged(why)
+    } else if is_without_shared_memory(error) {
+        Trouble::Other(StoreError::NoWal { path, why })
+    } else {
+        Trouble::Other(StoreError::CannotOpen { path, why })
+    }
+}
+
+/// SQLite throws a log away that stands beside an empty or missing file; what is in it would be lost.
+fn check_whole(db: &Path) -> Result<(), Trouble> {
+    let is_empty = check_file(db)?.is_none_or(|found| found.len() == 0);
+    let log = check_file(&companion(db, "-wal"))?.map_or(0, |found| found.len());
+    if is_empty && log > 0 {
+        return Err(Trouble::Damaged(
+            "it is empty, but its log is not".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the file ends within a page, which SQLite takes for zeros.
+///
+/// With a log beside it that is no damage: a full disk can stop the log's way into the file there.
+fn is_cut(db: &Path, connection: &Connection) -> rusqlite::Result<bool> {
+    let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.len());
+    let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let is_whole = length(db).is_multiple_of(unsigned(page).max(1));
+    Ok(!is_whole && length(&companion(db, "-wal")) == 0)
+}
+
+/// Makes the file with mode 0600, or takes others' access to it away.
+///
+/// A file that is there is not opened: closing it would drop the locks of every connection of this process.
+fn make_private(db: &Path) -> Result<(), StoreError> {
+    let fail = |error| StoreError::open_io(db, &error);
+    match check_file(db)? {
+        None => OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(db)
+            .map(drop)
+            .map_err(fail),
+        Some(found) if found.mode() & 0o077 != 0 => {
+            fs::set_permissions(db, Permissions::from_mode(0o600)).map_err(fail)
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Moves the file and its companions to a name of their own and gives that name back.
+fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
+    let db = paths.db();
+    let stamp: String = now
+        .rfc3339()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    let mut place = PathBuf::new();
+    for number in 0_u32.. {
+        let tail = if number == 0 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        // Not a name that a session could have: those have no upper-case letters.
+        let name = format!("{}.damaged-{stamp}{tail}.db", paths.session());
+        place = paths.sessions_dir().join(name);
+        let is_free = ["", "-wal", "-shm"]
+            .iter()
+            .all(|suffix| fs::symlink_metadata(companion(&place, suffix)).is_err());
+        if is_free {
+            break;
+        }
+    }
+    // The file first: if we die in between, the log that is left is found and set aside by the next start.
+    for suffix in ["", "-wal", "-shm"] {
+        set_aside(&companion(&db, suffix), &companion(&place, suffix))?;
+    }
+    sync_directory(&paths.sessions_dir());
+    Ok(place)
+}

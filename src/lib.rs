@@ -2,3 +2,4 @@
 
 pub mod domain;
 pub mod protocol;
+pub mod transport;

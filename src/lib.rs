@@ -4,3 +4,4 @@ pub mod domain;
 pub mod link;
 pub mod protocol;
 pub mod store;
+pub mod transport;

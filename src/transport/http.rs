@@ -1,0 +1,788 @@
+//! One HTTP exchange with an MCP endpoint, through reqwest.
+//!
+//! Owns headers, redirects, TLS roots and the reading of bodies. Must not know what the messages mean. Invariant: nothing
+//! here ends a silent exchange; only the making of a connection and the body of a refusal have a time limit.
+//!
+//! Source: MCP 2025-11-25, basic/transports; `protocol.md` 1.5.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
+use reqwest::{Client, Response, StatusCode, redirect, retry};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use secrecy::{ExposeSecret, SecretString};
+use url::{Host, Url};
+
+use super::frame::DEFAULT_CAP_BYTES;
+use super::refusal::{self, media_type, text_of};
+use super::sse::Sse;
+use super::words;
+use crate::protocol::{Arrival, Body, Method, Refusal, Request};
+
+/// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Keeps the address translators on the way from forgetting a silent stream.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// A dead network is noticed after about five minutes; our own clock is faster where a stream can be resumed, and where it
+/// cannot, a network that comes back within them has cost nothing.
+const KEEPALIVE_PROBES: u32 = 8;
+
+/// How much of a refusal's body is read, in bytes.
+const REFUSAL_CAP_BYTES: usize = 64 * 1024;
+
+/// How long a refusal's body is waited for; the status alone says most.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many redirects one exchange follows.
+const REDIRECTS: usize = 3;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Headers that a user cannot set: the exchange itself depends on them.
+const OUR_HEADERS: [&str; 10] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Why an endpoint cannot be spoken to at all; nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The URL cannot be read.
+    #[error("the URL cannot be read ({why}); a good one looks like http://127.0.0.1:8931/mcp")]
+    BadUrl {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The URL has another scheme, or none.
+    #[error(
+        "the URL does not begin with http:// or https://; a good one looks like http://127.0.0.1:8931/mcp"
+    )]
+    NotHttp,
+    /// The URL holds a user name or a password.
+    #[error(
+        "the URL holds a user name or password, which would be saved and shown; leave it out and use -H or --bearer-env"
+    )]
+    Userinfo,
+    /// A header cannot be sent.
+    #[error("the header {name} cannot be sent: {why}")]
+    BadHeader {
+        /// Its name, or a stand-in if that is what is wrong.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// How to reach one MCP endpoint.
+pub struct HttpOptions {
+    /// The endpoint, `http://` or `https://`.
+    pub url: String,
+    /// Headers of the user, sent with every request to this origin and never elsewhere.
+    pub headers: Vec<(String, SecretString)>,
+    /// A token for `Authorization: Bearer`; an `Authorization` among the headers wins over it.
+    pub bearer: Option<SecretString>,
+    /// The cap on one event or one JSON body, in bytes.
+    pub cap_bytes: usize,
+    /// Certificates that are trusted beside those of this machine.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+}
+
+impl HttpOptions {
+    /// The usual way to reach `url`: no headers, no token, a cap of [`DEFAULT_CAP_BYTES`].
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            headers: Vec::new(),
+            bearer: None,
+            cap_bytes: DEFAULT_CAP_BYTES,
+            extra_roots: Vec::new(),
+        }
+    }
+}
+
+/// Speaks with one MCP endpoint; cheap to clone.
+#[derive(Clone)]
+pub struct Http {
+    inner: Arc<Inner>,
+}
+
+// By hand: headers and the URL's query are secrets.
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("origin", &self.inner.url.origin().ascii_serialization())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// Checks the options; nothing is connected, loaded or built yet.
+    ///
+    /// # Errors
+    /// [`TransportError`] says what cannot be sent and what a good value looks like.
+    pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
+        let url = check_url(&options.url)?;
+        let headers = check_headers(&options)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                url,
+                headers,
+                cap_bytes: options.cap_bytes,
+                extra_roots: options.extra_roots,
+                client: Mutex::new(None),
+            }),
+        })
+    }
+
+    /// Begins an exchange: the request is sent when the stream is first polled, and dropping the stream drops the
+    /// connection.
+    ///
+    /// The arrivals come in the order that [`Arrival`] promises, every event as an item of its own. Needs a tokio runtime
+    /// with time and IO.
+    pub fn exchange(&self, request: Request) -> Exchange {
+        let inner = Arc::clone(&self.inner);
+        Exchange {
+            stage: Stage::Opening(Box::pin(async move { inner.open(request).await })),
+        }
+    }
+}
+
+/// Installs the TLS provider (rustls on ring) for this process; may be called any number of times.
+pub fn ensure_provider() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Another provider that somebody installed before serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+struct Inner {
+    url: Url,
+    headers: HeaderMap,
+    cap_bytes: usize,
+    extra_roots: Vec<CertificateDer<'static>>,
+    /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
+    client: Mutex<Option<Ready>>,
+}
+
+#[derive(Clone)]
+struct Ready {
+    client: Client,
+    has_roots: bool,
+}
+
+impl Inner {
+    async fn open(&self, request: Request) -> Opening {
+        let (method, headers, body) = match self.parts(request) {
+            Ok(parts) => parts,
+            Err(why) => return Opening::Over(unsent(why)),
+        };
+        let Ready { client, has_roots } = match self.client() {
+            Ok(ready) => ready,
+            Err(why) => return Opening::Over(unsent(why)),
+        };
+        let mut url = self.url.clone();
+        let mut redirects = 0;
+        loop {
+            let mut sending = client
+                .request(method.clone(), url.clone())
+                .headers(headers.clone());
+            if let Some(body) = &body {
+                sending = sending.body(body.clone());
+            }
+            let response = match sending.send().await {
+                Ok(response) => response,
+                Err(error) => {
+                    let host = self.url.host_str().unwrap_or_default();
+                    return Opening::Over(words::before_head(&error, host, has_roots));
+                }
+            };
+            let status = response.status();
+            if status.is_success() {
+                return self.opened(response);
+            }
+            if let Some(location) = response
+                .headers()
+                .get(LOCATION)
+                .filter(|_| status.is_redirection())
+            {
+                match self.next_url(status, &url, location, redirects) {
+                    Ok(next) => {
+                        redirects += 1;
+                        url = next;
+                        continue;
+                    }
+                    Err(said) => {
+                        return Opening::Over(Arrival::Refused(Refusal {
+                            status: status.as_u16(),
+                            retry_after: None,
+                            error: None,
+                            said: Some(said),
+                        }));
+                    }
+                }
+            }
+            return Opening::Over(Arrival::Refused(refused(response).await));
+        }
+    }
+
+    /// Method, headers and body of a request, or why it cannot be sent.
+    fn parts(
+        &self,
+        request: Request,
+    ) -> Result<(reqwest::Method, HeaderMap, Option<Bytes>), String> {
+        let mut headers = self.headers.clone();
+        if let Some(session) = request.session {
+            let value = secret(session.as_bytes())
+                .ok_or("the server's session id holds bytes that no header may carry")?;
+            headers.insert(SESSION_ID, value);
+        }
+        if let Some(version) = request.version {
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.word()));
+        }
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        Ok(match request.method {
+            Method::Post { body } => {
+                headers.insert(ACCEPT, both);
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                (reqwest::Method::POST, headers, Some(Bytes::from(body)))
+            }
+            Method::Get { cursor } => {
+                headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+                // An empty id takes the cursor back, and no header stands for that.
+                if let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) {
+                    let value = secret(cursor.as_bytes())
+                        .ok_or("the event id to go on from holds bytes that no header may carry")?;
+                    headers.insert(LAST_EVENT_ID, value);
+                }
+                (reqwest::Method::GET, headers, None)
+            }
+            Method::Delete => {
+                headers.insert(ACCEPT, both);
+                (reqwest::Method::DELETE, headers, None)
+            }
+        })
+    }
+
+    fn client(&self) -> Result<Ready, String> {
+        let mut slot = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = slot.as_ref() {
+            return Ok(ready.clone());
+        }
+        ensure_provider();
+        let mut roots = RootCertStore::empty();
+        if self.url.scheme() == "https" {
+            let native = rustls_native_certs::load_native_certs();
+            for error in &native.errors {
+                tracing::warn!(%error, "some root certificates could not be read");
+            }
+            roots.add_parsable_certificates(native.certs);
+            roots.add_parsable_certificates(self.extra_roots.iter().cloned());
+        }
+        let has_roots = !roots.is_empty();
+        // Also for http: left to itself, reqwest would look for the machine's certificates and fail without any.
+        let tls = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .retry(retry::never())
+            // A kept connection may die while a request is on its way into it: then nobody knows whether the server has
+            // it, and a call ends as `unknown`. A new connection for each request cannot be stale.
+            .pool_max_idle_per_host(0)
+            .tcp_nodelay(true)
+            .tcp_keepalive(KEEPALIVE)
+            .tcp_keepalive_interval(KEEPALIVE)
+            .tcp_keepalive_retries(KEEPALIVE_PROBES);
+        #[cfg(target_os = "linux")]
+        {
+            // reqwest's own 30 s would end a silent exchange over a short loss of network.
+            builder = builder.tcp_user_timeout(None);
+        }
+        if is_loopback(&self.url) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| {
+            format!(
+                "the HTTP client could not be built ({})",
+                error.without_url()
+            )
+        })?;
+        Ok(slot.insert(Ready { client, has_roots }).clone())
+    }
+
+    /// Where a redirect leads, if it may be followed; else the words for why not.
+    fn next_url(
+        &self,
+        status: StatusCode,
+        from: &Url,
+        location: &HeaderValue,
+        followed: usize,
+    ) -> Result<Url, String> {
+        let target = std::str::from_utf8(location.as_bytes())
+            .ok()
+            .and_then(|text| from.join(text).ok());
+        let Some(mut target) = target else {
+            return Err("it points to an address that cannot be read; not followed".to_owned());
+        };
+        let has_userinfo = has_userinfo(&target);
+        let place = shown(&target);
+        if target.origin() != self.url.origin() {
+            return Err(format!(
+                "it points to {place}, which is another origin; not followed"
+            ));
+        }
+        if has_userinfo {
+            return Err(format!(
+                "it points to {place} with a user name; not followed"
+            ));
+        }
+        if !matches!(
+            status,
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        ) {
+            return Err(format!(
+                "it points to {place} by a way that loses the request; not followed"
+            ));
+        }
+        if followed >= REDIRECTS {
+            return Err(format!(
+                "it points on and on, last to {place}; not followed further"
+            ));
+        }
+        target.set_fragment(None);
+        Ok(target)
+    }
+
+    fn opened(&self, response: Response) -> Opening {
+        let headers = response.headers();
+        let session = text_of(headers, SESSION_ID)
+            .filter(|id| !id.is_empty())
+            .map(str::to_owned);
+        let length = response.content_length();
+        let is_bodiless = matches!(
+            response.status(),
+            StatusCode::ACCEPTED | StatusCode::NO_CONTENT
+        );
+        let body = match media_type(headers).as_deref() {
+            _ if is_bodiless => Body::Empty,
+            Some("text/event-stream") => Body::Stream,
+            _ if length == Some(0) => Body::Empty,
+            Some("application/json") => Body::Json,
+            _ => Body::Other,
+        };
+        let cap = self.cap_bytes;
+        let reader = match body {
+            Body::Empty => Reader::Empty,
+            _ if body != Body::Stream && length.is_some_and(|length| length > cap as u64) => {
+                Reader::TooLarge { cap }
+            }
+            Body::Stream => Reader::Events {
+                bytes: Box::pin(response.bytes_stream()),
+                sse: Sse::new(cap),
+            },
+            Body::Json | Body::Other => Reader::Whole {
+                bytes: Box::pin(response.bytes_stream()),
+                read: Vec::new(),
+                seen: 0,
+                cap,
+                is_kept: body == Body::Json,
+            },
+        };
+        Opening::Body(Arrival::Opened { body, session }, Box::new(reader))
+    }
+}
+
+/// Reads what belongs to a response other than 2xx, as far as it comes in time.
+async fn refused(response: Response) -> Refusal {
+    let status = response.status();
+    let headers = response.headers().clone();
+    let mut bytes = response.bytes_stream();
+    let mut body = Vec::new();
+    let reading = async {
+        while let Some(Ok(chunk)) = bytes.next().await {
+            let room = REFUSAL_CAP_BYTES.saturating_sub(body.len());
+            body.extend(chunk.iter().take(room));
+            if chunk.len() >= room {
+                break;
+            }
+        }
+    };
+    // Late is no worse than absent: what has come is read.
+    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await;
+    refusal::read(status, &headers, &body)
+}
+
+/// The arrivals of one exchange; see [`Http::exchange`].
+pub struct Exchange {
+    stage: Stage,
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            Stage::Opening(_) => "opening",
+            Stage::Reading(_) => "reading",
+            Stage::Over => "over",
+        };
+        f.debug_tuple("Exchange").field(&stage).finish()
+    }
+}
+
+enum Stage {
+    Opening(Pin<Box<dyn Future<Output = Opening> + Send>>),
+    Reading(Box<Reader>),
+    Over,
+}
+
+enum Opening {
+    Over(Arrival),
+    Body(Arrival, Box<Reader>),
+}
+
+type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// Turns what is left of a response into arrivals.
+enum Reader {
+    Empty,
+    TooLarge {
+        cap: usize,
+    },
+    Events {
+        bytes: ByteStream,
+        sse: Sse,
+    },
+    /// A body that is one event, or that is only read to see it end.
+    Whole {
+        bytes: ByteStream,
+        read: Vec<u8>,
+        seen: usize,
+        cap: usize,
+        is_kept: bool,
+    },
+}
+
+impl Reader {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        match self {
+            Self::Empty => Poll::Ready(Arrival::Ended),
+            Self::TooLarge { cap } => Poll::Ready(Arrival::TooLarge { cap: *cap }),
+            Self::Events { bytes, sse } => loop {
+                if let Some(arrival) = sse.take() {
+                    return Poll::Ready(arrival);
+                }
+                match ready!(bytes.as_mut().poll_next(cx)) {
+                    Some(Ok(chunk)) => sse.feed(chunk),
+                    Some(Err(error)) => return Poll::Ready(broken(&error)),
+                    None => return Poll::Ready(Arrival::Ended),
+                }
+            },
+            Self::Whole {
+                bytes,
+                read,
+                seen,
+                cap,
+                is_kept,
+            } => loop {
+                match ready!(bytes.as_mut().poll_next(cx)) {
+                    Some(Ok(chunk)) => {
+                        *seen = seen.saturating_add(chunk.len());
+                        if *seen > *cap {
+                            return Poll::Ready(Arrival::TooLarge { cap: *cap });
+                        }
+                        if *is_kept {
+                            read.extend_from_slice(&chunk);
+                        }
+                    }
+                    Some(Err(error)) => return Poll::Ready(broken(&error)),
+                    None if read.is_empty() => return Poll::Ready(Arrival::Ended),
+                    None => {
+                        let data = into_text(std::mem::take(read));
+                        *self = Self::Empty;
+                        return Poll::Ready(Arrival::Event {
+                            id: None,
+                            retry_ms: None,
+                            data,
+                        });
+                    }
+                }
+            },
+        }
+    }
+}
+
+impl Stream for Exchange {
+    type Item = Arrival;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
+        match &mut self.stage {
+            Stage::Opening(opening) => {
+                let (arrival, next) = match ready!(opening.as_mut().poll(cx)) {
+                    Opening::Over(arrival) => (arrival, Stage::Over),
+                    Opening::Body(arrival, reader) => (arrival, Stage::Reading(reader)),
+                };
+                self.stage = next;
+                Poll::Ready(Some(arrival))
+            }
+            Stage::Reading(reader) => {
+                let arrival = ready!(reader.poll(cx));
+                if matches!(
+                    arrival,
+                    Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. }
+                ) {
+                    // The connection goes with the reader, also if the stream itself is kept.
+                    self.stage = Stage::Over;
+                }
+                Poll::Ready(Some(arrival))
+            }
+            Stage::Over => Poll::Ready(None),
+        }
+    }
+}
+
+fn unsent(why: impl Into<String>) -> Arrival {
+    Arrival::NotSent {
+        why: why.into(),
+        is_refused: false,
+    }
+}
+
+fn broken(error: &reqwest::Error) -> Arrival {
+    Arrival::Broken {
+        why: words::in_body(error),
+    }
+}
+
+/// A JSON body as text, without the byte order mark that some servers put before it.
+fn into_text(bytes: Vec<u8>) -> String {
+    let mut text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    if text.starts_with('\u{FEFF}') {
+        text.remove(0);
+    }
+    text
+}
+
+fn secret(bytes: &[u8]) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_bytes(bytes).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn check_url(text: &str) -> Result<Url, TransportError> {
+    let text = text.trim();
+    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
+    if !lower.starts_with("http://") && !lower.starts_with("https://") {
+        return Err(TransportError::NotHttp);
+    }
+    let mut url = Url::parse(text).map_err(|error| TransportError::BadUrl {
+        why: error.to_string(),
+    })?;
+    if has_userinfo(&url) {
+        return Err(TransportError::Userinfo);
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &options.headers {
+        let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else {
+            // It may be a secret in the wrong place, so it is not repeated.
+            return Err(TransportError::BadHeader {
+                name: "without a proper name".to_owned(),
+                why: "a name has only letters, digits and -, as in -H 'X-Api-Key: ...'",
+            });
+        };
+        if OUR_HEADERS.contains(&name.as_str()) {
+            return Err(TransportError::BadHeader {
+                name: name.to_string(),
+                why: "longhaul sets it itself",
+            });
+        }
+        let value = secret(value.expose_secret().trim().as_bytes());
+        let Some(value) = value else {
+            return Err(TransportError::BadHeader {
+                name: name.to_string(),
+                why: "its value holds a line end or another control character",
+            });
+        };
+        headers.append(name, value);
+    }
+    if let Some(token) = options
+        .bearer
+        .as_ref()
+        .filter(|_| !headers.contains_key(AUTHORIZATION))
+    {
+        // A token that came through a shell or a file often has a line end behind it.
+        let token = token.expose_secret().trim();
+        let value = secret(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty());
+        let Some(value) = value else {
+            return Err(TransportError::BadHeader {
+                name: AUTHORIZATION.to_string(),
+                why: "the token is empty or holds a control character",
+            });
+        };
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn has_userinfo(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// A URL for people: without user name, query and fragment.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // These fail only for URLs that cannot have them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+/// Whether the host is this machine, which no proxy stands before.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => {
+            IpAddr::V6(address).to_canonical().is_loopback()
+                || address
+                    .to_ipv4_mapped()
+                    .is_some_and(|mapped: Ipv4Addr| mapped.is_loopback())
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> TransportError {
+        Http::new(HttpOptions::new(url)).unwrap_err()
+    }
+
+    #[test]
+    fn a_bad_url_is_refused_in_words_that_show_a_good_one() {
+        for url in ["localhost:8931/mcp", "ftp://h/mcp", "", "/mcp", "http:/"] {
+            let error = refused(url);
+            assert!(matches!(error, TransportError::NotHttp), "{url}: {error}");
+            assert!(error.to_string().contains("http://127.0.0.1:8931/mcp"));
+        }
+        for url in ["http://", "http://[::1/mcp", "https://h:99999/mcp"] {
+            assert!(
+                matches!(refused(url), TransportError::BadUrl { .. }),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_url_with_a_password_is_refused_without_repeating_it() {
+        for url in ["http://ann:hunter2@h/mcp", "https://hunter2@h/mcp"] {
+            let error = refused(url);
+            assert!(matches!(error, TransportError::Userinfo));
+            assert!(!format!("{error} {error:?}").contains("hunter2"));
+        }
+    }
+
+    fn with_header(name: &str, value: &str) -> Result<Http, TransportError> {
+        let mut options = HttpOptions::new("http://h/mcp?key=query-secret");
+        options
+            .headers
+            .push((name.to_owned(), SecretString::from(value)));
+        Http::new(options)
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_sent_is_refused_without_its_value() {
+        for (name, value) in [
+            ("X-Key", "hunter2\r\nEvil: 1"),
+            ("X Key: hunter2", "x"),
+            ("", "hunter2"),
+            ("Mcp-Session-ID", "hunter2"),
+            ("ACCEPT", "hunter2"),
+        ] {
+            let error = with_header(name, value).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        assert!(with_header("X-Key", " fine ").is_ok());
+    }
+
+    #[test]
+    fn debug_shows_the_origin_and_no_secret() {
+        let text = format!("{:?}", with_header("X-Key", "hunter2").unwrap());
+        assert!(text.contains("http://h"));
+        assert!(
+            !text.contains("hunter2") && !text.contains("query-secret"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_token_with_a_line_end_behind_it_is_trimmed_and_a_header_wins_over_it() {
+        let mut options = HttpOptions::new("http://h/mcp");
+        options.bearer = Some(SecretString::from("t0ken\n"));
+        assert_eq!(
+            check_headers(&options).unwrap()[AUTHORIZATION],
+            "Bearer t0ken"
+        );
+        options
+            .headers
+            .push(("authorization".to_owned(), SecretString::from("Basic x")));
+        assert_eq!(check_headers(&options).unwrap()[AUTHORIZATION], "Basic x");
+        options = HttpOptions::new("http://h/mcp");
+        options.bearer = Some(SecretString::from(" \n"));
+        assert!(check_headers(&options).is_err());
+    }
+
+    #[test]
+    fn this_machine_is_known_by_all_its_names() {
+        for (url, expected) in [
+            ("http://localhost:1/", true),
+            ("http://LOCALHOST./", true),
+            ("http://a.localhost/", true),
+            ("http://127.9.9.9/", true),
+            ("http://[::1]/", true),
+            ("http://[::ffff:127.0.0.1]/", true),
+            ("http://localhost.example/", false),
+            ("http://10.0.0.1/", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}

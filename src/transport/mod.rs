@@ -1,0 +1,16 @@
+//! The IO edge towards servers: one HTTP exchange in, a stream of [`Arrival`](crate::protocol::Arrival)s out.
+//!
+//! Owns bytes, frames, HTTP, TLS and the words for what goes wrong with them. Must not know of JSON-RPC methods, tasks,
+//! retries or disks: it never repeats a request and never gives up on one. Invariant: a request body is written to at
+//! most one connection (a followed redirect aside, which says that the first was not acted upon), `NotSent` is said only
+//! where provably no byte of it left, and no secret reaches a log, an error or another origin.
+
+pub mod frame;
+pub mod http;
+mod refusal;
+pub mod sse;
+mod words;
+
+pub use frame::{DEFAULT_CAP_BYTES, Found, Frame, Oversize, Splitter};
+pub use http::{Exchange, Http, HttpOptions, TransportError, ensure_provider};
+pub use sse::Sse;

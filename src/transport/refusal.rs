@@ -1,0 +1,264 @@
+//! What a response other than 2xx says: status, a JSON-RPC error, words, and when to come back.
+//!
+//! Owns the reading of error bodies and of `Retry-After`. Must not know of sockets. Invariant: whatever the body holds, the
+//! words stay short and nothing fails.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use serde_json::Value;
+
+use super::frame::DEFAULT_CAP_BYTES;
+use super::sse::Sse;
+use crate::protocol::{Arrival, Refusal, RpcError};
+
+/// How many characters of a text body are kept; enough for two lines on a screen.
+const SAID_CHARS: usize = 300;
+
+/// A server that wants us to stay away for longer than a day is asked again after one.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads a refusal; `body` may be cut off anywhere.
+pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal {
+    let error = error_in(body).or_else(|| error_in(first_event(headers, body)?.as_bytes()));
+    let said = match &error {
+        Some(error) if !error.message.trim().is_empty() => Some(short(&error.message)),
+        _ => said_in(status, body),
+    };
+    Refusal {
+        status: status.as_u16(),
+        retry_after: retry_after(headers),
+        error,
+        said,
+    }
+}
+
+/// The text of a header; `None` if it is absent or not plain text.
+pub(super) fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// The media type without its parameters, lowercase.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = text_of(headers, CONTENT_TYPE)?;
+    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+}
+
+/// A JSON-RPC error, whatever the content type says; also the first of a batch.
+fn error_in(body: &[u8]) -> Option<RpcError> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let message = match &value {
+        Value::Array(batch) => batch.first()?,
+        other => other,
+    };
+    let error = message.get("error")?.as_object()?;
+    let code = error.get("code").and_then(Value::as_i64);
+    let words = error.get("message").and_then(Value::as_str);
+    if code.is_none() && words.is_none() {
+        return None;
+    }
+    Some(RpcError {
+        code: code.unwrap_or_default(),
+        message: words.unwrap_or_default().to_owned(),
+    })
+}
+
+fn first_event(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    if media_type(headers)? != "text/event-stream" {
+        return None;
+    }
+    let mut sse = Sse::new(DEFAULT_CAP_BYTES);
+    sse.feed(Bytes::copy_from_slice(body));
+    std::iter::from_fn(|| sse.take()).find_map(|arrival| match arrival {
+        Arrival::Event { data, .. } if !data.is_empty() => Some(data),
+        _ => None,
+    })
+}
+
+fn said_in(status: StatusCode, body: &[u8]) -> Option<String> {
+    if memchr::memchr(0, body).is_some() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    // Frameworks have their own shapes of error; one sentence out of them reads better than the JSON around it.
+    if let Ok(Value::Object(fields)) = serde_json::from_str(text) {
+        let sentence = ["error_description", "message", "detail", "error"]
+            .iter()
+            .find_map(|name| fields.get(*name)?.as_str());
+        return Some(short(sentence.unwrap_or(text)));
+    }
+    let lower = text.to_ascii_lowercase();
+    if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<body")
+    {
+        return title(text, &lower).or_else(|| {
+            status
+                .canonical_reason()
+                .map(|reason| format!("{} {reason}", status.as_u16()))
+        });
+    }
+    Some(short(text))
+}
+
+/// The title of a page; `lower` is `text` in lowercase ASCII, so that places in the one are places in the other.
+fn title(text: &str, lower: &str) -> Option<String> {
+    let tag = lower.find("<title")?;
+    let start = tag + lower.get(tag..)?.find('>')? + 1;
+    let end = start + lower.get(start..)?.find("</title")?;
+    let title = short(text.get(start..end)?);
+    (!title.is_empty()).then_some(title)
+}
+
+/// The beginning of a text, with each run of white space as one space.
+fn short(text: &str) -> String {
+    // Cut first: the text may be long, and only so many characters can be left of it.
+    let beginning: String = text.trim_start().chars().take(SAID_CHARS).collect();
+    beginning.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// How long the server asks us to wait, in either form, within 0 and a day.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = text_of(headers, RETRY_AFTER)?;
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = value.parse().unwrap_or(u64::MAX);
+        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
+    }
+    let until = http_date(value)?;
+    // Measured by the server's own clock where it says what that is; ours may be wrong.
+    let from = text_of(headers, DATE)
+        .and_then(http_date)
+        .unwrap_or_else(Timestamp::now);
+    let wait = Duration::try_from(until.duration_since(from)).unwrap_or_default();
+    Some(wait.min(LONGEST_WAIT))
+}
+
+/// Reads the date forms of RFC 9110, section 5.6.7: the usual one and the two that are only accepted.
+fn http_date(text: &str) -> Option<Timestamp> {
+    let forms = [
+        "%a, %d %b %Y %H:%M:%S GMT",
+        "%A, %d-%b-%y %H:%M:%S GMT",
+        "%a %b %e %H:%M:%S %Y",
+    ];
+    let date: DateTime = forms
+        .iter()
+        .find_map(|form| strtime::parse(form, text).ok()?.to_datetime().ok())?;
+    Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    fn said(body: &[u8]) -> Option<String> {
+        read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body).said
+    }
+
+    #[test]
+    fn a_json_rpc_error_is_found_under_any_content_type() {
+        let body = br#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#;
+        for kind in ["application/json", "text/plain", "text/html; charset=utf-8"] {
+            let refusal = read(
+                StatusCode::NOT_FOUND,
+                &headers(&[(CONTENT_TYPE, kind)]),
+                body,
+            );
+            assert_eq!(
+                refusal.error,
+                Some(RpcError {
+                    code: -32600,
+                    message: "Session not found".to_owned()
+                })
+            );
+            assert_eq!(refusal.said.as_deref(), Some("Session not found"));
+        }
+    }
+
+    #[test]
+    fn a_json_rpc_error_is_found_in_a_stream_and_in_a_batch() {
+        let stream =
+            b"id: 1\ndata:\n\ndata: {\"error\":{\"code\":-32602,\"message\":\"gone\"}}\n\n";
+        let kind = headers(&[(CONTENT_TYPE, "Text/Event-Stream; charset=utf-8")]);
+        let refusal = read(StatusCode::BAD_REQUEST, &kind, stream);
+        assert_eq!(refusal.error.map(|error| error.code), Some(-32602));
+        let batch = br#"[{"error":{"code":1}}]"#;
+        let refusal = read(StatusCode::BAD_REQUEST, &HeaderMap::new(), batch);
+        assert_eq!(refusal.error.map(|error| error.code), Some(1));
+    }
+
+    #[test]
+    fn the_words_come_from_text_title_or_status() {
+        assert_eq!(
+            said(b"  Session\nnot found \r\n").as_deref(),
+            Some("Session not found")
+        );
+        assert_eq!(
+            said(b"<!DOCTYPE html><HEAD><Title lang=en> Bad\n gateway </TITLE>").as_deref(),
+            Some("Bad gateway")
+        );
+        assert_eq!(
+            said(b"<html><body>x</body></html>").as_deref(),
+            Some("502 Bad Gateway")
+        );
+        assert_eq!(
+            said(br#"{"detail":"Not Found"}"#).as_deref(),
+            Some("Not Found")
+        );
+        assert_eq!(said(b""), None);
+        assert_eq!(said(b"\x00\x01binary"), None);
+        assert_eq!(
+            said("ä".repeat(5_000).as_bytes()).unwrap().chars().count(),
+            SAID_CHARS
+        );
+        // Cut inside a character and inside the title.
+        assert_eq!(said(b"caf\xC3").as_deref(), Some("caf\u{FFFD}"));
+        assert_eq!(
+            said(b"<html><title>cut").as_deref(),
+            Some("502 Bad Gateway")
+        );
+    }
+
+    #[test]
+    fn retry_after_is_read_in_both_forms_and_bounded() {
+        let date = "Fri, 20 Nov 2026 10:00:00 GMT";
+        for (value, seconds) in [
+            ("120", Some(120)),
+            ("0", Some(0)),
+            ("99999999999999999999999", Some(86_400)),
+            ("Fri, 20 Nov 2026 10:00:30 GMT", Some(30)),
+            ("Friday, 20-Nov-26 10:00:30 GMT", Some(30)),
+            ("Fri Nov 20 10:00:30 2026", Some(30)),
+            ("Fri, 20 Nov 2026 09:00:00 GMT", Some(0)),
+            ("Fri, 19 Nov 2027 09:00:00 GMT", Some(86_400)),
+            ("soon", None),
+            ("-5", None),
+            ("", None),
+        ] {
+            let headers = headers(&[(RETRY_AFTER, value), (DATE, date)]);
+            assert_eq!(
+                retry_after(&headers),
+                seconds.map(Duration::from_secs),
+                "{value}"
+            );
+        }
+        let past = headers(&[(RETRY_AFTER, "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert_eq!(retry_after(&past), Some(Duration::ZERO), "by our own clock");
+    }
+}

@@ -1,0 +1,186 @@
+//! Frames become arrivals: the splitter in front, the `eventsource-stream` crate behind it, one frame at a time.
+//!
+//! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
+//! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use eventsource_stream::EventStream;
+use futures_util::{FutureExt, StreamExt, stream};
+
+use super::frame::{Found, Frame, Splitter};
+use crate::protocol::Arrival;
+
+/// Turns the bytes of one `text/event-stream` body into arrivals.
+#[derive(Debug)]
+pub struct Sse {
+    splitter: Splitter,
+    is_over: bool,
+}
+
+impl Sse {
+    /// A reader at the beginning of a body; `cap_bytes` bounds one event.
+    pub fn new(cap_bytes: usize) -> Self {
+        Self {
+            splitter: Splitter::new(cap_bytes),
+            is_over: false,
+        }
+    }
+
+    /// Hands over the next bytes of the body.
+    pub fn feed(&mut self, chunk: Bytes) {
+        self.splitter.feed(chunk);
+    }
+
+    /// Takes the next arrival out of what was fed; `None` asks for more bytes.
+    ///
+    /// Gives `Event`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
+    pub fn take(&mut self) -> Option<Arrival> {
+        if self.is_over {
+            return None;
+        }
+        match self.splitter.take() {
+            Ok(Some(Found::Frame(frame))) => Some(read(frame)),
+            Ok(Some(Found::Alive)) => Some(Arrival::Alive),
+            Ok(None) => None,
+            Err(oversize) => {
+                self.is_over = true;
+                Some(Arrival::TooLarge { cap: oversize.cap })
+            }
+        }
+    }
+}
+
+fn read(frame: Frame) -> Arrival {
+    let (text, id, retry_ms) = frame.into_parts();
+    // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by then.
+    let lines = stream::iter(text.split_inclusive('\n').map(Ok::<_, Infallible>));
+    let data = match EventStream::new(lines).next().now_or_never().flatten() {
+        // Only this type carries MCP traffic; the id of any other still moves the cursor.
+        Some(Ok(event)) if event.event == "message" => event.data,
+        Some(Ok(_)) => String::new(),
+        Some(Err(_)) | None => {
+            tracing::warn!("an event could not be read and was passed on without its data");
+            String::new()
+        }
+    };
+    if data.is_empty() && id.is_none() && retry_ms.is_none() {
+        return Arrival::Alive;
+    }
+    Arrival::Event { id, retry_ms, data }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::transport::frame::DEFAULT_CAP_BYTES;
+
+    fn arrivals(bytes: &[u8]) -> Vec<Arrival> {
+        let mut sse = Sse::new(DEFAULT_CAP_BYTES);
+        sse.feed(Bytes::copy_from_slice(bytes));
+        std::iter::from_fn(|| sse.take()).collect()
+    }
+
+    fn event(id: Option<&str>, retry_ms: Option<u64>, data: &str) -> Arrival {
+        Arrival::Event {
+            id: id.map(str::to_owned),
+            retry_ms,
+            data: data.to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_field_order_of_the_real_servers_reads_the_same() {
+        let expected = [event(Some("s/1"), None, "{}")];
+        for text in [
+            "id: s/1\r\nevent: message\r\ndata: {}\r\n\r\n",
+            "event: message\nid: s/1\ndata: {}\n\n",
+            "data: {}\nid: s/1\n\n",
+        ] {
+            assert_eq!(arrivals(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn priming_events_bring_their_id_and_retry_without_data() {
+        assert_eq!(
+            arrivals(b"id: 0\nretry: 3000\ndata: \n\nid: 1\n\nretry: 9\n\n"),
+            [
+                event(Some("0"), Some(3000), ""),
+                event(Some("1"), None, ""),
+                event(None, Some(9), "")
+            ]
+        );
+    }
+
+    #[test]
+    fn another_type_loses_its_data_and_keeps_its_id() {
+        assert_eq!(
+            arrivals(b"event: endpoint\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
+            [event(Some("4"), None, ""), event(Some("5"), None, "y")]
+        );
+    }
+
+    #[test]
+    fn an_event_that_carries_nothing_is_no_news() {
+        assert_eq!(
+            arrivals(b"event: ping\ndata: 1\n\ndata:\n\ndata: x\n\n"),
+            [Arrival::Alive, Arrival::Alive, event(None, None, "x")]
+        );
+    }
+
+    #[test]
+    fn data_lines_join_with_a_line_feed_and_only_the_last_is_dropped() {
+        assert_eq!(
+            arrivals(b"data: a\ndata\ndata: b\ndata:\n\n"),
+            [event(None, None, "a\n\nb\n")]
+        );
+    }
+
+    #[test]
+    fn the_traps_of_the_crate_do_not_bite() {
+        assert_eq!(
+            arrivals(b"\xEF\xBB\xBF\xEF\xBB\xBFdata: lost\n\n\xEF\xBB\xBFdata: lost\n\ndata: \xFF\n\ndata: \xEF\xBB\xBFx\n\n"),
+            [event(None, None, "\u{FFFD}"), event(None, None, "\u{FEFF}x")]
+        );
+    }
+
+    #[test]
+    fn an_event_over_the_cap_is_the_last_arrival() {
+        let mut sse = Sse::new(10);
+        sse.feed(Bytes::from_static(
+            b"data: a\n\ndata: 0123456789\n\ndata: b\n\n",
+        ));
+        let all: Vec<Arrival> = std::iter::from_fn(|| sse.take()).collect();
+        assert_eq!(all, [event(None, None, "a"), Arrival::TooLarge { cap: 10 }]);
+        sse.feed(Bytes::from_static(b"data: c\n\n"));
+        assert_eq!(sse.take(), None);
+    }
+
+    /// What the standard says the data of a block is, written a second time and naively.
+    fn data_of(text: &str) -> String {
+        let lines: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(|value| value.strip_prefix(' ').unwrap_or(value))
+            .collect();
+        lines.join("\n")
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+            arrivals(&bytes);
+        }
+
+        #[test]
+        fn any_data_comes_through_the_crate_unchanged(lines in proptest::collection::vec("[^\r\n]{0,20}", 1..20)) {
+            let text: String = lines.iter().map(|line| format!("data: {line}\n")).collect();
+            let arrived = arrivals(format!("id: 1\n{text}\n").as_bytes());
+            prop_assert_eq!(arrived, [event(Some("1"), None, &data_of(&text))]);
+        }
+    }
+}

@@ -1,1 +1,4 @@
 //! longhaul
+
+#[cfg(feature = "demo")]
+pub mod demo;

@@ -1,6 +1,12 @@
 //! The demo server over real HTTP, read by a client of its own: raw requests and a few lines of SSE.
 
 #![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
 
 use std::{future::Future, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
@@ -112,13 +118,14 @@ impl Sse {
                     block
                         .lines()
                         .find_map(|line| line.strip_prefix(name))
-                        .map(|v| v.trim_start())
+                        .map(str::trim_start)
                 };
-                if let Some(id) = field("id:") {
-                    let data = field("data:").unwrap_or_default();
+                // The answer to initialize has data and no id; a comment has neither.
+                let (id, data) = (field("id:"), field("data:"));
+                if id.is_some() || data.is_some() {
                     return Ok(Some(Event {
-                        id: id.to_owned(),
-                        message: serde_json::from_str(data).ok(),
+                        id: id.unwrap_or_default().to_owned(),
+                        message: serde_json::from_str(data.unwrap_or_default()).ok(),
                     }));
                 }
             }
@@ -181,6 +188,10 @@ impl Client {
     }
 
     async fn open_as(server: &Server, version: &'static str) -> Self {
+        Self::open_at(&server.url(), version).await
+    }
+
+    async fn open_at(url: &str, version: &'static str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .pool_max_idle_per_host(0)
@@ -188,7 +199,7 @@ impl Client {
             .unwrap();
         let mut client = Self {
             http,
-            url: server.url(),
+            url: url.to_owned(),
             session: String::new(),
             version,
         };
@@ -730,6 +741,40 @@ fn a_cancelled_call_is_answered_and_its_run_stops() {
 }
 
 #[test]
+fn a_deleted_session_ends_its_calls_with_an_answer() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("x", 1000, 20)).await;
+        call.until(|event| event.progress() == Some(10)).await;
+        let response = client
+            .http
+            .delete(&client.url)
+            .header("mcp-session-id", &client.session)
+            .send()
+            .await
+            .unwrap();
+        assert!(response.status().is_success());
+        let rest = call.all().await;
+        assert_eq!(
+            rest.last().unwrap().message.clone().unwrap()["error"]["code"],
+            -32800
+        );
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(client.post(&ping).await.status(), StatusCode::NOT_FOUND);
+        // The next call waits for the end of the run that was told to stop, and goes on from there.
+        let fresh = Client::open(&server).await;
+        let events = fresh
+            .call(1, TOOL, processing("x", 1000, 0))
+            .await
+            .all()
+            .await;
+        assert!(steps(&events)[0] >= 10);
+        assert_eq!(demo::rows(dir.path(), "x").unwrap(), 1000);
+    });
+}
+
+#[test]
 fn without_a_client_id_the_server_makes_one() {
     within_deadline(async {
         let (dir, server) = start().await;
@@ -988,5 +1033,101 @@ fn the_process_prints_its_url_first_and_ends_when_told() {
             thread.join().unwrap().lines().next(),
             Some(running.url.as_str())
         );
+    });
+}
+
+/// Kills the process when the test ends in whatever way.
+struct Killed(u32);
+
+impl Killed {
+    fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap()
+    }
+
+    fn kill_9(&self) {
+        let _ = rustix::process::kill_process(self.pid(), rustix::process::Signal::KILL);
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.kill_9();
+    }
+}
+
+/// The other process of the test below: this test program again, with the directory as one more argument.
+#[test]
+#[ignore = "runs only as the server process of another test"]
+fn a_server_process() {
+    let Some(dir) = std::env::args().find(|arg| arg.starts_with('/') && Path::new(arg).is_dir())
+    else {
+        return;
+    };
+    demo::detach().unwrap();
+    let idle_exit = Some(Duration::from_secs(120));
+    let options = Options {
+        idle_exit,
+        ..options(Path::new(&dir))
+    };
+    demo::run_blocking(options, &mut std::io::stdout()).unwrap();
+}
+
+#[test]
+fn a_background_process_survives_restarts_and_comes_back_after_kill_9() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let exe = std::env::current_exe().unwrap();
+        let start = || {
+            let args = ["--ignored", "--exact", "a_server_process", "--nocapture"];
+            let args: Vec<_> = args
+                .iter()
+                .map(std::ffi::OsString::from)
+                .chain([dir.path().as_os_str().to_owned()])
+                .collect();
+            demo::start_in_background(dir.path(), &exe, &args).unwrap()
+        };
+        let running = start();
+        let process = Killed(running.pid);
+        assert_ne!(running.pid, std::process::id());
+        assert_eq!(start(), running);
+        let session = rustix::process::getsid(Some(process.pid())).unwrap();
+        assert_eq!(session, process.pid(), "it leads a session of its own");
+
+        let client = Client::open_at(&running.url, "2025-11-25").await;
+        let before = client.ask(1, "get_session_info", json!({})).await;
+        demo::control(dir.path(), Fault::Restart).unwrap();
+        assert_eq!(demo::find_running(dir.path()), Some(running.clone()));
+        let client = Client::open_at(&running.url, "2025-11-25").await;
+        let after = client.ask(1, "get_session_info", json!({})).await;
+        assert_eq!(after["pid"], before["pid"]);
+        assert_eq!(
+            after["boot_id"].as_u64(),
+            before["boot_id"].as_u64().map(|boot| boot + 1)
+        );
+
+        let mut call = client.call(2, TOOL, processing("b", 100, 10)).await;
+        let begun = call.until(|event| event.progress() == Some(20)).await;
+        process.kill_9();
+        call.until_broken().await;
+        std::mem::forget(process);
+        let again = start();
+        let process = Killed(again.pid);
+        assert_ne!(again.pid, running.pid);
+        assert_eq!(again.url, running.url);
+        let rest = client.resume(&begun[0].id).await.all().await;
+        assert_eq!(rest[..begun.len() - 1], begun[1..]);
+        assert!(
+            rest.last()
+                .unwrap()
+                .words()
+                .starts_with("The server restarted at ")
+        );
+        let client = Client::open_at(&again.url, "2025-11-25").await;
+        let answer = client.ask(1, TOOL, processing("b", 100, 0)).await;
+        assert_eq!(answer["status"], "completed");
+        assert_eq!(demo::rows(dir.path(), "b").unwrap(), 100);
+        demo::stop(dir.path()).unwrap();
+        // It has ended: its number may be another's by now.
+        std::mem::forget(process);
     });
 }

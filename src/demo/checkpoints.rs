@@ -105,11 +105,11 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Opens the store of this boot; what ran when the last boot died is interrupted.
+    /// Opens the store of this boot; what ran when the last boot died is interrupted. Its time stays: nothing has moved.
     pub(super) fn open(disk: Arc<Disk>) -> Result<Self, DemoError> {
         disk.lock().execute(
-            "UPDATE checkpoint SET status = 'interrupted', updated_ms = ?1 WHERE status = 'running'",
-            [now_ms()],
+            "UPDATE checkpoint SET status = 'interrupted' WHERE status = 'running'",
+            [],
         )?;
         Ok(Self { disk })
     }

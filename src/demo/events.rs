@@ -134,14 +134,21 @@ impl Events {
         stream: &str,
         message: &serde_json::Value,
     ) -> Result<EventId, EventStoreError> {
-        self.append(stream, None, Some(message.to_string()), false)
+        self.append(stream, None, Some(&message.to_string()), false)
+    }
+
+    /// Ends an open stream with a response that the SDK cannot give any more.
+    pub(super) fn close_with(&self, stream: &str, response: &serde_json::Value) {
+        if let Err(error) = self.append(stream, None, Some(&response.to_string()), true) {
+            tracing::debug!(%error, "a stream had ended before");
+        }
     }
 
     fn append(
         &self,
         stream: &str,
         session: Option<&str>,
-        data: Option<String>,
+        data: Option<&str>,
         closes: bool,
     ) -> Result<EventId, EventStoreError> {
         // The map's lock is held over the commit: it is what gives the events of a stream their order.
@@ -456,21 +463,20 @@ impl EventStore for Events {
             };
             if let Some(session) = stream_id.strip_suffix(":common") {
                 let known = locked(&self.standalone).get(stream_id).cloned();
-                let name = match known {
-                    Some(name) => name,
-                    None => {
-                        let name = random_id()?;
-                        locked(&self.standalone).insert(stream_id.to_owned(), name.clone());
-                        name
-                    }
+                let name = if let Some(name) = known {
+                    name
+                } else {
+                    let name = random_id()?;
+                    locked(&self.standalone).insert(stream_id.to_owned(), name.clone());
+                    name
                 };
-                return self.append(&name, Some(session), data, false);
+                return self.append(&name, Some(session), data.as_deref(), false);
             }
             let closes = matches!(
                 event.message.as_deref(),
                 Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
             );
-            self.append(stream_id, None, data, closes)
+            self.append(stream_id, None, data.as_deref(), closes)
         })
     }
 

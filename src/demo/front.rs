@@ -74,13 +74,11 @@ impl Front {
         };
         match place {
             Some(place) if !place.this_boot => self.left_behind(&place),
-            Some(_) => None,
             // An unknown session is the SDK's to refuse; an unknown id must not reveal whether it is another's.
-            None if self.events.is_cross_stream() => None,
-            None if self.sessions.is_live(session).await => {
+            None if !self.events.is_cross_stream() && self.sessions.is_live(session).await => {
                 Some((StatusCode::BAD_REQUEST, "Bad Request: unknown event id").into_response())
             }
-            None => None,
+            Some(_) | None => None,
         }
     }
 

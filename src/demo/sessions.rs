@@ -21,6 +21,7 @@ use rmcp::{
         local::{LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionError},
     },
 };
+use serde_json::json;
 use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,7 @@ use super::{
     disk::locked,
     door::Hook,
     events::{Events, Place, RETRY},
+    tools::CANCELLED,
 };
 
 tokio::task_local! {
@@ -66,7 +68,7 @@ impl Slot {
 
 /// The session manager.
 pub(super) struct Sessions {
-    inner: LocalSessionManager,
+    inner: Arc<LocalSessionManager>,
     events: Arc<Events>,
     forgotten: Mutex<HashSet<SessionId>>,
     calls: Mutex<HashMap<(SessionId, RequestId), Weak<SlotInner>>>,
@@ -82,7 +84,7 @@ impl Sessions {
         inner.session_config = config;
         let store: Arc<dyn EventStore> = Arc::<Events>::clone(&events);
         Self {
-            inner: inner.with_event_store(store),
+            inner: Arc::new(inner.with_event_store(store)),
             events,
             forgotten: Mutex::default(),
             calls: Mutex::default(),
@@ -114,6 +116,22 @@ impl Sessions {
         let mut calls = locked(&self.calls);
         calls.retain(|_, slot| slot.strong_count() > 0);
         calls.insert((Arc::clone(id), request), Arc::downgrade(&slot.0));
+    }
+
+    /// Cancels and answers what still runs in a session that has ended: the SDK has no way to its streams any more.
+    fn end_calls(&self, id: &SessionId) {
+        let mut calls = locked(&self.calls);
+        for ((_, request), slot) in calls.extract_if(|(session, _), _| session == id) {
+            let Some(slot) = slot.upgrade() else { continue };
+            slot.cancel.cancel();
+            if let Some(stream) = slot.stream.get() {
+                let error = json!({"code": CANCELLED.0, "message": "The server session has ended"});
+                self.events.close_with(
+                    stream,
+                    &json!({"jsonrpc": "2.0", "id": request, "error": error}),
+                );
+            }
+        }
     }
 
     /// The cancellation that this message asks for, if the call still runs.
@@ -162,7 +180,9 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        self.inner.close_session(id).await
+        self.inner.close_session(id).await?;
+        self.end_calls(id);
+        Ok(())
     }
 
     async fn create_stream(
@@ -179,20 +199,31 @@ impl SessionManager for Sessions {
                 self.remember(id, request.id.clone(), &slot);
             }
         }
-        // With a retry interval set, the first event of every stream is the priming event, stored before the request is
-        // handed to its tool: it tells us the stream's name. The rest is read from the store.
-        let primed = Box::pin(self.inner.create_stream(id, message).await?)
-            .next()
-            .await;
-        let primed = primed.and_then(|event| event.event_id);
-        let stream = primed
-            .as_deref()
-            .and_then(|id| id.rsplit_once('-'))
-            .map(|(stream, _)| stream)
-            .ok_or_else(|| broken("a stream without a priming event"))?;
-        self.events.bind(stream, id, &method).map_err(broken)?;
-        let _ = slot.0.stream.set(stream.to_owned());
-        Ok(self.events.follow(stream, Self::hook()))
+        let (inner, events, id) = (
+            Arc::clone(&self.inner),
+            Arc::clone(&self.events),
+            Arc::clone(id),
+        );
+        // A job of its own: a connection that breaks here takes the handling of its request with it, and a call must be
+        // taken whole or not at all.
+        let stream = tokio::spawn(async move {
+            // With a retry interval set, the first event of every stream is the priming event, stored before the request
+            // is handed to its tool: it tells us the stream's name. The rest is read from the store.
+            let primed = Box::pin(inner.create_stream(&id, message).await?)
+                .next()
+                .await;
+            let primed = primed.and_then(|event| event.event_id);
+            let stream = primed
+                .as_deref()
+                .and_then(|id| id.rsplit_once('-'))
+                .map(|(stream, _)| stream.to_owned())
+                .ok_or_else(|| broken("a stream without a priming event"))?;
+            events.bind(&stream, &id, &method).map_err(broken)?;
+            let _ = slot.0.stream.set(stream.clone());
+            Ok::<_, LocalSessionManagerError>(stream)
+        });
+        let stream = stream.await.map_err(broken)??;
+        Ok(self.events.follow(&stream, Self::hook()))
     }
 
     async fn accept_message(

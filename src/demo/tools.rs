@@ -43,7 +43,7 @@ const FORECAST_STEPS: u32 = 6;
 /// Records and bursts above this are a slip of the keyboard.
 const MOST: u64 = 10_000_000;
 /// The JSON-RPC code that other servers use too for a cancelled request.
-const CANCELLED: ErrorCode = ErrorCode(-32800);
+pub(super) const CANCELLED: ErrorCode = ErrorCode(-32800);
 
 /// What is the same for every session of a boot.
 pub(super) struct Shared {
@@ -100,6 +100,8 @@ struct Call {
     cancel: CancellationToken,
     /// The server session ended, which ends what was asked in it.
     session_end: CancellationToken,
+    /// Held as long as the call runs: a cancellation reaches only calls whose slot is alive.
+    _slot: Option<Slot>,
     _busy: Busy,
 }
 
@@ -118,6 +120,7 @@ impl Call {
             level: Arc::clone(&tools.level),
             cancel,
             session_end: context.ct,
+            _slot: slot,
             _busy: Presence::busy(&tools.shared.presence),
         }
     }

@@ -1,6 +1,9 @@
 //! longhaul
 
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod domain;
+pub mod engine;
 pub mod link;
 pub mod protocol;
 pub mod store;

@@ -161,6 +161,13 @@ pub enum News {
         /// Whether it is this process.
         is_us: bool,
     },
+    /// The session cannot be used at all, now; `exit` is the code that a headless command ends with.
+    Trouble {
+        /// In words that say what to do next.
+        words: String,
+        /// 73 where the session cannot be written, 75 where its driver does not answer.
+        exit: u8,
+    },
 }
 
 /// A line of the messages tab.

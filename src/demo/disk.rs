@@ -1,0 +1,135 @@
+//! The server's one SQLite file, its private directory, and ids that cannot be guessed.
+//!
+//! Owns the schema and the lock around the connection. Must not know what the rows mean. Commits survive `kill -9`
+//! (write-ahead log, no fsync: a power cut is not among the faults that this demo shows).
+
+use std::{
+    fs,
+    io::{self, Read},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use rusqlite::Connection;
+
+use super::DemoError;
+
+/// The name of the database in the data directory.
+const FILE: &str = "demo.db";
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS boot (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        started_ms INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS stream (
+        key TEXT PRIMARY KEY,
+        boot INTEGER NOT NULL,
+        session TEXT,
+        method TEXT,
+        opened_ms INTEGER NOT NULL,
+        closed_ms INTEGER);
+    CREATE INDEX IF NOT EXISTS stream_of_session ON stream (session);
+    CREATE TABLE IF NOT EXISTS event (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        stream TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        data TEXT,
+        UNIQUE (stream, seq));
+    CREATE TABLE IF NOT EXISTS checkpoint (
+        task_id TEXT PRIMARY KEY,
+        client_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        status TEXT NOT NULL,
+        progress INTEGER NOT NULL,
+        total INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        UNIQUE (client_id, tool, arguments));
+    -- Deliberately without a unique key: work that is done twice must show as too many rows.
+    CREATE TABLE IF NOT EXISTS processed (
+        task_id TEXT NOT NULL,
+        client_id TEXT NOT NULL,
+        dataset TEXT NOT NULL,
+        record INTEGER NOT NULL);
+    CREATE INDEX IF NOT EXISTS processed_by_client ON processed (client_id);
+";
+
+/// The open database.
+pub(super) struct Disk {
+    connection: Mutex<Connection>,
+    /// The number of this boot; rises by one each time the server starts.
+    pub(super) boot: i64,
+}
+
+impl Disk {
+    /// Opens (or makes) the database in `dir` and counts a boot.
+    pub(super) fn open(dir: &Path) -> Result<Self, DemoError> {
+        let connection = connect(dir)?;
+        connection.execute("INSERT INTO boot (started_ms) VALUES (?1)", [now_ms()])?;
+        let boot = connection.last_insert_rowid();
+        Ok(Self {
+            connection: Mutex::new(connection),
+            boot,
+        })
+    }
+
+    /// The connection. A panic in another thread leaves no half transaction behind: SQLite rolls it back.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
+        locked(&self.connection)
+    }
+}
+
+/// Opens the database without counting a boot.
+pub(super) fn connect(dir: &Path) -> Result<Connection, DemoError> {
+    let path = dir.join(FILE);
+    // Made here with its mode, because SQLite gives its side files the mode of the main file.
+    fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(DemoError::io(format!("open {}", path.display())))?;
+    let connection = Connection::open(&path)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.execute_batch(SCHEMA)?;
+    Ok(connection)
+}
+
+/// Makes `dir` and its parents, readable by its owner only.
+pub(super) fn private_dir(dir: &Path) -> Result<(), DemoError> {
+    let what = || DemoError::io(format!("make the directory {}", dir.display()));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(what())?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(what())
+}
+
+/// The guard of a mutex; a poisoned one is taken over, because what it guards is replaced as a whole.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// A stamp of `now_ms` as RFC 3339 in UTC, to the millisecond.
+pub(super) fn rfc3339(ms: i64) -> String {
+    let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
+    format!("{stamp:.3}")
+}
+
+/// 128 random bits of the operating system in hexadecimal.
+pub(super) fn random_id() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}

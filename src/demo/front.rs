@@ -1,0 +1,119 @@
+//! The HTTP layer before the SDK: answers what the SDK cannot know or says too softly.
+//!
+//! Two answers are given here, both to a GET that resumes: the rest of a stream that an earlier boot left behind, up to
+//! the line that says so, and 400 for an event id that this session has no right to or that is no longer kept. All else
+//! goes on to the SDK, Host and Origin checks included: a request that it would refuse is never answered here.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::{
+    door::Line,
+    events::{Events, Place},
+    sessions::{HOOK, Sessions},
+};
+
+/// What the layer needs.
+#[derive(Clone)]
+pub(super) struct Front {
+    pub(super) events: Arc<Events>,
+    pub(super) sessions: Arc<Sessions>,
+}
+
+/// Answers a request, or lets the SDK answer it.
+pub(super) async fn answer(
+    State(front): State<Front>,
+    ConnectInfo(line): ConnectInfo<Line>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if let Some(resumption) = Resumption::of(&request)
+        && let Some(response) = front.resumed(&resumption).await
+    {
+        return response;
+    }
+    HOOK.scope(line.0, next.run(request)).await
+}
+
+/// A GET that resumes, from a client that the SDK would let in.
+struct Resumption {
+    event: String,
+    session: String,
+}
+
+impl Resumption {
+    fn of(request: &Request) -> Option<Self> {
+        let headers = request.headers();
+        let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+        if request.method() != Method::GET || !is_from_here(headers) {
+            return None;
+        }
+        Some(Self {
+            event: text("last-event-id")?,
+            session: text("mcp-session-id")?,
+        })
+    }
+}
+
+impl Front {
+    async fn resumed(&self, asked: &Resumption) -> Option<Response> {
+        let session = asked.session.as_str();
+        let place = match self.events.locate(&asked.event) {
+            Ok(place) => place.filter(|place| place.session.as_deref() == Some(session)),
+            Err(error) => {
+                tracing::error!(%error, "an event id could not be looked up");
+                return Some(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+            }
+        };
+        match place {
+            Some(place) if !place.this_boot => self.left_behind(&place),
+            // An unknown session is the SDK's to refuse; an unknown id must not reveal whether it is another's.
+            None if !self.events.is_cross_stream() && self.sessions.is_live(session).await => {
+                Some((StatusCode::BAD_REQUEST, "Bad Request: unknown event id").into_response())
+            }
+            Some(_) | None => None,
+        }
+    }
+
+    /// The rest of a stream of an earlier boot; nothing if there is none, so that the SDK says that the session is gone.
+    fn left_behind(&self, place: &Place) -> Option<Response> {
+        let rest = self
+            .events
+            .rest(place)
+            .inspect_err(|error| tracing::error!(%error, "could not read events"))
+            .ok()?;
+        if rest.is_empty() {
+            return None;
+        }
+        let mut body = String::new();
+        for (id, data) in rest {
+            // JSON holds no line ends, and writing to a string cannot fail.
+            let _ = write!(body, "data: {data}\nid: {id}\n\n");
+        }
+        let headers = [
+            (header::CONTENT_TYPE, "text/event-stream"),
+            (header::CACHE_CONTROL, "no-cache"),
+        ];
+        Some((headers, Body::from(body)).into_response())
+    }
+}
+
+/// Whether a request names a loopback host and comes from no web page.
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    !headers.contains_key(header::ORIGIN) && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+}

@@ -1,0 +1,1133 @@
+//! The demo server over real HTTP, read by a client of its own: raw requests and a few lines of SSE.
+
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{future::Future, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use longhaul::demo::{self, DemoError, Fault, Options, Server};
+use reqwest::{Response, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Long enough for the slowest machine; nothing waits for it in a good run.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Runs a test with a deadline, on a runtime of its own.
+fn within_deadline(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(DEADLINE, test)
+            .await
+            .expect("the test hangs");
+    });
+}
+
+fn options(dir: &Path) -> Options {
+    Options {
+        dir: dir.to_path_buf(),
+        port: None,
+        cross_stream_replay: false,
+        idle_exit: None,
+    }
+}
+
+async fn start() -> (TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = demo::serve(options(dir.path())).await.unwrap();
+    (dir, server)
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Event {
+    id: String,
+    message: Option<Value>,
+}
+
+impl Event {
+    fn number(&self) -> u64 {
+        self.id.rsplit_once('-').unwrap().1.parse().unwrap()
+    }
+
+    fn stream(&self) -> &str {
+        self.id.rsplit_once('-').unwrap().0
+    }
+
+    fn method(&self) -> &str {
+        self.message
+            .as_ref()
+            .and_then(|m| m["method"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// The step of a progress notification.
+    fn progress(&self) -> Option<u64> {
+        let message = self.message.as_ref()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "steps of a test are small whole numbers"
+        )]
+        message["params"]["progress"].as_f64().map(|n| n as u64)
+    }
+
+    fn words(&self) -> &str {
+        let Some(message) = &self.message else {
+            return "";
+        };
+        let params = &message["params"];
+        params["message"]
+            .as_str()
+            .or(params["data"].as_str())
+            .unwrap_or_default()
+    }
+
+    fn is_response(&self) -> bool {
+        self.message.as_ref().is_some_and(|m| m.get("id").is_some())
+    }
+
+    /// The JSON text of a tool's answer.
+    fn answer(&self) -> Value {
+        let text = &self.message.as_ref().unwrap()["result"]["content"][0]["text"];
+        serde_json::from_str(text.as_str().unwrap()).unwrap()
+    }
+}
+
+/// One SSE response, event by event.
+struct Sse {
+    response: Response,
+    rest: String,
+}
+
+impl Sse {
+    /// The next event; `None` at an orderly end, an error if the connection broke.
+    async fn next(&mut self) -> Result<Option<Event>, reqwest::Error> {
+        loop {
+            while let Some((block, rest)) = self.rest.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.rest = rest;
+                let field = |name: &str| {
+                    block
+                        .lines()
+                        .find_map(|line| line.strip_prefix(name))
+                        .map(str::trim_start)
+                };
+                // The answer to initialize has data and no id; a comment has neither.
+                let (id, data) = (field("id:"), field("data:"));
+                if id.is_some() || data.is_some() {
+                    return Ok(Some(Event {
+                        id: id.unwrap_or_default().to_owned(),
+                        message: serde_json::from_str(data.unwrap_or_default()).ok(),
+                    }));
+                }
+            }
+            match self.response.chunk().await? {
+                Some(chunk) => self.rest.push_str(std::str::from_utf8(&chunk).unwrap()),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Everything up to the orderly end.
+    async fn all(mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await.unwrap() {
+            events.push(event);
+        }
+        events
+    }
+
+    /// Events up to and including the first that fits.
+    async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            let event = self
+                .next()
+                .await
+                .unwrap()
+                .expect("the stream ended too early");
+            let is_last = fits(&event);
+            events.push(event);
+            if is_last {
+                return events;
+            }
+        }
+    }
+
+    /// Events up to the break of the connection.
+    async fn until_broken(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            match self.next().await {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => panic!("an orderly end instead of a break after {events:?}"),
+                Err(_) => return events,
+            }
+        }
+    }
+}
+
+struct Client {
+    http: reqwest::Client,
+    url: String,
+    session: String,
+    version: &'static str,
+}
+
+impl Client {
+    async fn open(server: &Server) -> Self {
+        Self::open_as(server, "2025-11-25").await
+    }
+
+    async fn open_as(server: &Server, version: &'static str) -> Self {
+        Self::open_at(&server.url(), version).await
+    }
+
+    async fn open_at(url: &str, version: &'static str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .pool_max_idle_per_host(0)
+            .build()
+            .unwrap();
+        let mut client = Self {
+            http,
+            url: url.to_owned(),
+            session: String::new(),
+            version,
+        };
+        let response = client
+            .post(&json!({
+                "jsonrpc": "2.0", "id": 0, "method": "initialize",
+                "params": {"protocolVersion": version, "capabilities": {},
+                    "clientInfo": {"name": "test", "version": "0"}},
+            }))
+            .await;
+        response.headers()["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .clone_into(&mut client.session);
+        let events = Sse {
+            response,
+            rest: String::new(),
+        }
+        .all()
+        .await;
+        let answer = events.last().unwrap().message.clone().unwrap();
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(client.post(&done).await.status(), StatusCode::ACCEPTED);
+        client
+    }
+
+    async fn post(&self, message: &Value) -> Response {
+        let mut request = self
+            .http
+            .post(&self.url)
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .body(message.to_string());
+        if !self.session.is_empty() {
+            request = request
+                .header("mcp-session-id", &self.session)
+                .header("mcp-protocol-version", self.version);
+        }
+        request.send().await.unwrap()
+    }
+
+    /// Starts a call; its progress token is its request id.
+    async fn call(&self, id: u64, tool: &str, arguments: Value) -> Sse {
+        let response = self
+            .post(&json!({
+                "jsonrpc": "2.0", "id": id, "method": "tools/call",
+                "params": {"name": tool, "arguments": arguments, "_meta": {"progressToken": id}},
+            }))
+            .await;
+        assert_eq!(response.status(), StatusCode::OK);
+        Sse {
+            response,
+            rest: String::new(),
+        }
+    }
+
+    /// Calls a tool that answers at once.
+    async fn ask(&self, id: u64, tool: &str, arguments: Value) -> Value {
+        self.call(id, tool, arguments)
+            .await
+            .all()
+            .await
+            .last()
+            .unwrap()
+            .answer()
+    }
+
+    async fn get(&self, cursor: &str) -> Result<Response, reqwest::Error> {
+        self.http
+            .get(&self.url)
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &self.session)
+            .header("mcp-protocol-version", self.version)
+            .header("last-event-id", cursor)
+            .send()
+            .await
+    }
+
+    async fn resume(&self, cursor: &str) -> Sse {
+        let response = self.get(cursor).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        Sse {
+            response,
+            rest: String::new(),
+        }
+    }
+
+    /// Resumes as soon as the port takes connections again.
+    async fn resume_when_back(&self, cursor: &str) -> Sse {
+        loop {
+            if let Ok(response) = self.get(cursor).await {
+                assert_eq!(response.status(), StatusCode::OK);
+                return Sse {
+                    response,
+                    rest: String::new(),
+                };
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn cancel(&self, id: u64) {
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": id, "reason": "test"}});
+        assert_eq!(self.post(&message).await.status(), StatusCode::ACCEPTED);
+    }
+}
+
+fn steps(events: &[Event]) -> Vec<u64> {
+    events.iter().filter_map(Event::progress).collect()
+}
+
+fn numbers(events: &[Event]) -> Vec<u64> {
+    events.iter().map(Event::number).collect()
+}
+
+fn processing(client_id: &str, total: u64, delay_ms: u64) -> Value {
+    json!({"dataset_name": "eu", "total_records": total, "batch_size": 5,
+        "client_id": client_id, "delay_ms": delay_ms})
+}
+
+const TOOL: &str = "resumable_data_processing";
+
+#[test]
+fn a_call_is_primed_numbered_and_ends_with_its_response() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        for version in ["2025-11-25", "2025-06-18", "2025-03-26"] {
+            let client = Client::open_as(&server, version).await;
+            let arguments = json!({"city": "Lisbon", "delay_ms": 0});
+            let events = client.call(7, "get_forecast", arguments).await.all().await;
+            assert_eq!(events[0].message, None, "the priming event");
+            assert_eq!(numbers(&events), (1..=9).collect::<Vec<_>>());
+            assert_eq!(events[1].method(), "notifications/message");
+            assert_eq!(steps(&events), [1, 2, 3, 4, 5, 6]);
+            let progress = events[2].message.as_ref().unwrap();
+            assert_eq!(progress["params"]["progressToken"], 7);
+            assert_eq!(progress["params"]["total"].as_f64(), Some(6.0));
+            let last = events.last().unwrap().message.clone().unwrap();
+            assert_eq!(last["id"], 7);
+            let text = last["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(text.starts_with("Lisbon: "), "{text}");
+        }
+    });
+}
+
+#[test]
+fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        let response = client.post(&message).await;
+        let events = Sse {
+            response,
+            rest: String::new(),
+        }
+        .all()
+        .await;
+        let answer = events.last().unwrap().message.clone().unwrap();
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        let names: Vec<_> = tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                TOOL,
+                "pause_task",
+                "list_session_tasks",
+                "get_checkpoint_stats",
+                "get_session_info",
+                "cleanup_checkpoints",
+                "get_forecast",
+                "send_burst"
+            ]
+        );
+        let properties = &tools[0]["inputSchema"]["properties"];
+        assert_eq!(properties["client_id"]["type"], json!(["string", "null"]));
+        assert_eq!(properties["total_records"]["default"], 100);
+        let info = client.ask(2, "get_session_info", json!({})).await;
+        assert_eq!(info["pid"], std::process::id());
+        let stats = client.ask(3, "get_checkpoint_stats", json!({})).await;
+        assert_eq!(stats["checkpoints"], 0);
+        let message = client.call(4, "no_such_tool", json!({})).await.all().await;
+        assert_eq!(
+            message.last().unwrap().message.clone().unwrap()["error"]["code"],
+            -32602
+        );
+    });
+}
+
+#[test]
+fn a_cut_refuses_connections_and_a_resumed_get_brings_the_missed_events_once() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let arguments = json!({"city": "Porto", "delay_ms": 300});
+        let mut call = client.call(1, "get_forecast", arguments).await;
+        let mut events = call.until(|event| event.progress() == Some(2)).await;
+        demo::control(dir.path(), Fault::Cut { seconds: 1 }).unwrap();
+        assert!(
+            std::net::TcpStream::connect(server.addr()).is_err(),
+            "the port still answers"
+        );
+        events.extend(call.until_broken().await);
+        let cursor = events.last().unwrap().id.clone();
+        events.extend(client.resume_when_back(&cursor).await.all().await);
+        assert_eq!(steps(&events), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(numbers(&events), (1..=9).collect::<Vec<_>>());
+        assert!(events.last().unwrap().is_response());
+        // Nothing is left: the stream ends at once, and is not refused.
+        let cursor = events.last().unwrap().id.clone();
+        assert_eq!(client.resume(&cursor).await.all().await, []);
+    });
+}
+
+#[test]
+fn a_replay_brings_one_stream_to_its_own_session_only() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let first = client
+            .call(1, "send_burst", json!({"count": 3}))
+            .await
+            .all()
+            .await;
+        let second = client
+            .call(2, "send_burst", json!({"count": 3}))
+            .await
+            .all()
+            .await;
+        assert_ne!(first[0].stream(), second[0].stream());
+        let replayed = client.resume(&first[1].id).await.all().await;
+        assert_eq!(replayed, first[2..]);
+
+        let stranger = Client::open(&server).await;
+        assert_eq!(
+            stranger.get(&first[1].id).await.unwrap().status(),
+            StatusCode::BAD_REQUEST
+        );
+        let beyond = format!("{}-99", first[0].stream());
+        for unknown in ["0", "nonsense-1", &beyond] {
+            assert_eq!(
+                client.get(unknown).await.unwrap().status(),
+                StatusCode::BAD_REQUEST
+            );
+        }
+        let nobody = Client {
+            session: "nobody".to_owned(),
+            ..client
+        };
+        assert_eq!(
+            nobody.get(&first[1].id).await.unwrap().status(),
+            StatusCode::NOT_FOUND
+        );
+    });
+}
+
+#[test]
+fn a_newer_connection_takes_a_stream_over() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut old = client.call(1, TOOL, processing("a", 10, 600_000)).await;
+        let begun = old
+            .until(|event| event.method() == "notifications/message")
+            .await;
+        let new = client.resume(&begun[0].id).await;
+        assert_eq!(old.all().await, []);
+        client.cancel(1).await;
+        let rest = new.all().await;
+        assert_eq!(rest[0], begun[1]);
+        assert!(rest.last().unwrap().is_response());
+    });
+}
+
+#[test]
+fn cross_stream_replay_brings_what_the_whole_session_missed() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let server = demo::serve(Options {
+            cross_stream_replay: true,
+            ..options(dir.path())
+        })
+        .await
+        .unwrap();
+        let client = Client::open(&server).await;
+        let first = client
+            .call(1, "send_burst", json!({"count": 2}))
+            .await
+            .all()
+            .await;
+        let second = client
+            .call(2, "send_burst", json!({"count": 2}))
+            .await
+            .all()
+            .await;
+        let replayed = client.resume(&first[1].id).await.all().await;
+        let missed: Vec<_> = first[2..].iter().chain(&second).cloned().collect();
+        // What has no stream of a call in it (the answer to `initialized`) is no event.
+        assert_eq!(replayed, missed);
+        let everything = client.resume("0").await.all().await;
+        assert_eq!(everything, [first, second].concat());
+    });
+}
+
+#[test]
+fn a_restart_closes_dead_streams_in_words_and_then_the_session_is_gone() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let addr = server.addr();
+        let client = Client::open(&server).await;
+        let arguments = json!({"city": "Faro", "delay_ms": 600_000});
+        let mut call = client.call(1, "get_forecast", arguments).await;
+        let begun = call
+            .until(|event| event.method() == "notifications/message")
+            .await;
+        demo::control(dir.path(), Fault::Restart).unwrap();
+        assert_eq!(server.addr(), addr);
+        assert_eq!(call.until_broken().await, []);
+
+        let rest = client.resume(&begun[0].id).await.all().await;
+        assert_eq!(
+            rest[0], begun[1],
+            "what was sent before the crash comes first"
+        );
+        assert_eq!(rest.len(), 2);
+        let closing = rest[1].message.clone().unwrap();
+        assert_eq!(closing["params"]["level"], "error");
+        let words = rest[1].words();
+        assert!(words.starts_with("The server restarted at "), "{words}");
+        assert!(words.ends_with("; this call died with it."), "{words}");
+        assert_eq!(
+            client.get(&rest[1].id).await.unwrap().status(),
+            StatusCode::NOT_FOUND
+        );
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(client.post(&ping).await.status(), StatusCode::NOT_FOUND);
+
+        let stranger = Client::open(&server).await;
+        assert_eq!(
+            stranger.get(&begun[0].id).await.unwrap().status(),
+            StatusCode::BAD_REQUEST
+        );
+    });
+}
+
+#[test]
+fn rows_are_exact_after_kills_at_random_batches() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let mut dice = fastrand::Rng::with_seed(11);
+        let mut server = demo::serve(options(dir.path())).await.unwrap();
+        let addr = server.addr();
+        let mut seen = 0;
+        for round in 0..12 {
+            let client = Client::open(&server).await;
+            let mut call = client.call(round, TOOL, processing("k", 200, 2)).await;
+            let first = call.until(|event| event.progress().is_some()).await;
+            let begin = first.last().unwrap();
+            if seen > 0 {
+                let at = begin.progress().unwrap();
+                assert_eq!(
+                    begin.words(),
+                    format!("Resuming processing from record {at}")
+                );
+                assert!(at >= seen, "what was shown as done was lost: {at} < {seen}");
+            }
+            let aim = (begin.progress().unwrap() + dice.u64(0..4) * 5).min(195);
+            if begin.progress().unwrap() < aim {
+                call.until(|event| event.progress() == Some(aim)).await;
+            }
+            seen = aim;
+            server.kill();
+            server = demo::serve(options(dir.path())).await.unwrap();
+            assert_eq!(server.addr(), addr);
+            let tasks = Client::open(&server)
+                .await
+                .ask(1, "list_session_tasks", json!({"client_id": "k"}))
+                .await;
+            assert_eq!(tasks["tasks"][0]["status"], "interrupted");
+        }
+        let client = Client::open(&server).await;
+        let events = client
+            .call(99, TOOL, processing("k", 200, 0))
+            .await
+            .all()
+            .await;
+        let answer = events.last().unwrap().answer();
+        assert_eq!(answer["status"], "completed");
+        assert_eq!(answer["processed"], 200);
+        assert_eq!(demo::rows(dir.path(), "k").unwrap(), 200);
+
+        // A finished checkpoint answers at once and does nothing again.
+        let again = client.ask(100, TOOL, processing("k", 200, 0)).await;
+        assert_eq!(again["status"], "completed");
+        assert_eq!(again["task_id"], answer["task_id"]);
+        assert_eq!(demo::rows(dir.path(), "k").unwrap(), 200);
+    });
+}
+
+#[test]
+fn a_second_call_joins_the_run_that_is_going() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut first = client.call(1, TOOL, processing("j", 100, 20)).await;
+        first.until(|event| event.progress() == Some(10)).await;
+        let other = Client::open(&server).await;
+        let second = other
+            .call(1, TOOL, processing("j", 100, 0))
+            .await
+            .all()
+            .await;
+        let second_steps = steps(&second);
+        let at = second_steps[0];
+        assert!(at >= 10);
+        let words = second
+            .iter()
+            .find(|event| event.progress().is_some())
+            .unwrap()
+            .words();
+        assert_eq!(words, format!("Resuming processing from record {at}"));
+        assert_eq!(second_steps, (at..=100).step_by(5).collect::<Vec<_>>());
+        let rest = first.all().await;
+        assert_eq!(steps(&rest), (15..=100).step_by(5).collect::<Vec<_>>());
+        let answers = [
+            rest.last().unwrap().answer(),
+            second.last().unwrap().answer(),
+        ];
+        assert_eq!(answers[0]["task_id"], answers[1]["task_id"]);
+        assert_eq!(demo::rows(dir.path(), "j").unwrap(), 100);
+    });
+}
+
+#[test]
+fn a_run_goes_on_without_its_client() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("g", 50, 5)).await;
+        call.until(|event| event.progress() == Some(5)).await;
+        drop(call);
+        drop(client);
+        let client = Client::open(&server).await;
+        let answer = client.ask(1, TOOL, processing("g", 50, 5)).await;
+        assert_eq!(answer["status"], "completed");
+        assert_eq!(demo::rows(dir.path(), "g").unwrap(), 50);
+    });
+}
+
+#[test]
+fn a_paused_run_stops_and_goes_on_from_there() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("p", 1000, 20)).await;
+        call.until(|event| event.progress() == Some(15)).await;
+        let list = client
+            .ask(2, "list_session_tasks", json!({"client_id": "p"}))
+            .await;
+        let task = &list["tasks"][0];
+        assert_eq!(task["status"], "running");
+        assert_eq!(task["tool"], TOOL);
+        task["updated_at"]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap();
+        let paused = client
+            .ask(3, "pause_task", json!({"task_id": task["task_id"]}))
+            .await;
+        assert_eq!(paused["status"], "paused");
+        let done = paused["progress"].as_u64().unwrap();
+        assert_eq!(demo::rows(dir.path(), "p").unwrap(), done);
+        let answer = call.all().await.last().unwrap().answer();
+        assert_eq!(answer["status"], "paused");
+        assert_eq!(answer["processed"], done);
+
+        let events = client
+            .call(4, TOOL, processing("p", 1000, 0))
+            .await
+            .all()
+            .await;
+        assert_eq!(steps(&events)[0], done);
+        assert_eq!(events.last().unwrap().answer()["status"], "completed");
+        assert_eq!(demo::rows(dir.path(), "p").unwrap(), 1000);
+
+        let refused = client
+            .call(5, "pause_task", json!({"task_id": "none"}))
+            .await
+            .all()
+            .await;
+        let refused = refused.last().unwrap().message.clone().unwrap();
+        assert_eq!(refused["result"]["isError"], true);
+    });
+}
+
+#[test]
+fn a_cancelled_call_is_answered_and_its_run_stops() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("c", 1000, 20)).await;
+        let begun = call.until(|event| event.progress() == Some(10)).await;
+        client.cancel(1).await;
+        let rest = call.all().await;
+        let answer = rest.last().unwrap().message.clone().unwrap();
+        assert_eq!(answer["id"], 1);
+        assert_eq!(answer["error"]["code"], -32800);
+        let list = client
+            .ask(2, "list_session_tasks", json!({"client_id": "c"}))
+            .await;
+        assert_eq!(list["tasks"][0]["status"], "cancelled");
+        let done = list["tasks"][0]["progress"].as_u64().unwrap();
+        assert!(done < 1000);
+        assert_eq!(demo::rows(dir.path(), "c").unwrap(), done);
+        // The proof stays for those who come back.
+        let replayed = client.resume(&begun[0].id).await.all().await;
+        assert_eq!(replayed.last(), rest.last());
+
+        let arguments = json!({"city": "Faro", "delay_ms": 600_000});
+        let mut call = client.call(3, "get_forecast", arguments).await;
+        call.until(|event| event.method() == "notifications/message")
+            .await;
+        client.cancel(3).await;
+        let rest = call.all().await;
+        assert_eq!(
+            rest.last().unwrap().message.clone().unwrap()["error"]["code"],
+            -32800
+        );
+        // A cancellation of what is long over changes nothing.
+        client.cancel(3).await;
+        client.cancel(77).await;
+    });
+}
+
+#[test]
+fn a_deleted_session_ends_its_calls_with_an_answer() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("x", 1000, 20)).await;
+        call.until(|event| event.progress() == Some(10)).await;
+        let response = client
+            .http
+            .delete(&client.url)
+            .header("mcp-session-id", &client.session)
+            .send()
+            .await
+            .unwrap();
+        assert!(response.status().is_success());
+        let rest = call.all().await;
+        assert_eq!(
+            rest.last().unwrap().message.clone().unwrap()["error"]["code"],
+            -32800
+        );
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(client.post(&ping).await.status(), StatusCode::NOT_FOUND);
+        // The next call waits for the end of the run that was told to stop, and goes on from there.
+        let fresh = Client::open(&server).await;
+        let events = fresh
+            .call(1, TOOL, processing("x", 1000, 0))
+            .await
+            .all()
+            .await;
+        assert!(steps(&events)[0] >= 10);
+        assert_eq!(demo::rows(dir.path(), "x").unwrap(), 1000);
+    });
+}
+
+#[test]
+fn without_a_client_id_the_server_makes_one() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let arguments = json!({"dataset_name": "x", "total_records": 3, "batch_size": 2,
+            "client_id": null, "delay_ms": 0});
+        let answer = client.ask(1, TOOL, arguments.clone()).await;
+        let id = answer["client_id"].as_str().unwrap();
+        assert_eq!(demo::rows(dir.path(), id).unwrap(), 3);
+        let other = client.ask(2, TOOL, arguments).await;
+        assert_ne!(other["client_id"], answer["client_id"]);
+        let removed = client
+            .ask(3, "cleanup_checkpoints", json!({"max_age_days": 1}))
+            .await;
+        assert_eq!(removed["removed"], 0);
+    });
+}
+
+#[test]
+fn a_burst_arrives_whole_and_in_order() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let events = client
+            .call(1, "send_burst", json!({"count": 2000}))
+            .await
+            .all()
+            .await;
+        assert_eq!(steps(&events), (1..=2000).collect::<Vec<_>>());
+        assert_eq!(events.last().unwrap().answer()["sent"], 2000);
+    });
+}
+
+#[test]
+fn the_log_level_is_the_clients() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let levels = |events: Vec<Event>| -> Vec<String> {
+            let is_log = |event: &&Event| event.method() == "notifications/message";
+            let level = |event: &Event| event.message.clone().unwrap()["params"]["level"].clone();
+            events
+                .iter()
+                .filter(is_log)
+                .map(|event| level(event).as_str().unwrap().to_owned())
+                .collect()
+        };
+        let events = client
+            .call(1, TOOL, processing("l1", 10, 0))
+            .await
+            .all()
+            .await;
+        assert_eq!(levels(events), ["info", "info"]);
+        for (id, level) in [(2, "debug"), (3, "warning")] {
+            let message = json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel",
+                "params": {"level": level}});
+            let response = client.post(&message).await;
+            let events = Sse {
+                response,
+                rest: String::new(),
+            }
+            .all()
+            .await;
+            assert!(events.last().unwrap().message.clone().unwrap()["error"].is_null());
+            let arguments = processing(level, 10, 0);
+            let events = client.call(id + 10, TOOL, arguments).await.all().await;
+            let expected: &[&str] = if id == 2 {
+                &["info", "debug", "debug", "info"]
+            } else {
+                &[]
+            };
+            assert_eq!(levels(events), expected);
+        }
+    });
+}
+
+#[test]
+fn a_drop_comes_right_after_the_next_event() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("d", 50, 100)).await;
+        let mut events = call.until(|event| event.progress() == Some(5)).await;
+        demo::control(dir.path(), Fault::DropAfterNext).unwrap();
+        let after = call.until_broken().await;
+        assert_eq!(after.len(), 1, "{after:?}");
+        events.extend(after);
+        let cursor = events.last().unwrap().id.clone();
+        events.extend(client.resume(&cursor).await.all().await);
+        assert_eq!(steps(&events), (5..=50).step_by(5).collect::<Vec<_>>());
+        assert!(events.last().unwrap().is_response());
+    });
+}
+
+#[test]
+fn a_duplicating_replay_sends_the_last_events_again_once() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let events = client
+            .call(1, "send_burst", json!({"count": 9}))
+            .await
+            .all()
+            .await;
+        demo::control(dir.path(), Fault::DuplicateOnReplay).unwrap();
+        assert_eq!(client.resume(&events[5].id).await.all().await, events[3..]);
+        assert_eq!(client.resume(&events[5].id).await.all().await, events[6..]);
+    });
+}
+
+#[test]
+fn forgotten_sessions_are_unknown_and_their_tools_go_on() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("f", 50, 20)).await;
+        let begun = call.until(|event| event.progress() == Some(5)).await;
+        let said = demo::control(dir.path(), Fault::ForgetSession).unwrap();
+        assert_eq!(said, "1 server session forgotten");
+        assert_eq!(
+            client.get(&begun[0].id).await.unwrap().status(),
+            StatusCode::NOT_FOUND
+        );
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(client.post(&ping).await.status(), StatusCode::NOT_FOUND);
+        assert_eq!(call.all().await.last().unwrap().answer()["processed"], 50);
+        let fresh = Client::open(&server).await;
+        assert_eq!(
+            fresh.ask(1, TOOL, processing("f", 50, 0)).await["status"],
+            "completed"
+        );
+        assert_eq!(demo::rows(dir.path(), "f").unwrap(), 50);
+    });
+}
+
+#[test]
+fn a_stall_holds_every_byte_and_loses_none() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("s", 50, 10)).await;
+        let mut events = call.until(|event| event.progress() == Some(5)).await;
+        let begin = tokio::time::Instant::now();
+        demo::control(dir.path(), Fault::Stall { seconds: 1 }).unwrap();
+        // A new connection stalls too.
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(client.post(&ping).await.status(), StatusCode::OK);
+        assert!(begin.elapsed() >= Duration::from_secs(1));
+        events.extend(call.all().await);
+        assert_eq!(steps(&events), (5..=50).step_by(5).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn web_pages_and_foreign_hosts_are_refused() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        for (header, value) in [("origin", "http://127.0.0.1"), ("host", "evil.example")] {
+            let response = client
+                .http
+                .get(server.url())
+                .header("accept", "text/event-stream")
+                .header("mcp-session-id", &client.session)
+                .header("last-event-id", "x-1")
+                .header(header, value)
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{header}");
+        }
+    });
+}
+
+#[test]
+fn a_directory_has_one_server_that_can_be_found_and_stopped() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let running = demo::find_running(dir.path()).unwrap();
+        assert_eq!(running.url, server.url());
+        assert_eq!(running.pid, std::process::id());
+        let second = demo::serve(options(dir.path())).await;
+        assert!(matches!(second, Err(DemoError::AlreadyRunning { .. })));
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{} is {mode:o}", entry.path().display());
+        }
+        let mode = std::fs::metadata(dir.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let url = server.url();
+        demo::stop(dir.path()).unwrap();
+        server.finished().await;
+        assert_eq!(demo::find_running(dir.path()), None);
+        let gone = demo::control(dir.path(), Fault::Restart);
+        assert!(matches!(gone, Err(DemoError::NotRunning { .. })));
+        // The port is kept for the next time.
+        let next = demo::serve(options(dir.path())).await.unwrap();
+        assert_eq!(next.url(), url);
+    });
+}
+
+#[test]
+fn a_long_directory_name_still_has_its_control_socket() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("d".repeat(120));
+        let server = demo::serve(options(&deep)).await.unwrap();
+        assert_eq!(demo::find_running(&deep).unwrap().url, server.url());
+        demo::control(&deep, Fault::Restart).unwrap();
+        demo::stop(&deep).unwrap();
+        server.finished().await;
+    });
+}
+
+#[test]
+fn an_idle_server_ends_and_a_busy_one_does_not() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let limit = Some(Duration::from_millis(50));
+        let server = demo::serve(Options {
+            idle_exit: limit,
+            ..options(dir.path())
+        })
+        .await
+        .unwrap();
+        let client = Client::open(&server).await;
+        let mut call = client.call(1, TOOL, processing("i", 50, 30)).await;
+        call.until(|event| event.progress() == Some(5)).await;
+        drop(call);
+        drop(client);
+        server.finished().await;
+        // It left only once the work was done.
+        assert_eq!(demo::rows(dir.path(), "i").unwrap(), 50);
+    });
+}
+
+#[test]
+fn the_process_prints_its_url_first_and_ends_when_told() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(dir.path());
+        let thread = std::thread::spawn(move || {
+            let mut out = Vec::new();
+            demo::run_blocking(options, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        });
+        let running = loop {
+            if let Some(running) = demo::find_running(dir.path()) {
+                break running;
+            }
+            std::thread::yield_now();
+        };
+        demo::stop(dir.path()).unwrap();
+        assert_eq!(
+            thread.join().unwrap().lines().next(),
+            Some(running.url.as_str())
+        );
+    });
+}
+
+/// Kills the process when the test ends in whatever way.
+struct Killed(u32);
+
+impl Killed {
+    fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap()
+    }
+
+    fn kill_9(&self) {
+        let _ = rustix::process::kill_process(self.pid(), rustix::process::Signal::KILL);
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.kill_9();
+    }
+}
+
+/// The other process of the test below: this test program again, with the directory as one more argument.
+#[test]
+#[ignore = "runs only as the server process of another test"]
+fn a_server_process() {
+    let Some(dir) = std::env::args().find(|arg| arg.starts_with('/') && Path::new(arg).is_dir())
+    else {
+        return;
+    };
+    demo::detach().unwrap();
+    let idle_exit = Some(Duration::from_secs(120));
+    let options = Options {
+        idle_exit,
+        ..options(Path::new(&dir))
+    };
+    demo::run_blocking(options, &mut std::io::stdout()).unwrap();
+}
+
+#[test]
+fn a_background_process_survives_restarts_and_comes_back_after_kill_9() {
+    within_deadline(async {
+        let dir = tempfile::tempdir().unwrap();
+        let exe = std::env::current_exe().unwrap();
+        let start = || {
+            let args = ["--ignored", "--exact", "a_server_process", "--nocapture"];
+            let args: Vec<_> = args
+                .iter()
+                .map(std::ffi::OsString::from)
+                .chain([dir.path().as_os_str().to_owned()])
+                .collect();
+            demo::start_in_background(dir.path(), &exe, &args).unwrap()
+        };
+        let running = start();
+        let process = Killed(running.pid);
+        assert_ne!(running.pid, std::process::id());
+        assert_eq!(start(), running);
+        let session = rustix::process::getsid(Some(process.pid())).unwrap();
+        assert_eq!(session, process.pid(), "it leads a session of its own");
+
+        let client = Client::open_at(&running.url, "2025-11-25").await;
+        let before = client.ask(1, "get_session_info", json!({})).await;
+        demo::control(dir.path(), Fault::Restart).unwrap();
+        assert_eq!(demo::find_running(dir.path()), Some(running.clone()));
+        let client = Client::open_at(&running.url, "2025-11-25").await;
+        let after = client.ask(1, "get_session_info", json!({})).await;
+        assert_eq!(after["pid"], before["pid"]);
+        assert_eq!(
+            after["boot_id"].as_u64(),
+            before["boot_id"].as_u64().map(|boot| boot + 1)
+        );
+
+        let mut call = client.call(2, TOOL, processing("b", 100, 10)).await;
+        let begun = call.until(|event| event.progress() == Some(20)).await;
+        process.kill_9();
+        call.until_broken().await;
+        std::mem::forget(process);
+        let again = start();
+        let process = Killed(again.pid);
+        assert_ne!(again.pid, running.pid);
+        assert_eq!(again.url, running.url);
+        let rest = client.resume(&begun[0].id).await.all().await;
+        assert_eq!(rest[..begun.len() - 1], begun[1..]);
+        assert!(
+            rest.last()
+                .unwrap()
+                .words()
+                .starts_with("The server restarted at ")
+        );
+        let client = Client::open_at(&again.url, "2025-11-25").await;
+        let answer = client.ask(1, TOOL, processing("b", 100, 0)).await;
+        assert_eq!(answer["status"], "completed");
+        assert_eq!(demo::rows(dir.path(), "b").unwrap(), 100);
+        demo::stop(dir.path()).unwrap();
+        // It has ended: its number may be another's by now.
+        std::mem::forget(process);
+    });
+}

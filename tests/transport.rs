@@ -876,6 +876,13 @@ async fn the_proxy_goes_half_open_and_comes_back() {
         arrival = exchange.next() => panic!("{arrival:?}"),
         () = proxy.until("the second connection", |proxy| proxy.connections() == 2) => {}
     }
+    // Each order is a turn of the proxy, in which it would pass on what it has.
+    for _ in 0..100 {
+        proxy.chunk(0);
+        assert_eq!(exchange.next().now_or_never(), None);
+        assert_eq!(second.next().now_or_never(), None);
+        tokio::task::yield_now().await;
+    }
     assert_eq!(
         (proxy.response_bytes(), proxy.calls("tools/call")),
         (before, 1)

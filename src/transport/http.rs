@@ -775,7 +775,7 @@ mod tests {
         for (url, has_proxies) in [("http://127.0.0.1:1/mcp", false), ("http://h/mcp", true)] {
             let http = Http::new(HttpOptions::new(url)).unwrap();
             // It names the limits that it has.
-            let text = format!("{:?}", http.inner.client().unwrap().client);
+            let text = format!("{:?}", http.inner.client().unwrap().client).to_lowercase();
             assert!(!text.contains("timeout"), "{text}");
             assert_eq!(text.contains("proxies"), has_proxies, "{text}");
         }

@@ -153,11 +153,12 @@ impl Splitter {
     fn take_frame(&mut self, chunk: &mut Bytes) -> Result<Option<Frame>, Oversize> {
         self.pass_mark(chunk);
         loop {
-            if std::mem::take(&mut self.follows_cr) && chunk.first() == Some(&b'\n') {
-                chunk.advance(1);
-            }
-            if chunk.is_empty() {
+            let Some(first) = chunk.first() else {
                 return Ok(None);
+            };
+            if std::mem::take(&mut self.follows_cr) && *first == b'\n' {
+                chunk.advance(1);
+                continue;
             }
             let Some(end) = memchr2(b'\n', b'\r', chunk) else {
                 self.count(chunk.len() * 2);
@@ -477,7 +478,7 @@ mod tests {
             splitter.feed(Bytes::copy_from_slice(beginning.as_bytes()));
             let chunks = std::iter::repeat_with(|| {
                 splitter.feed(Bytes::from_static(&[b'x'; 64]));
-                while matches!(splitter.take()?, Some(_)) {}
+                while splitter.take()?.is_some() {}
                 Ok::<(), Oversize>(())
             });
             assert!(

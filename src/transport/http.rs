@@ -771,6 +771,17 @@ mod tests {
     }
 
     #[test]
+    fn the_client_has_no_time_limit_and_a_proxy_only_beyond_this_machine() {
+        for (url, has_proxies) in [("http://127.0.0.1:1/mcp", false), ("http://h/mcp", true)] {
+            let http = Http::new(HttpOptions::new(url)).unwrap();
+            // It names the limits that it has.
+            let text = format!("{:?}", http.inner.client().unwrap().client).to_lowercase();
+            assert!(!text.contains("timeout"), "{text}");
+            assert_eq!(text.contains("proxies"), has_proxies, "{text}");
+        }
+    }
+
+    #[test]
     fn this_machine_is_known_by_all_its_names() {
         for (url, expected) in [
             ("http://localhost:1/", true),

@@ -178,7 +178,8 @@ mod tests {
 
         #[test]
         fn any_data_comes_through_the_crate_unchanged(lines in proptest::collection::vec("[^\r\n]{0,20}", 1..20)) {
-            let text: String = lines.iter().map(|line| format!("data: {line}\n")).collect();
+            let text: Vec<String> = lines.iter().map(|line| format!("data: {line}\n")).collect();
+            let text = text.concat();
             let arrived = arrivals(format!("id: 1\n{text}\n").as_bytes());
             prop_assert_eq!(arrived, [event(Some("1"), None, &data_of(&text))]);
         }

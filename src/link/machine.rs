@@ -12,7 +12,7 @@ use super::{
 use crate::{
     domain::{
         AskId, Contact, LinkRecord, LinkState, Mono, Refused, Row, ServerView, Stamp, TaskId,
-        TaskView, Tool, Wall,
+        TaskView, Tool,
     },
     protocol::{Method, Request, encode},
 };

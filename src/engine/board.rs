@@ -1,0 +1,186 @@
+//! Newest-value slots between the engine and whoever looks: memory stays flat however slow a reader is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use crate::domain::{News, ServerName, ServerView, TaskId, TaskView};
+
+/// Answers and notices kept for a reader that does not read; older ones are dropped, slots are not.
+const EVENTS_KEPT: usize = 4096;
+
+/// A reader's number.
+pub(super) type ReaderId = u64;
+
+/// The newest picture of everything, with a mark per reader of what he has not seen yet.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    servers: BTreeMap<ServerName, Arc<ServerView>>,
+    standing: Option<News>,
+    readers: BTreeMap<ReaderId, Reader>,
+    next_reader: ReaderId,
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    tasks: BTreeSet<TaskId>,
+    servers: BTreeSet<ServerName>,
+    events: VecDeque<News>,
+    wake: Arc<Notify>,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A reader that panicked left whole values behind: every change is one assignment.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader that begins with everything unseen.
+    pub(super) fn subscribe(self: &Arc<Self>) -> Subscription {
+        let mut inner = self.lock();
+        let id = inner.next_reader;
+        inner.next_reader += 1;
+        let reader = Reader {
+            tasks: inner.tasks.keys().cloned().collect(),
+            servers: inner.servers.keys().cloned().collect(),
+            events: inner.standing.clone().into_iter().collect(),
+            wake: Arc::new(Notify::new()),
+        };
+        let wake = Arc::clone(&reader.wake);
+        wake.notify_one();
+        inner.readers.insert(id, reader);
+        drop(inner);
+        Subscription {
+            board: Arc::clone(self),
+            id,
+            wake,
+        }
+    }
+
+    /// Puts news in its slot, or in the queue of everybody.
+    pub(super) fn publish(&self, news: News) {
+        let mut inner = self.lock();
+        let Inner {
+            tasks,
+            servers,
+            standing,
+            readers,
+            ..
+        } = &mut *inner;
+        for reader in readers.values_mut() {
+            match &news {
+                News::Task(view) => {
+                    reader.tasks.insert(view.task.id.clone());
+                }
+                News::Server(view) => {
+                    reader.servers.insert(view.name.clone());
+                }
+                other => reader.push(other.clone()),
+            }
+            reader.wake.notify_one();
+        }
+        match news {
+            News::Task(view) => {
+                tasks.insert(view.task.id.clone(), view);
+            }
+            News::Server(view) => {
+                servers.insert(view.name.clone(), view);
+            }
+            News::Erased(id) => {
+                tasks.remove(&id);
+                readers.values_mut().for_each(|reader| {
+                    reader.tasks.remove(&id);
+                });
+            }
+            News::Driver { .. } | News::Trouble { .. } => *standing = Some(news),
+            News::Answer { .. } | News::Notice(_) => {}
+        }
+    }
+
+    /// Puts news in the queue of one reader, e.g. the answer to his ask.
+    pub(super) fn tell(&self, reader: ReaderId, news: News) {
+        if let Some(reader) = self.lock().readers.get_mut(&reader) {
+            reader.push(news);
+            reader.wake.notify_one();
+        }
+    }
+
+    /// The newest picture of a task.
+    pub(super) fn task(&self, id: &TaskId) -> Option<Arc<TaskView>> {
+        self.lock().tasks.get(id).cloned()
+    }
+
+    /// The newest picture of every task.
+    pub(super) fn tasks(&self) -> Vec<Arc<TaskView>> {
+        self.lock().tasks.values().cloned().collect()
+    }
+}
+
+impl Reader {
+    fn push(&mut self, news: News) {
+        if self.events.len() >= EVENTS_KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(news);
+    }
+}
+
+/// One reader's view of the board.
+#[derive(Debug)]
+pub struct Subscription {
+    board: Arc<Board>,
+    pub(super) id: ReaderId,
+    wake: Arc<Notify>,
+}
+
+impl Subscription {
+    /// Waits until there is something that this reader has not seen.
+    pub async fn changed(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Everything unseen: the newest picture of each server and task that changed, then what happened, in order.
+    pub fn take(&self) -> Vec<News> {
+        let mut inner = self.board.lock();
+        let Inner {
+            tasks,
+            servers,
+            readers,
+            ..
+        } = &mut *inner;
+        let Some(reader) = readers.get_mut(&self.id) else {
+            return Vec::new();
+        };
+        let mut news: Vec<News> = Vec::new();
+        news.extend(
+            std::mem::take(&mut reader.servers)
+                .iter()
+                .filter_map(|name| servers.get(name).cloned())
+                .map(News::Server),
+        );
+        news.extend(
+            std::mem::take(&mut reader.tasks)
+                .iter()
+                .filter_map(|id| tasks.get(id).cloned())
+                .map(News::Task),
+        );
+        // Answers last: whoever is told that his task has started finds it on the board.
+        news.extend(reader.events.drain(..));
+        news
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.board.lock().readers.remove(&self.id);
+    }
+}

@@ -1,0 +1,45 @@
+//! The one place that reads the clocks.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::domain::{Mono, Stamp, Wall};
+
+/// A clock whose monotonic half begins when it is made; copies agree with one another.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    begin: Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one legal reader of the clock"
+    )]
+    pub fn start() -> Self {
+        Self {
+            begin: Instant::now(),
+        }
+    }
+
+    /// Both clocks, read once.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one legal reader of the clock"
+    )]
+    pub fn now(&self) -> Stamp {
+        let mono = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Stamp {
+            mono: Mono(mono),
+            wall: Wall(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// The moment of a timer, for the runtime.
+    pub fn instant(&self, at: Mono) -> tokio::time::Instant {
+        tokio::time::Instant::from_std(self.begin + std::time::Duration::from_millis(at.0))
+    }
+}

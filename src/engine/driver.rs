@@ -1,0 +1,721 @@
+//! The driver: one loop that owns every link of the session, its exchanges and its saves.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{
+    StreamExt as _,
+    stream::{AbortHandle, Abortable, BoxStream, SelectAll},
+};
+use secrecy::SecretString;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    board::Board,
+    clock::Clock,
+    journal::{Job, Journal},
+    session::{Asked, OpenAsks, Options},
+    socket,
+};
+use crate::{
+    domain::{
+        Ask, AskId, Contact, Done, LinkRecord, Mono, News, Notice, NoticeLevel, ProtocolVersion,
+        Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+    },
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    protocol::Arrival,
+    store::{DriverLock, ListFilter, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
+    transport::{Http, HttpOptions, ensure_provider},
+};
+
+/// The newest values go to the readers at most this often; a person sees no more.
+const PUBLISH_EVERY: Duration = Duration::from_millis(16);
+/// Arrivals handled in one turn before anything else gets a look.
+const ARRIVALS_A_TURN: usize = 256;
+/// How long leaving may take.
+const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Whose save it is.
+#[derive(Debug)]
+enum Saver {
+    /// A link's.
+    Link(usize, SaveToken),
+    /// Our own, for a task that no link holds any more.
+    House(u64),
+}
+
+/// One link and what it is connected with.
+struct Linked {
+    link: Link,
+    http: Option<Http>,
+    headers: Vec<(String, String)>,
+    /// Outputs that wait for a save.
+    held: VecDeque<(SaveToken, Output)>,
+    /// The newest save on disk.
+    durable: SaveToken,
+    exchanges: BTreeMap<ExchangeId, AbortHandle>,
+    is_touched: bool,
+}
+
+/// A change to a task that no link holds: shown and answered once it is on disk.
+struct HouseSave {
+    number: u64,
+    ask: Option<AskId>,
+    view: TaskView,
+}
+
+type Exchanges = SelectAll<BoxStream<'static, (usize, ExchangeId, Arrival)>>;
+
+struct Driver<'d> {
+    paths: &'d Paths,
+    protocol: Option<ProtocolVersion>,
+    clock: Clock,
+    board: &'d Arc<Board>,
+    open: &'d mut OpenAsks,
+    links: Vec<Linked>,
+    exchanges: Exchanges,
+    journal: Journal<Saver>,
+    house: Vec<HouseSave>,
+    next_house: u64,
+    dice: fastrand::Rng,
+    published_at: Mono,
+    outputs_done: u64,
+    die_after: Option<u64>,
+}
+
+/// Drives the session until this process leaves; `Err` says in words why it cannot.
+pub(super) async fn drive(
+    options: &Options,
+    board: &Arc<Board>,
+    asks: &mut mpsc::Receiver<Asked>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut OpenAsks,
+    lock: DriverLock,
+) -> Result<(), String> {
+    let now = options.clock.now();
+    let Opened {
+        writer,
+        restored,
+        remarks,
+    } = Writer::open(&options.paths, now.wall).map_err(|error| format!("could not {error}"))?;
+    // The screen has its first frame before the first HTTP client is built.
+    ensure_provider();
+    let mut driver = Driver {
+        paths: &options.paths,
+        protocol: options.protocol,
+        clock: options.clock,
+        board,
+        open,
+        links: Vec::new(),
+        exchanges: SelectAll::new(),
+        journal: Journal::start(writer, options.clock),
+        house: Vec::new(),
+        next_house: 1,
+        dice: fastrand::Rng::with_seed(options.seed),
+        published_at: now.mono,
+        outputs_done: 0,
+        die_after: options.die_after,
+    };
+    let (remote_asks, mut from_clients) = mpsc::channel(1024);
+    let listener = socket::listen(&options.paths, board, remote_asks);
+    for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
+        board.publish(News::Notice(Notice {
+            at: now.wall,
+            level: NoticeLevel::Warning,
+            text,
+        }));
+    }
+    driver.restore(restored.links, restored.tasks, now);
+    for server in &options.servers {
+        if let Err(refused) = driver.know(server.clone(), now) {
+            let text = refused.to_string();
+            board.publish(News::Notice(Notice {
+                at: now.wall,
+                level: NoticeLevel::Error,
+                text,
+            }));
+        }
+    }
+    board.publish(News::Driver {
+        pid: std::process::id(),
+        is_us: true,
+    });
+    for (number, what) in driver.open.all() {
+        driver.ask(number, what, now);
+    }
+    driver.turn(now);
+    driver.run(asks, &mut from_clients, leaving).await?;
+    drop(listener);
+    driver.leave().await;
+    drop(lock);
+    Ok(())
+}
+
+impl Driver<'_> {
+    async fn run(
+        &mut self,
+        asks: &mut mpsc::Receiver<Asked>,
+        from_clients: &mut mpsc::Receiver<Asked>,
+        leaving: &mut oneshot::Receiver<()>,
+    ) -> Result<(), String> {
+        loop {
+            let wake = self.next_wake();
+            let timer = async {
+                match wake {
+                    Some(at) => tokio::time::sleep_until(self.clock.instant(at)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let now;
+            tokio::select! {
+                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                    now = self.clock.now();
+                    self.arrived(index, exchange, arrival, now);
+                    for _ in 0..ARRIVALS_A_TURN {
+                        let next = futures_util::FutureExt::now_or_never(self.exchanges.next());
+                        let Some(Some((index, exchange, arrival))) = next else { break };
+                        self.arrived(index, exchange, arrival, now);
+                    }
+                }
+                Some(asked) = asks.recv() => {
+                    now = self.clock.now();
+                    let what = asked.what.clone();
+                    let number = self.open.add(asked);
+                    self.ask(number, what, now);
+                }
+                Some(asked) = from_clients.recv() => {
+                    now = self.clock.now();
+                    let what = asked.what.clone();
+                    let number = self.open.add(asked);
+                    self.ask(number, what, now);
+                }
+                outcomes = self.journal.outcomes() => {
+                    now = self.clock.now();
+                    let Some(outcomes) = outcomes else {
+                        return Err("could not write the session: its writer ended; this is a bug".to_owned());
+                    };
+                    outcomes.into_iter().for_each(|(who, outcome)| self.written(who, outcome, now));
+                }
+                () = timer => {
+                    now = self.clock.now();
+                    for index in 0..self.links.len() {
+                        self.feed(index, Input::Timer, now);
+                    }
+                }
+                _ = &mut *leaving => return Ok(()),
+            }
+            self.turn(now);
+        }
+    }
+
+    /// When time alone makes something due: a link's timer, or the publishing of what changed.
+    fn next_wake(&self) -> Option<Mono> {
+        let links = self
+            .links
+            .iter()
+            .filter_map(|linked| linked.link.next_wake());
+        let publish = self
+            .links
+            .iter()
+            .any(|linked| linked.is_touched)
+            .then(|| self.published_at.after(PUBLISH_EVERY));
+        links.chain(publish).min()
+    }
+
+    /// The end of every turn: what changed is shown, at a pace that a person can see.
+    fn turn(&mut self, now: Stamp) {
+        let is_due = now.mono.since(self.published_at) >= PUBLISH_EVERY;
+        if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
+            return;
+        }
+        self.published_at = now.mono;
+        for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
+            linked.is_touched = false;
+            for view in linked.link.take_views() {
+                self.board.publish(News::Task(Arc::new(view)));
+            }
+            for id in linked.link.take_erased() {
+                self.board.publish(News::Erased(id));
+            }
+            if let Some(view) = linked.link.take_server_view() {
+                self.board.publish(News::Server(Arc::new(view)));
+            }
+        }
+    }
+
+    fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
+        for record in records {
+            self.add_link(record, Vec::new(), self.protocol, now);
+        }
+        let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<String>)>> = BTreeMap::new();
+        for RestoredTask { task, recent_ids } in tasks {
+            let index = self.index_of(&task.server);
+            match index {
+                Some(index) if !task.status.is_settled() && task.forgotten_at.is_none() => {
+                    unsettled.entry(index).or_default().push((task, recent_ids));
+                }
+                _ => self.board.publish(News::Task(Arc::new(at_rest(task)))),
+            }
+        }
+        for (index, tasks) in unsettled {
+            self.feed(index, Input::Restored(tasks), now);
+        }
+    }
+
+    fn index_of(&self, name: &ServerName) -> Option<usize> {
+        self.links
+            .iter()
+            .position(|linked| &linked.link.record().name == name)
+    }
+
+    fn add_link(
+        &mut self,
+        record: LinkRecord,
+        headers: Vec<(String, String)>,
+        version: Option<ProtocolVersion>,
+        now: Stamp,
+    ) {
+        let link = Link::new(record, Choice { version }, self.dice.u64(..), now);
+        self.links.push(Linked {
+            link,
+            http: None,
+            headers,
+            held: VecDeque::new(),
+            durable: 0,
+            exchanges: BTreeMap::new(),
+            is_touched: true,
+        });
+    }
+
+    /// Makes a server known; a name that stands for another URL already is refused.
+    fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
+        let version = server
+            .protocol
+            .as_deref()
+            .and_then(ProtocolVersion::read)
+            .or(self.protocol);
+        let known = self.index_of(&server.name);
+        match (known, server.url) {
+            (Some(index), url) => {
+                let Some(linked) = self.links.get_mut(index) else {
+                    return Err(Refused::Usage("no such server".to_owned()));
+                };
+                let known_url = linked.link.record().url.clone();
+                if url.is_some_and(|url| url != known_url) {
+                    return Err(Refused::Usage(format!(
+                        "{} is {known_url} in this session; give the new one another name or use another --session",
+                        server.name
+                    )));
+                }
+                if !server.headers.is_empty() {
+                    (linked.headers, linked.http) = (server.headers, None);
+                }
+                Ok(index)
+            }
+            (None, Some(url)) => {
+                Http::new(HttpOptions::new(url.clone()))
+                    .map_err(|error| Refused::Usage(error.to_string()))?;
+                self.add_link(
+                    LinkRecord::new(server.name, url),
+                    server.headers,
+                    version,
+                    now,
+                );
+                Ok(self.links.len() - 1)
+            }
+            (None, None) => Err(self.unknown_server(&server.name)),
+        }
+    }
+
+    fn unknown_server(&self, name: &ServerName) -> Refused {
+        let known: Vec<&str> = self
+            .links
+            .iter()
+            .map(|linked| linked.link.record().name.as_str())
+            .collect();
+        let known = if known.is_empty() {
+            "no server yet".to_owned()
+        } else {
+            known.join(", ")
+        };
+        Refused::Usage(format!(
+            "no server {name} in this session (it has {known}); give its URL with -s URL"
+        ))
+    }
+
+    fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
+        let index = match &what {
+            Ask::Server(server) => self.know(server.clone(), now),
+            Ask::Tools(name) => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
+            Ask::Start(call) => match self.started_before(call) {
+                Some(id) => return self.open.answer(self.board, number, Ok(Done::Started(id))),
+                None => self
+                    .index_of(&call.server)
+                    .ok_or_else(|| self.unknown_server(&call.server)),
+            },
+            Ask::RetryNow => {
+                for index in 0..self.links.len() {
+                    // Only the last one answers; the numbers of the others belong to nobody.
+                    self.feed(
+                        index,
+                        Input::Ask {
+                            ask: 0,
+                            what: Ask::RetryNow,
+                        },
+                        now,
+                    );
+                }
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+            Ask::Pause(id)
+            | Ask::Resume(id)
+            | Ask::Cancel(id)
+            | Ask::GiveUp(id)
+            | Ask::Forget(id)
+            | Ask::Unforget(id)
+            | Ask::Seen(id)
+            | Ask::Edit { id, .. } => {
+                match self.links.iter().position(|linked| linked.link.holds(id)) {
+                    Some(index) => Ok(index),
+                    None => return self.ask_of_house(number, &what, now),
+                }
+            }
+        };
+        match index {
+            Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
+            Err(refused) => self.open.answer(self.board, number, Err(refused)),
+        }
+    }
+
+    /// The task that an ask to start would repeat: the same id, or the same `--once` key.
+    fn started_before(&self, call: &crate::domain::NewCall) -> Option<TaskId> {
+        if self.board.task(&call.id).is_some() {
+            return Some(call.id.clone());
+        }
+        let once = call.once.as_ref()?;
+        let on_board = self
+            .board
+            .tasks()
+            .into_iter()
+            .find(|view| view.task.once.as_ref() == Some(once));
+        if let Some(view) = on_board {
+            return Some(view.task.id.clone());
+        }
+        let everything = ListFilter {
+            all: true,
+            limit: None,
+        };
+        let tasks = Reader::open(self.paths)
+            .and_then(|mut reader| reader.tasks(everything))
+            .unwrap_or_default();
+        tasks
+            .into_iter()
+            .find(|task| task.once.as_ref() == Some(once))
+            .map(|task| task.id)
+    }
+
+    /// Asks about a task that no link holds: settled, or forgotten.
+    fn ask_of_house(&mut self, number: AskId, what: &Ask, now: Stamp) {
+        let refuse = |words: String| Err(Refused::Usage(words));
+        let (Ask::Pause(id)
+        | Ask::Resume(id)
+        | Ask::Cancel(id)
+        | Ask::GiveUp(id)
+        | Ask::Forget(id)
+        | Ask::Unforget(id)
+        | Ask::Seen(id)
+        | Ask::Edit { id, .. }) = what
+        else {
+            return self
+                .open
+                .answer(self.board, number, refuse("nothing to do".to_owned()));
+        };
+        let Some(mut task) = self.recall(id) else {
+            return self.open.answer(
+                self.board,
+                number,
+                refuse(format!("no task {id}; `longhaul ls --all` lists them")),
+            );
+        };
+        let word = task.status.word();
+        match what {
+            Ask::Pause(_) => {
+                return self.open.answer(
+                    self.board,
+                    number,
+                    refuse(format!("Not paused: {id} is {word} already")),
+                );
+            }
+            Ask::Resume(_) => {
+                let words = format!("{id} is {word}; `longhaul again {id}` runs it again");
+                return self.open.answer(self.board, number, refuse(words));
+            }
+            Ask::Cancel(_) | Ask::GiveUp(_) => {
+                return self.open.answer(
+                    self.board,
+                    number,
+                    refuse(format!("Not cancelled: {id} is {word} already")),
+                );
+            }
+            Ask::Forget(_) => task.forgotten_at = Some(now.wall),
+            Ask::Unforget(_) => task.forgotten_at = None,
+            Ask::Seen(_) => task.is_seen = true,
+            Ask::Edit {
+                name, note, limits, ..
+            } => {
+                (task.name, task.note, task.limits) = (name.clone(), note.clone(), *limits);
+            }
+            _ => {}
+        }
+        if !task.status.is_settled()
+            && task.forgotten_at.is_none()
+            && let Some(index) = self.index_of(&task.server)
+        {
+            // Brought back: it goes on where it was.
+            self.feed(
+                index,
+                Input::Restored(vec![(task.clone(), Vec::new())]),
+                now,
+            );
+        }
+        let house = self.next_house;
+        self.next_house += 1;
+        let rows = vec![Row::Task(Box::new(task.clone()))];
+        self.house.push(HouseSave {
+            number: house,
+            ask: Some(number),
+            view: at_rest(task),
+        });
+        self.write(Saver::House(house), rows, true, now);
+    }
+
+    fn recall(&self, id: &TaskId) -> Option<Task> {
+        if let Some(view) = self.board.task(id) {
+            return Some(view.task.clone());
+        }
+        match Reader::open(self.paths).and_then(|mut reader| reader.task(id.as_str())) {
+            Ok(Lookup::One(task)) => Some(*task),
+            _ => None,
+        }
+    }
+
+    fn arrived(&mut self, index: usize, exchange: ExchangeId, arrival: Arrival, now: Stamp) {
+        self.feed(index, Input::Arrived { exchange, arrival }, now);
+    }
+
+    /// Feeds a link and carries out what follows.
+    fn feed(&mut self, index: usize, input: Input, now: Stamp) {
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        linked.is_touched = true;
+        linked.link.handle(now, input);
+        for output in linked.link.take_outputs() {
+            self.carry_out(index, output, now);
+        }
+    }
+
+    fn carry_out(&mut self, index: usize, output: Output, now: Stamp) {
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let waits_for = match &output {
+            Output::Send { after, .. } | Output::Answer { after, .. } => *after,
+            Output::Save { .. } | Output::Close { .. } => None,
+        };
+        if let Some(token) = waits_for.filter(|token| *token > linked.durable) {
+            linked.held.push_back((token, output));
+            return;
+        }
+        self.outputs_done += 1;
+        if self
+            .die_after
+            .is_some_and(|limit| self.outputs_done > limit)
+        {
+            die();
+        }
+        match output {
+            Output::Save {
+                token,
+                rows,
+                is_vital,
+            } => self.write(Saver::Link(index, token), rows, is_vital, now),
+            Output::Answer { ask, outcome, .. } => self.open.answer(self.board, ask, outcome),
+            Output::Close { exchange } => {
+                if let Some(handle) = linked.exchanges.remove(&exchange) {
+                    handle.abort();
+                }
+                let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);
+                linked.held.retain(is_other);
+            }
+            Output::Send {
+                exchange, request, ..
+            } => {
+                let http = match &linked.http {
+                    Some(http) => http.clone(),
+                    None => match connect(linked.link.record(), &linked.headers) {
+                        Ok(http) => linked.http.insert(http).clone(),
+                        Err(why) => {
+                            let arrival = Arrival::NotSent {
+                                why,
+                                is_refused: false,
+                            };
+                            return self.feed(index, Input::Arrived { exchange, arrival }, now);
+                        }
+                    },
+                };
+                let (handle, registration) = AbortHandle::new_pair();
+                linked.exchanges.insert(exchange, handle);
+                let arrivals = http
+                    .exchange(request)
+                    .map(move |arrival| (index, exchange, arrival));
+                self.exchanges
+                    .push(Abortable::new(arrivals, registration).boxed());
+            }
+        }
+    }
+
+    fn write(&mut self, who: Saver, rows: Vec<Row>, is_vital: bool, now: Stamp) {
+        if let Err(who) = self.journal.save(Job {
+            who,
+            rows,
+            is_vital,
+        }) {
+            self.written(
+                who,
+                Err("could not write the session: its writer ended".to_owned()),
+                now,
+            );
+        }
+    }
+
+    /// A save is on disk, or failed: what waited for it goes on, or is forgotten.
+    fn written(&mut self, who: Saver, outcome: Result<(), String>, now: Stamp) {
+        match who {
+            Saver::House(number) => {
+                let Some(place) = self.house.iter().position(|save| save.number == number) else {
+                    return;
+                };
+                let save = self.house.swap_remove(place);
+                let answer = match outcome {
+                    Ok(()) => {
+                        let is_forgotten = save.view.task.forgotten_at.is_some();
+                        let id = save.view.task.id.clone();
+                        self.board.publish(News::Task(Arc::new(save.view)));
+                        if is_forgotten {
+                            self.board.publish(News::Erased(id));
+                        }
+                        Ok(Done::Accepted)
+                    }
+                    Err(why) => Err(Refused::CannotSave(why)),
+                };
+                if let Some(ask) = save.ask {
+                    self.open.answer(self.board, ask, answer);
+                }
+            }
+            Saver::Link(index, token) => match outcome {
+                Ok(()) => {
+                    if let Some(linked) = self.links.get_mut(index) {
+                        linked.durable = linked.durable.max(token);
+                    }
+                    self.feed(index, Input::Saved(token), now);
+                    self.release(index, now);
+                }
+                Err(why) => {
+                    if let Some(linked) = self.links.get_mut(index) {
+                        linked.held.retain(|(waits_for, _)| *waits_for != token);
+                    }
+                    let text = why.clone();
+                    self.board.publish(News::Notice(Notice {
+                        at: now.wall,
+                        level: NoticeLevel::Error,
+                        text,
+                    }));
+                    self.feed(index, Input::SaveFailed { token, why }, now);
+                }
+            },
+        }
+    }
+
+    fn release(&mut self, index: usize, now: Stamp) {
+        while let Some(linked) = self.links.get_mut(index) {
+            let durable = linked.durable;
+            let Some(place) = linked.held.iter().position(|(token, _)| *token <= durable) else {
+                return;
+            };
+            let Some((_, output)) = linked.held.remove(place) else {
+                return;
+            };
+            self.carry_out(index, output, now);
+        }
+    }
+
+    /// Ends what may be ended and saves the rest; bounded, because a person waits.
+    async fn leave(mut self) {
+        let begin = self.clock.now();
+        let until = self.clock.instant(begin.mono.after(LEAVE_WITHIN));
+        for index in 0..self.links.len() {
+            self.feed(index, Input::Leave, begin);
+        }
+        while !(self.links.iter().all(|linked| linked.link.is_at_rest()) && self.house.is_empty()) {
+            let wake = self
+                .next_wake()
+                .map_or(until, |at| self.clock.instant(at).min(until));
+            tokio::select! {
+                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                    let now = self.clock.now();
+                    self.arrived(index, exchange, arrival, now);
+                }
+                Some(outcomes) = self.journal.outcomes() => {
+                    let now = self.clock.now();
+                    outcomes.into_iter().for_each(|(who, outcome)| self.written(who, outcome, now));
+                }
+                () = tokio::time::sleep_until(wake) => {
+                    let now = self.clock.now();
+                    if self.clock.instant(now.mono) >= until {
+                        break;
+                    }
+                    for index in 0..self.links.len() {
+                        self.feed(index, Input::Timer, now);
+                    }
+                }
+            }
+        }
+        let now = self.clock.now();
+        self.published_at = Mono(0);
+        self.turn(now);
+        self.journal.close();
+    }
+}
+
+/// A client for a server, with the headers of the user.
+fn connect(record: &LinkRecord, headers: &[(String, String)]) -> Result<Http, String> {
+    let mut options = HttpOptions::new(record.url.clone());
+    options.headers = headers
+        .iter()
+        .map(|(name, value)| (name.clone(), SecretString::from(value.clone())))
+        .collect();
+    Http::new(options).map_err(|error| error.to_string())
+}
+
+/// A task that nothing is connected for.
+fn at_rest(task: Task) -> TaskView {
+    let saved_seq = task.seq;
+    TaskView {
+        task,
+        contact: Contact::Idle,
+        leaving: None,
+        saved_seq,
+        is_unsaved: false,
+    }
+}
+
+/// Ends this process as `kill -9` would.
+fn die() {
+    let me = rustix::process::getpid();
+    // If even this fails the test that asked for it says so.
+    let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+}

@@ -1,0 +1,282 @@
+//! A session as one process sees it: it drives if nobody does, else it is a client, and takes over if the driver goes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    board::{Board, ReaderId, Subscription},
+    clock::Clock,
+    driver, socket,
+};
+use crate::{
+    domain::{Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef},
+    store::{DriverLock, Paths},
+};
+
+/// Asks that may wait for the engine.
+const ASKS_WAITING: usize = 1024;
+/// How often a lock that somebody holds without answering is tried again.
+const TRY_EVERY: Duration = Duration::from_millis(50);
+/// How long a driver may take to answer before that is said.
+const DRIVER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How to use a session.
+#[derive(Debug)]
+pub struct Options {
+    /// Where it is.
+    pub paths: Paths,
+    /// Servers named on the command line, with headers that are used and never stored.
+    pub servers: Vec<ServerRef>,
+    /// The revision to insist on for every server.
+    pub protocol: Option<ProtocolVersion>,
+    /// Seeds ids and jitter.
+    pub seed: u64,
+    /// The clock, shared with the screen so that stamps agree.
+    pub clock: Clock,
+    /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
+    pub die_after: Option<u64>,
+}
+
+/// An ask on its way to the engine.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) reader: ReaderId,
+    pub(super) ask: AskId,
+    pub(super) what: Ask,
+}
+
+/// A session in use by this process.
+#[derive(Debug)]
+pub struct Session {
+    board: Arc<Board>,
+    asks: mpsc::Sender<Asked>,
+    next_ask: AtomicU64,
+    leave: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Starts the network thread; returns at once. What becomes of it comes as [`News::Driver`] or [`News::Trouble`].
+    pub fn open(options: Options) -> Self {
+        let board = Arc::new(Board::default());
+        let (asks, incoming) = mpsc::channel(ASKS_WAITING);
+        let (leave, leaving) = oneshot::channel();
+        let on_thread = Arc::clone(&board);
+        let thread = std::thread::Builder::new()
+            .name("network".to_owned())
+            .spawn(move || run(options, &on_thread, incoming, leaving));
+        if let Err(error) = &thread {
+            let words = format!("could not start a thread: {error}");
+            board.publish(News::Trouble { words, exit: 70 });
+        }
+        Self {
+            board,
+            asks,
+            next_ask: AtomicU64::new(1),
+            leave: Some(leave),
+            thread: thread.ok(),
+        }
+    }
+
+    /// A reader of everything that this session publishes.
+    pub fn subscribe(&self) -> Subscription {
+        self.board.subscribe()
+    }
+
+    /// A number for an ask that is made with [`Self::ask_as`].
+    pub fn new_ask_id(&self) -> AskId {
+        self.next_ask.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Asks for something; the one answer comes to `reader` as [`News::Answer`].
+    pub fn ask(&self, reader: &Subscription, what: Ask) -> AskId {
+        let ask = self.new_ask_id();
+        self.ask_as(reader, ask, what);
+        ask
+    }
+
+    /// As [`Self::ask`], with a number that the caller chose; unique among this reader's asks.
+    pub fn ask_as(&self, reader: &Subscription, ask: AskId, what: Ask) {
+        let asked = Asked {
+            reader: reader.id,
+            ask,
+            what,
+        };
+        if self.asks.try_send(asked).is_err() {
+            let words = "the engine does not answer; what was asked was not done".to_owned();
+            self.board.tell(
+                reader.id,
+                News::Answer {
+                    ask,
+                    outcome: Err(Refused::CannotSave(words)),
+                },
+            );
+        }
+    }
+
+    /// Leaves in order: what may end is ended, everything is saved, within two seconds or so.
+    pub fn close(mut self) {
+        self.leave.take();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How a spell as driver or client ended.
+pub(super) enum Ending {
+    /// This process leaves.
+    Left,
+    /// The driver is gone; somebody has to take over.
+    DriverGone,
+}
+
+fn run(
+    options: Options,
+    board: &Arc<Board>,
+    asks: mpsc::Receiver<Asked>,
+    leaving: oneshot::Receiver<()>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let words = format!("could not start the network runtime: {error}");
+            return board.publish(News::Trouble { words, exit: 70 });
+        }
+    };
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(options, board, asks, leaving));
+}
+
+/// Drives or follows, in turns, until this process leaves.
+async fn serve(
+    mut options: Options,
+    board: &Arc<Board>,
+    mut asks: mpsc::Receiver<Asked>,
+    mut leaving: oneshot::Receiver<()>,
+) {
+    // Asks without an answer yet: if the driver dies they are asked again, which every ask bears.
+    let mut open = OpenAsks::default();
+    let mut stuck_since = None;
+    let mut has_followed = false;
+    loop {
+        let now = options.clock.now();
+        match DriverLock::try_take(&options.paths) {
+            Err(error) => {
+                return end_in_trouble(board, asks, leaving, format!("could not {error}")).await;
+            }
+            Ok(Some(lock)) => {
+                if has_followed {
+                    let text =
+                        "the driver of this session is gone; this window drives now".to_owned();
+                    board.publish(News::Notice(Notice {
+                        at: now.wall,
+                        level: NoticeLevel::Info,
+                        text,
+                    }));
+                }
+                match driver::drive(&options, board, &mut asks, &mut leaving, &mut open, lock).await
+                {
+                    Ok(()) => return,
+                    Err(words) => return end_in_trouble(board, asks, leaving, words).await,
+                }
+            }
+            Ok(None) => {}
+        }
+        match socket::follow(&mut options, board, &mut asks, &mut leaving, &mut open).await {
+            Some(Ending::Left) => return,
+            Some(Ending::DriverGone) => (stuck_since, has_followed) = (None, true),
+            None => {
+                let since = *stuck_since.get_or_insert(now.mono);
+                if now.mono.since(since) > DRIVER_WITHIN {
+                    let pid = DriverLock::holder(&options.paths)
+                        .map_or(String::new(), |pid| format!(" (process {pid})"));
+                    let words = format!(
+                        "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
+                    );
+                    board.publish(News::Trouble { words, exit: 75 });
+                    stuck_since = Some(options.clock.now().mono);
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep_until(tokio::time::Instant::now() + TRY_EVERY) => {}
+            _ = &mut leaving => return,
+        }
+    }
+}
+
+/// Nothing can be done with this session; every ask hears why until the process leaves.
+async fn end_in_trouble(
+    board: &Arc<Board>,
+    mut asks: mpsc::Receiver<Asked>,
+    mut leaving: oneshot::Receiver<()>,
+    words: String,
+) {
+    board.publish(News::Trouble {
+        words: words.clone(),
+        exit: 73,
+    });
+    loop {
+        tokio::select! {
+            asked = asks.recv() => match asked {
+                Some(Asked { reader, ask, .. }) => {
+                    let outcome = Err(Refused::CannotSave(words.clone()));
+                    board.tell(reader, News::Answer { ask, outcome });
+                }
+                None => return,
+            },
+            _ = &mut leaving => return,
+        }
+    }
+}
+
+/// Asks that wait for their answer, by a number of this process that the engine knows them by.
+#[derive(Debug, Default)]
+pub(super) struct OpenAsks {
+    next: AskId,
+    open: BTreeMap<AskId, Asked>,
+}
+
+impl OpenAsks {
+    /// Takes an ask in; the number is the engine's.
+    pub(super) fn add(&mut self, asked: Asked) -> AskId {
+        self.next += 1;
+        self.open.insert(self.next, asked);
+        self.next
+    }
+
+    /// Gives the answer to whoever asked.
+    pub(super) fn answer(&mut self, board: &Board, number: AskId, outcome: Result<Done, Refused>) {
+        if let Some(asked) = self.open.remove(&number) {
+            board.tell(
+                asked.reader,
+                News::Answer {
+                    ask: asked.ask,
+                    outcome,
+                },
+            );
+        }
+    }
+
+    /// What is still open, to be asked of the next driver.
+    pub(super) fn all(&self) -> Vec<(AskId, Ask)> {
+        self.open
+            .iter()
+            .map(|(number, asked)| (*number, asked.what.clone()))
+            .collect()
+    }
+}

@@ -111,11 +111,7 @@ fn listed(entry: &Value) -> Option<Listed> {
                 _ => None,
             })
     };
-    let number = |keys: &[&str]| {
-        keys.iter()
-            .find_map(|key| entry.get(*key))
-            .and_then(Value::as_f64)
-    };
+    let number = |keys: &[&str]| keys.iter().find_map(|key| entry.get(*key)).and_then(amount);
     Some(Listed {
         task_id: text(&["task_id", "id"])?,
         tool: text(&["tool", "tool_name", "task_name"]),

@@ -5,6 +5,7 @@
 //! from a server reaches a person only through [`text`], every number only through [`Progress::reported`].
 
 mod ask;
+mod chord;
 mod history;
 mod ids;
 mod pace;
@@ -18,6 +19,7 @@ mod tool;
 mod view;
 
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
+pub use chord::{Chord, Key, NoSuchChord};
 pub use history::{Entry, Happening, Level};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use pace::Pace;

@@ -219,9 +219,13 @@ mod tests {
         #[test]
         fn nothing_hostile_survives_any_text(text in any::<String>()) {
             for letter in clean_line(&text).chars() {
-                prop_assert!(letter == '\u{200D}' || !is_hostile(letter));
+                let is_fine = letter == '\u{200D}' || !is_hostile(letter);
+                prop_assert!(is_fine, "{letter:?}");
             }
-            prop_assert!(clean_block(&text).chars().all(|l| l == '\n' || l == '\u{200D}' || !is_hostile(l)));
+            for letter in clean_block(&text).chars() {
+                let is_fine = letter == '\n' || letter == '\u{200D}' || !is_hostile(letter);
+                prop_assert!(is_fine, "{letter:?}");
+            }
         }
 
         #[test]

@@ -1,4 +1,6 @@
 //! longhaul
 
+pub mod app;
 pub mod domain;
 pub mod protocol;
+pub mod ui;

@@ -1,5 +1,6 @@
 //! longhaul
 
+pub mod app;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod domain;
@@ -8,3 +9,4 @@ pub mod link;
 pub mod protocol;
 pub mod store;
 pub mod transport;
+pub mod ui;

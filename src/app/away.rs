@@ -1,0 +1,94 @@
+//! The welcome-back banner: what happened while nobody looked.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::domain::{Stamp, Status, TaskId, Wall, text};
+
+use super::{Away, State};
+
+/// Shorter absences are not worth a banner.
+pub(super) const WORTH: Duration = Duration::from_secs(60);
+/// What the engine learns within this time after the start happened while nobody looked.
+const CATCH_UP: Duration = Duration::from_secs(30);
+
+/// Notes where everything stood, to count from.
+pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Away {
+    let seqs: BTreeMap<TaskId, u64> = state
+        .living()
+        .map(|entity| (entity.view.task.id.clone(), entity.view.task.seq))
+        .collect();
+    let known = state
+        .living()
+        .filter(|entity| entity.view.task.status.is_settled() && entity.is_seen)
+        .map(|entity| entity.view.task.id.clone())
+        .collect();
+    Away {
+        from,
+        until,
+        asleep,
+        seqs,
+        known,
+    }
+}
+
+/// What happened meanwhile, in one line; `None` while there is nothing to tell.
+pub fn away_line(state: &State, _now: Stamp) -> Option<String> {
+    let away = state.away.as_ref()?;
+    let learned_by = away.until.after(CATCH_UP);
+    let (mut asks, mut failed, mut lost, mut unknown, mut done, mut updates) =
+        (0_u64, 0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+    for (id, before) in &away.seqs {
+        let Some(entity) = state.tasks.get(id) else {
+            continue;
+        };
+        let task = &entity.view.task;
+        updates += task.seq.saturating_sub(*before);
+        let is_late = task.settled_at.is_some_and(|at| at > learned_by);
+        if away.known.contains(id) || is_late {
+            continue;
+        }
+        match task.status {
+            Status::InputRequired => asks += 1,
+            Status::Failed => failed += 1,
+            Status::Lost(_) => lost += 1,
+            Status::Unknown(_) => unknown += 1,
+            Status::Completed | Status::Cancelled => done += 1,
+            Status::Running | Status::Paused => {}
+        }
+    }
+    let mut parts = Vec::new();
+    if asks > 0 {
+        parts.push(text::plural(asks, "question"));
+    }
+    for (count, word) in [
+        (failed, "failed"),
+        (lost, "lost"),
+        (unknown, "unknown"),
+        (done, "done"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {word}", text::grouped(count)));
+        }
+    }
+    let mut line = format!(
+        "While you were away {}",
+        text::span(away.until.since(away.from))
+    );
+    if away.asleep {
+        line = format!(
+            "{line} (asleep {}-{})",
+            state.clock_minutes(away.from),
+            state.clock_minutes(away.until)
+        );
+    }
+    let happened = if parts.is_empty() {
+        "nothing ended".to_owned()
+    } else {
+        parts.join(", ")
+    };
+    line = format!("{line}: {happened}");
+    if updates > 0 {
+        line = format!("{line}; {}", text::plural(updates, "update"));
+    }
+    Some(line)
+}

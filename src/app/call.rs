@@ -1,0 +1,4 @@
+//! A new call.
+/// The form of a new call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallForm {}

@@ -1,0 +1,171 @@
+//! What comes in and what goes out: events, commands, and what the program is told at its start.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use crate::domain::{Ask, AskId, Chord, Entry, News, ServerView, TaskId, TaskView, Wall};
+
+/// What the shell knows before the first frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// The name of the saved session.
+    pub session: String,
+    /// Whether the embedded demo server is what this session is about.
+    pub is_demo: bool,
+    /// The zone in which times are shown.
+    pub tz: TimeZone,
+    /// What the terminal can show.
+    pub look: Look,
+    /// Whether nothing may be started, changed or stopped.
+    pub readonly: bool,
+    /// Where the ids of new tasks come from; each start brings fresh dice.
+    pub seed: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            session: "default".to_owned(),
+            is_demo: false,
+            tz: TimeZone::UTC,
+            look: Look::default(),
+            readonly: false,
+            seed: 0,
+        }
+    }
+}
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// How many colours.
+    pub colour: Colour,
+    /// Whether only ASCII may be drawn.
+    pub ascii: bool,
+    /// Whether anything may move by itself.
+    pub motion: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            colour: Colour::Ansi16,
+            ascii: false,
+            motion: true,
+        }
+    }
+}
+
+/// How many colours a terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// 16 million.
+    Truecolor,
+    /// 256.
+    Ansi256,
+    /// The 16 of the user's own theme.
+    Ansi16,
+    /// None at all: bold, underline and reverse only.
+    Mono,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The user did something at the terminal.
+    Input(Input),
+    /// The engine has something to say.
+    News(News),
+    /// What the session file held, for the first paint.
+    Restored {
+        /// The tasks, with contact `Unwatched`.
+        views: Vec<Arc<TaskView>>,
+        /// The servers.
+        servers: Vec<ServerView>,
+        /// When the session was last written; `None` for a new one.
+        saved_at: Option<Wall>,
+    },
+    /// The answer to [`Command::ReadHistory`].
+    History {
+        /// Whose.
+        task: TaskId,
+        /// What follows `after_seq`, in order.
+        entries: Vec<Entry>,
+        /// How many entries between `after_seq` and the first of these were left out.
+        dropped: u64,
+    },
+    /// The answer to [`Command::ReadResult`].
+    ResultRead {
+        /// Whose.
+        task: TaskId,
+        /// The JSON text; `None` if there is none on disk.
+        json: Option<String>,
+    },
+    /// A demo fault was asked for; what came of it, in words.
+    FaultDone(String),
+    /// The time that [`super::next_wake`] named has come.
+    Tick,
+    /// The program was suspended and goes on.
+    Resumed,
+    /// The process that drove the links is gone.
+    DriverLost,
+    /// This process drives the links now.
+    TookOver,
+    /// Something that the shell tried failed, in words.
+    Failed(String),
+}
+
+/// What the user did at the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A key.
+    Key(Chord),
+    /// Pasted text: never read as keys.
+    Paste(String),
+    /// The terminal has this many columns and rows now.
+    Resize(u16, u16),
+    /// The terminal window has the focus.
+    FocusGained,
+    /// The terminal window lost the focus.
+    FocusLost,
+}
+
+/// Something that the shell must do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Ask the engine; it answers with one [`News::Answer`].
+    Ask(AskId, Ask),
+    /// Read a task's history from the session file; answered by [`Event::History`].
+    ReadHistory {
+        /// Whose.
+        task: TaskId,
+        /// The newest entry that is held already.
+        after_seq: u64,
+    },
+    /// Read a task's result from the session file; answered by [`Event::ResultRead`].
+    ReadResult(TaskId),
+    /// Hand text to the terminal's clipboard (OSC 52); it is clean.
+    Copy(String),
+    /// Leave the screen, print the text for the mouse, and wait for Enter.
+    Print(String),
+    /// Stop the process group, as Ctrl-Z does.
+    Suspend,
+    /// Clear the terminal and draw everything again.
+    Redraw,
+    /// Set the terminal's title; it is clean.
+    SetTitle(String),
+    /// Ring.
+    Bell,
+    /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`.
+    Break(String),
+    /// Leave the program.
+    Quit(LeaveNote),
+}
+
+/// What to say after the screen is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveNote {
+    /// One line for stderr that says how to go on; empty if there is nothing to go on with.
+    pub line: String,
+}

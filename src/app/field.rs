@@ -1,0 +1,92 @@
+//! A one-line text field.
+
+use tui_input::{Input, InputRequest};
+
+use crate::domain::{Chord, Key, text};
+
+/// The text that a field takes at most, in characters; enough for any arguments, too little to stall the screen.
+const LIMIT: usize = 64 * 1024;
+
+/// A text field with its cursor.
+#[derive(Clone, Debug, Default)]
+pub struct Field {
+    input: Input,
+}
+
+// Written by hand: the crate compares neither; its clipboard is no part of what is seen.
+impl PartialEq for Field {
+    fn eq(&self, other: &Self) -> bool {
+        self.input.value() == other.input.value() && self.input.cursor() == other.input.cursor()
+    }
+}
+
+impl Field {
+    /// A field that holds `value`, the cursor at its end.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self {
+            input: Input::new(value.into()),
+        }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        self.input.value()
+    }
+
+    /// Whether nothing is typed.
+    pub fn is_empty(&self) -> bool {
+        self.text().is_empty()
+    }
+
+    /// The text before the cursor.
+    pub fn before(&self) -> String {
+        self.text().chars().take(self.input.cursor()).collect()
+    }
+
+    /// The text from the cursor on.
+    pub fn after(&self) -> String {
+        self.text().chars().skip(self.input.cursor()).collect()
+    }
+
+    /// Takes a key; `false` if the key is none that a field knows.
+    pub fn key(&mut self, chord: Chord) -> bool {
+        use InputRequest as Do;
+        let request = match (chord.key, chord.ctrl || chord.alt) {
+            (Key::Backspace, false) => Do::DeletePrevChar,
+            (Key::Backspace, true) => Do::DeletePrevWord,
+            (Key::Delete, _) => Do::DeleteNextChar,
+            (Key::Left, false) => Do::GoToPrevChar,
+            (Key::Left, true) => Do::GoToPrevWord,
+            (Key::Right, false) => Do::GoToNextChar,
+            (Key::Right, true) => Do::GoToNextWord,
+            (Key::Home, _) => Do::GoToStart,
+            (Key::End, _) => Do::GoToEnd,
+            (Key::Char('a'), _) if chord.ctrl => Do::GoToStart,
+            (Key::Char('e'), _) if chord.ctrl => Do::GoToEnd,
+            (Key::Char('w'), _) if chord.ctrl => Do::DeletePrevWord,
+            (Key::Char('u'), _) if chord.ctrl => Do::DeleteLine,
+            (Key::Char('k'), _) if chord.ctrl => Do::DeleteTillEnd,
+            _ => match chord.typed() {
+                Some(letter) if !letter.is_control() => {
+                    if self.text().len() < LIMIT {
+                        Do::InsertChar(letter)
+                    } else {
+                        return true;
+                    }
+                }
+                _ => return false,
+            },
+        };
+        self.input.handle(request);
+        true
+    }
+
+    /// Takes pasted text as one line.
+    pub fn paste(&mut self, pasted: &str) {
+        let room = LIMIT.saturating_sub(self.text().len());
+        let clean: String = text::clean_line(pasted).chars().take(room).collect();
+        let value = format!("{}{clean}{}", self.before(), self.after());
+        let cursor = self.input.cursor() + clean.chars().count();
+        self.input = Input::new(value).with_cursor(cursor);
+    }
+}

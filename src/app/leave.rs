@@ -1,0 +1,154 @@
+//! Leaving: what it would do, and what is said afterwards.
+
+use crate::domain::{Mono, Price, Stamp, TaskId};
+
+use super::{LeaveNote, State, state::Entity};
+
+/// How the program is about to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Leaving {
+    /// It is not.
+    #[default]
+    No,
+    /// Ctrl-C or `q` was answered by the dialog then; a second one leaves.
+    Asked(Mono),
+    /// As soon as nothing that would die is left.
+    OnceSafe,
+    /// As soon as everything is cancelled, at the latest then.
+    OnceCancelled(Mono),
+}
+
+/// What leaving would do to the tasks that are not settled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices<'s> {
+    /// Nothing is lost.
+    pub safe: Vec<(&'s TaskId, &'s Price)>,
+    /// They can most likely be picked up again.
+    pub likely: Vec<(&'s TaskId, &'s Price)>,
+    /// They, or their results, are gone.
+    pub dies: Vec<(&'s TaskId, &'s Price)>,
+}
+
+impl<'s> Prices<'s> {
+    /// Looks through the tasks.
+    pub fn of(state: &'s State) -> Self {
+        let mut prices = Self::default();
+        for entity in state.living() {
+            let Some(price) = price(entity) else { continue };
+            let line = (&entity.view.task.id, price);
+            match price {
+                Price::Safe { .. } => prices.safe.push(line),
+                Price::Likely { .. } => prices.likely.push(line),
+                Price::Dies { .. } => prices.dies.push(line),
+            }
+        }
+        prices
+    }
+
+    /// Whether leaving costs nothing.
+    pub fn is_all_safe(&self) -> bool {
+        self.likely.is_empty() && self.dies.is_empty()
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.is_all_safe() && self.safe.is_empty()
+    }
+}
+
+fn price(entity: &Entity) -> Option<&Price> {
+    if entity.view.task.status.is_settled() {
+        None
+    } else {
+        entity.view.leaving.as_ref()
+    }
+}
+
+/// Whether another process drives, so that leaving this one changes nothing.
+pub fn is_viewer(state: &State) -> bool {
+    matches!(state.driver, Some((_, false))) && !state.is_driverless
+}
+
+/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`.
+pub fn leave_line(state: &State, _now: Stamp) -> String {
+    if is_viewer(state) {
+        let pid = state.driver.map_or(0, |(pid, _)| pid);
+        return format!("process {pid} drives, so leaving this one changes nothing");
+    }
+    let prices = Prices::of(state);
+    if prices.is_empty() {
+        return "nothing is under way".to_owned();
+    }
+    let mut parts = Vec::new();
+    if !prices.safe.is_empty() {
+        parts.push(format!("{} safe", prices.safe.len()));
+    }
+    if !prices.likely.is_empty() {
+        let until = prices
+            .likely
+            .iter()
+            .filter_map(|(_, price)| match price {
+                Price::Likely { until, .. } => *until,
+                _ => None,
+            })
+            .min();
+        let until = until.map_or(String::new(), |until| {
+            format!(" until about {}", state.clock_minutes(until))
+        });
+        parts.push(format!("{} likely{until}", prices.likely.len()));
+    }
+    if !prices.dies.is_empty() {
+        let mut ids: Vec<&str> = prices.dies.iter().map(|(id, _)| id.as_str()).collect();
+        let more = ids.len().saturating_sub(3);
+        ids.truncate(3);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        parts.push(format!(
+            "{} DIES ({}{more})",
+            prices.dies.len(),
+            ids.join(", ")
+        ));
+    }
+    parts.join(", ")
+}
+
+/// What to say on stderr once the screen is gone.
+pub fn leave_note(state: &State) -> LeaveNote {
+    let prices = Prices::of(state);
+    let session = &state.setup.session;
+    let command = if state.setup.is_demo {
+        "longhaul demo".to_owned()
+    } else if session == "default" {
+        "longhaul".to_owned()
+    } else {
+        format!("longhaul --session {session}")
+    };
+    if is_viewer(state) {
+        let pid = state.driver.map_or(0, |(pid, _)| pid);
+        return LeaveNote {
+            line: format!("process {pid} goes on driving; look again: {command}"),
+        };
+    }
+    if prices.is_empty() {
+        return LeaveNote {
+            line: String::new(),
+        };
+    }
+    let count = |part: &[(&TaskId, &Price)], word: &str| {
+        (!part.is_empty()).then(|| format!("{} {word}", part.len()))
+    };
+    let parts: Vec<String> = [
+        count(&prices.safe, "safe"),
+        count(&prices.likely, "likely"),
+        count(&prices.dies, "DIES"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    LeaveNote {
+        line: format!("left with {}; go on: {command}", parts.join(", ")),
+    }
+}

@@ -1,0 +1,39 @@
+//! The program as a value: [`State`], what happens to it ([`Event`]), and what has to be done about it ([`Command`]).
+//!
+//! Owns the meaning of every key, what is selected, open, shown and remembered on the screen. Must not know of clocks,
+//! terminals, disks or networks: the time comes in with each call, and whatever touches the world goes out as a
+//! [`Command`]. Invariants: [`update`] is pure, the cursor stands on a task that exists, every list that can grow is
+//! bounded, and every key answers, with an effect or with the reason why it has none.
+
+mod away;
+mod call;
+mod event;
+mod field;
+mod leave;
+mod log;
+mod menu;
+mod price;
+mod room;
+mod select;
+mod state;
+mod status;
+mod update;
+mod wake;
+
+pub use away::away_line;
+pub use call::CallForm;
+pub use event::{Colour, Command, Event, Input, LeaveNote, Look, Setup};
+pub use field::Field;
+pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
+pub use log::{ResultText, TaskLog};
+pub use menu::Menu;
+pub use price::{is_checkpoint_tool, price_of};
+pub use room::{Room, SMALLEST};
+pub use select::{Filter, Group, Line, SortKey, first_line};
+pub use state::{
+    Away, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Remark, State, Tab, Toast,
+    Tools,
+};
+pub use status::{Attention, attention, finds, footer_keys};
+pub use update::update;
+pub use wake::{FRAME_MS, next_wake};

@@ -1,0 +1,502 @@
+//! Which tasks are shown, in what order, and where the cursor stands.
+
+use std::{cmp::Ordering, time::Duration};
+
+use crate::domain::{Stamp, Status, TaskId, text};
+
+use super::{
+    Pane, State,
+    room::{Room, window},
+    state::Entity,
+};
+
+/// Rows keep their order for this long after a key, so that nobody acts on a row that has just moved away.
+pub(super) const STEADY: Duration = Duration::from_secs(1);
+
+/// The three groups of the list, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// A person has to act, or has to know.
+    NeedsYou,
+    /// Under way.
+    Running,
+    /// Settled and seen, or settled well.
+    Done,
+}
+
+/// A line of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The title of a group.
+    Heading {
+        /// Which.
+        group: Group,
+        /// How many tasks belong to it.
+        count: usize,
+        /// How many of them settled unseen.
+        new: usize,
+    },
+    /// A task.
+    Row(TaskId),
+}
+
+/// What the list is sorted by inside its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the columns")]
+pub enum SortKey {
+    /// Newest first.
+    #[default]
+    Newest,
+    State,
+    Task,
+    Server,
+    Progress,
+    Leave,
+}
+
+impl SortKey {
+    /// All of them, in the order of `s`.
+    pub const ALL: [Self; 6] = [
+        Self::Newest,
+        Self::State,
+        Self::Task,
+        Self::Server,
+        Self::Progress,
+        Self::Leave,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Newest => "newest",
+            Self::State => "state",
+            Self::Task => "task",
+            Self::Server => "server",
+            Self::Progress => "progress",
+            Self::Leave => "leave",
+        }
+    }
+
+    /// The next one.
+    pub(super) fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|key| *key == self).unwrap_or(0);
+        Self::ALL
+            .get((place + 1) % Self::ALL.len())
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+/// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`; all have to fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    text: String,
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    is_negated: bool,
+    field: Option<Named>,
+    words: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    Status,
+    Server,
+    Tag,
+    Tool,
+    Id,
+}
+
+impl Filter {
+    /// Reads what was typed; every text is a filter.
+    pub fn read(typed: &str) -> Self {
+        let terms = typed
+            .split_whitespace()
+            .filter_map(|word| {
+                let (is_negated, word) = match word.strip_prefix('!') {
+                    Some(rest) => (true, rest),
+                    None => (false, word),
+                };
+                let named = word.split_once(':').and_then(|(name, rest)| {
+                    let field = match name {
+                        "status" => Named::Status,
+                        "server" => Named::Server,
+                        "tag" => Named::Tag,
+                        "tool" => Named::Tool,
+                        "id" => Named::Id,
+                        _ => return None,
+                    };
+                    Some((field, rest))
+                });
+                let (field, words) = match named {
+                    Some((field, rest)) => (Some(field), rest),
+                    None => (None, word),
+                };
+                // A term that is still being typed takes nothing away.
+                (!words.is_empty()).then(|| Term {
+                    is_negated,
+                    field,
+                    words: words.to_lowercase(),
+                })
+            })
+            .collect();
+        Self {
+            text: typed.to_owned(),
+            terms,
+        }
+    }
+
+    /// As it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it lets everything through.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Whether a task is let through.
+    pub fn fits(&self, entity: &Entity) -> bool {
+        self.terms
+            .iter()
+            .all(|term| term.fits(entity) != term.is_negated)
+    }
+}
+
+impl Term {
+    fn fits(&self, entity: &Entity) -> bool {
+        let task = &entity.view.task;
+        let has = |text: &str| text.to_lowercase().contains(&self.words);
+        match self.field {
+            Some(Named::Status) => {
+                task.status.word().starts_with(&self.words)
+                    || (self.words == "done" && task.status == Status::Completed)
+                    || task
+                        .asked
+                        .is_some_and(|asked| asked.what.word().starts_with(&self.words))
+                    || entity.view.contact.word().starts_with(&self.words)
+            }
+            Some(Named::Server) => has(task.server.as_str()),
+            Some(Named::Tag) => task.tag.as_deref().is_some_and(has),
+            Some(Named::Tool) => has(&task.tool),
+            Some(Named::Id) => task.id.as_str().starts_with(&self.words),
+            None => {
+                task.id.as_str().starts_with(&self.words)
+                    || has(task.title())
+                    || has(&task.tool)
+                    || has(task.server.as_str())
+                    || has(task.status.word())
+                    || task.tag.as_deref().is_some_and(has)
+                    || task.note.as_deref().is_some_and(has)
+                    || entity
+                        .arguments
+                        .iter()
+                        .any(|(key, value)| has(&format!("{key}={value}")))
+            }
+        }
+    }
+}
+
+/// Whether a task is shown.
+fn is_shown(state: &State, entity: &Entity) -> bool {
+    entity.view.task.forgotten_at.is_none()
+        && (!state.needs_only || entity.belongs() == Group::NeedsYou)
+        && state.filter.fits(entity)
+}
+
+fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
+    let (a, b) = (&one.view.task, &two.view.task);
+    let newest = || {
+        b.created_at
+            .cmp(&a.created_at)
+            .then_with(|| a.id.cmp(&b.id))
+    };
+    let order = match state.sort {
+        SortKey::Newest => Ordering::Equal,
+        SortKey::State => a.status.word().cmp(b.status.word()),
+        SortKey::Task => text::clean_line(a.title()).cmp(&text::clean_line(b.title())),
+        SortKey::Server => a.server.as_str().cmp(b.server.as_str()),
+        SortKey::Progress => {
+            let part = |entity: &Entity| {
+                let progress = entity.view.task.progress.as_ref();
+                progress.and_then(crate::domain::Progress::ratio)
+            };
+            part(two)
+                .unwrap_or(-1.0)
+                .total_cmp(&part(one).unwrap_or(-1.0))
+        }
+        SortKey::Leave => {
+            let weight = |entity: &Entity| match entity.view.leaving {
+                Some(crate::domain::Price::Dies { .. }) => 0,
+                Some(crate::domain::Price::Likely { .. }) => 1,
+                Some(crate::domain::Price::Safe { .. }) => 2,
+                None => 3,
+            };
+            weight(one).cmp(&weight(two))
+        }
+    };
+    let order = order.then_with(|| match one.home {
+        // The question first, then what only a person can decide, then what has to be known.
+        Group::NeedsYou => urgency(one).cmp(&urgency(two)).then_with(newest),
+        Group::Done => (b.settled_at.cmp(&a.settled_at)).then_with(newest),
+        Group::Running => newest(),
+    });
+    if state.is_reversed {
+        order.reverse()
+    } else {
+        order
+    }
+}
+
+fn urgency(entity: &Entity) -> u8 {
+    match entity.view.task.status {
+        Status::InputRequired => 0,
+        Status::Unknown(_) => 1,
+        Status::Failed => 3,
+        Status::Lost(_) => 4,
+        _ => 2,
+    }
+}
+
+/// Builds the lines of the list again and puts the cursor back on its task.
+pub(super) fn rebuild(state: &mut State) {
+    state.is_order_stale = false;
+    let mut shown: Vec<&Entity> = state
+        .tasks
+        .values()
+        .filter(|entity| is_shown(state, entity))
+        .collect();
+    shown.sort_by(|one, two| {
+        one.home
+            .cmp(&two.home)
+            .then_with(|| compare(state, one, two))
+    });
+    let mut lines = Vec::with_capacity(shown.len() + 3);
+    for group in [Group::NeedsYou, Group::Running, Group::Done] {
+        let of_group = || shown.iter().filter(|entity| entity.home == group);
+        let count = of_group().count();
+        if count == 0 {
+            continue;
+        }
+        let new = of_group().filter(|entity| entity.is_new()).count();
+        lines.push(Line::Heading { group, count, new });
+        if group == Group::Done && state.is_folded {
+            continue;
+        }
+        lines.extend(of_group().map(|entity| Line::Row(entity.view.task.id.clone())));
+    }
+    state.lines = lines;
+    let living = |id: &TaskId| {
+        state
+            .tasks
+            .get(id)
+            .is_some_and(|entity| entity.view.task.forgotten_at.is_none())
+    };
+    let gone: Vec<TaskId> = state
+        .marks
+        .iter()
+        .filter(|id| !living(id))
+        .cloned()
+        .collect();
+    for id in gone {
+        state.marks.remove(&id);
+    }
+    place_cursor(state);
+}
+
+/// Finds the cursor's task among the lines; where it is hidden, the nearest row takes the cursor and says so.
+fn place_cursor(state: &mut State) {
+    let line_of = |lines: &[Line], id: &TaskId| {
+        lines
+            .iter()
+            .position(|line| matches!(line, Line::Row(row) if row == id))
+    };
+    // What the user chose comes back as soon as it is shown again.
+    if let Some(wanted) = state.wanted.clone()
+        && line_of(&state.lines, &wanted).is_some()
+    {
+        state.cursor = Some(wanted);
+        state.wanted = None;
+    }
+    let found = state
+        .cursor
+        .as_ref()
+        .and_then(|id| line_of(&state.lines, id));
+    if let Some(line) = found {
+        state.cursor_line = line;
+    } else {
+        let nearest = nearest_row(&state.lines, state.cursor_line);
+        let next = nearest.and_then(|line| row_at(&state.lines, line));
+        if let Some(hidden) = state.cursor.take()
+            && state.tasks.contains_key(&hidden)
+        {
+            state.wanted.get_or_insert(hidden);
+        }
+        state.cursor_line = nearest.unwrap_or(0);
+        state.cursor = next;
+        state.scroll = 0;
+        state.is_following = true;
+    }
+    keep_in_sight(state);
+}
+
+pub(super) fn row_at(lines: &[Line], line: usize) -> Option<TaskId> {
+    match lines.get(line) {
+        Some(Line::Row(id)) => Some(id.clone()),
+        _ => None,
+    }
+}
+
+/// The row at `line`, or the first below it, or the last above it.
+fn nearest_row(lines: &[Line], line: usize) -> Option<usize> {
+    let is_row = |place: &usize| matches!(lines.get(*place), Some(Line::Row(_)));
+    (line..lines.len())
+        .find(is_row)
+        .or_else(|| (0..line.min(lines.len())).rev().find(is_row))
+}
+
+/// Moves the first line shown as little as possible, so that the cursor is seen.
+pub(super) fn keep_in_sight(state: &mut State) {
+    let rows = usize::from(Room::of(state, state.size).list);
+    state.top = window(state.top, state.cursor_line, rows, state.lines.len());
+}
+
+/// Moves the cursor by rows; it does not wrap.
+pub(super) fn move_by(state: &mut State, rows: isize) -> bool {
+    let is_row = |place: &usize| matches!(state.lines.get(*place), Some(Line::Row(_)));
+    let count = rows.unsigned_abs();
+    let target = if rows >= 0 {
+        (state.cursor_line + 1..state.lines.len())
+            .filter(is_row)
+            .take(count)
+            .last()
+    } else {
+        (0..state.cursor_line)
+            .rev()
+            .filter(is_row)
+            .take(count)
+            .last()
+    };
+    match target {
+        Some(line) => {
+            move_to(state, line);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Puts the cursor on the row at `line`.
+pub(super) fn move_to(state: &mut State, line: usize) {
+    let Some(id) = row_at(&state.lines, line) else {
+        return;
+    };
+    if state.cursor.as_ref() != Some(&id) {
+        state.scroll = 0;
+        state.is_following = true;
+    }
+    state.cursor = Some(id);
+    state.cursor_line = line;
+    state.wanted = None;
+    keep_in_sight(state);
+}
+
+/// Puts the cursor on a task if it is shown.
+pub(super) fn move_to_task(state: &mut State, id: &TaskId) {
+    let line = state
+        .lines
+        .iter()
+        .position(|line| matches!(line, Line::Row(row) if row == id));
+    if let Some(line) = line {
+        move_to(state, line);
+    }
+}
+
+/// The tasks that an action is meant for: the marked ones, else the one under the cursor.
+pub(super) fn chosen(state: &State) -> Vec<TaskId> {
+    if state.marks.is_empty() {
+        state.cursor.iter().cloned().collect()
+    } else {
+        state.marks.iter().cloned().collect()
+    }
+}
+
+/// How many marked tasks are not shown at present.
+pub(super) fn hidden_marks(state: &State) -> usize {
+    let shown: std::collections::BTreeSet<&TaskId> = state
+        .lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Row(id) => Some(id),
+            Line::Heading { .. } => None,
+        })
+        .collect();
+    state.marks.iter().filter(|id| !shown.contains(id)).count()
+}
+
+/// Whether rows may change their places: not within a second of a key.
+pub(super) fn is_steady(state: &State, now: Stamp) -> bool {
+    state
+        .last_key
+        .is_none_or(|key| now.mono.since(key) >= STEADY)
+}
+
+/// Moves rows to the groups where they belong, once the user has seen why and the cursor is elsewhere.
+pub(super) fn settle_places(state: &mut State, now: Stamp) {
+    if !is_steady(state, now) {
+        return;
+    }
+    let cursor = state.cursor.clone();
+    let mut moved = false;
+    for id in std::mem::take(&mut state.moving) {
+        let Some(entity) = state.tasks.get_mut(&id) else {
+            continue;
+        };
+        let belongs = entity.belongs();
+        if entity.home == belongs {
+            continue;
+        }
+        if cursor.as_ref() == Some(&id) {
+            state.moving.insert(id);
+            continue;
+        }
+        // What was running and is done waits until that was seen; what needs a person does not wait.
+        if belongs == Group::Done && !entity.is_seen {
+            state.moving.insert(id);
+            continue;
+        }
+        entity.home = belongs;
+        moved = true;
+    }
+    if moved || state.is_order_stale {
+        rebuild(state);
+        state.is_dirty = true;
+    }
+}
+
+/// The tasks whose rows are on the screen now.
+pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
+    if state.pane != Pane::Tasks || state.is_zoomed {
+        return Vec::new();
+    }
+    let rows = usize::from(Room::of(state, state.size).list);
+    state
+        .lines
+        .iter()
+        .skip(state.top)
+        .take(rows)
+        .filter_map(|line| match line {
+            Line::Row(id) => Some(id.clone()),
+            Line::Heading { .. } => None,
+        })
+        .collect()
+}
+
+/// The first line to draw where `rows` are there for the list.
+pub fn first_line(state: &State, rows: usize) -> usize {
+    window(state.top, state.cursor_line, rows, state.lines.len())
+}

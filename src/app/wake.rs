@@ -1,0 +1,80 @@
+//! When the screen changes by the passing of time alone.
+
+use crate::domain::{Contact, Mono, Stamp};
+
+use super::{
+    Leaving, Line, Pane, State,
+    select::{STEADY, is_steady, visible_rows},
+};
+
+/// A step of a moving bar.
+pub const FRAME_MS: u64 = 250;
+/// Ages, rates and countdowns change every second.
+const SECOND_MS: u64 = 1_000;
+/// The clock in the header.
+const MINUTE_MS: i64 = 60_000;
+
+/// When the shell should send a [`super::Event::Tick`]; `None` when nothing changes by itself.
+///
+/// Once a second while a row ages, once a frame while a bar moves, once a minute for the clock.
+pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
+    if state.is_over().is_some() || state.frozen.is_some() {
+        return None;
+    }
+    let minute = now.wall.0.rem_euclid(MINUTE_MS);
+    let to_minute = u64::try_from(MINUTE_MS - minute).unwrap_or(SECOND_MS);
+    let mut wakes = vec![Mono(now.mono.0.saturating_add(to_minute))];
+    if ages(state) {
+        wakes.push(next_step(now.mono, SECOND_MS));
+    }
+    if state.setup.look.motion && state.has_focus && moves(state) {
+        wakes.push(next_step(now.mono, FRAME_MS));
+    }
+    wakes.extend(state.toasts.iter().map(|toast| toast.until));
+    let waits_for_quiet = state.is_order_stale || !state.moving.is_empty();
+    if waits_for_quiet
+        && !is_steady(state, now)
+        && let Some(key) = state.last_key
+    {
+        wakes.push(key.after(STEADY));
+    }
+    // Never in the past: a shell that sleeps until then must sleep at all.
+    wakes
+        .into_iter()
+        .map(|wake| wake.max(Mono(now.mono.0.saturating_add(1))))
+        .min()
+}
+
+fn next_step(now: Mono, step: u64) -> Mono {
+    Mono((now.0 / step).saturating_add(1).saturating_mul(step))
+}
+
+/// Whether anything on the screen counts seconds.
+fn ages(state: &State) -> bool {
+    if !state.overlays.is_empty() || state.leaving != Leaving::default() {
+        return true;
+    }
+    let down = state
+        .servers
+        .iter()
+        .any(|server| matches!(server.state, crate::domain::LinkState::Down { .. }));
+    down || state.unsettled > 0
+}
+
+/// Whether a bar without a total is on the screen.
+fn moves(state: &State) -> bool {
+    state.pane == Pane::Tasks
+        && visible_rows(state).iter().any(|id| {
+            state.task(id).is_some_and(|entity| {
+                let task = &entity.view.task;
+                let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
+                entity.is_running()
+                    && !has_total
+                    && matches!(
+                        entity.view.contact,
+                        Contact::Live { .. } | Contact::Quiet { .. }
+                    )
+            })
+        })
+        && state.lines.iter().any(|line| matches!(line, Line::Row(_)))
+}

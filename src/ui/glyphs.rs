@@ -1,0 +1,144 @@
+//! The signs of the screen, in Unicode and in ASCII.
+
+/// A set of signs; each takes one column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glyphs {
+    pub(crate) running: &'static str,
+    pub(crate) cut: &'static str,
+    pub(crate) offline: &'static str,
+    pub(crate) restored: &'static str,
+    pub(crate) paused: &'static str,
+    pub(crate) asks: &'static str,
+    pub(crate) failed: &'static str,
+    pub(crate) lost: &'static str,
+    pub(crate) done: &'static str,
+    pub(crate) cancelled: &'static str,
+    pub(crate) unknown: &'static str,
+    pub(crate) cursor: &'static str,
+    pub(crate) new: &'static str,
+    pub(crate) mark: &'static str,
+    pub(crate) bar: &'static str,
+    pub(crate) rest: &'static str,
+    /// The moving part of a bar without total.
+    pub(crate) wave: [&'static str; 3],
+    pub(crate) line: &'static str,
+    /// Vertical, then the corners: top left, top right, bottom left, bottom right.
+    pub(crate) frame: [&'static str; 5],
+    pub(crate) spark: [&'static str; 8],
+    /// Contact timeline: live, cut, asleep, unwatched, replay, gap.
+    pub(crate) trail: [&'static str; 6],
+    pub(crate) more: &'static str,
+    pub(crate) caret: &'static str,
+    /// A choice that is on, and one that is off.
+    pub(crate) check: [&'static str; 2],
+    pub(crate) dot: &'static str,
+    pub(crate) arrows: [&'static str; 2],
+}
+
+const UNICODE: Glyphs = Glyphs {
+    running: "●",
+    cut: "◐",
+    offline: "○",
+    restored: "◌",
+    paused: "‖",
+    asks: "?",
+    failed: "✗",
+    lost: "!",
+    done: "✓",
+    cancelled: "–",
+    unknown: "¿",
+    cursor: "▸",
+    new: "•",
+    mark: "+",
+    bar: "█",
+    rest: "░",
+    wave: ["▒", "▓", "▒"],
+    line: "─",
+    frame: ["│", "┌", "┐", "└", "┘"],
+    spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
+    trail: ["━", "╍", "z", "·", "▲", "✗"],
+    more: "…",
+    caret: "▏",
+    check: ["●", "○"],
+    dot: "·",
+    arrows: ["↑", "↓"],
+};
+
+const ASCII: Glyphs = Glyphs {
+    running: "*",
+    cut: "~",
+    offline: "o",
+    restored: ".",
+    paused: "=",
+    asks: "?",
+    failed: "x",
+    lost: "!",
+    done: "v",
+    cancelled: "-",
+    unknown: "?",
+    cursor: ">",
+    new: "'",
+    mark: "+",
+    bar: "#",
+    rest: ".",
+    wave: ["-", "=", "-"],
+    line: "-",
+    frame: ["|", "+", "+", "+", "+"],
+    spark: ["_", "_", ".", ".", ":", ":", "|", "|"],
+    trail: ["=", "~", "z", ".", "^", "x"],
+    more: "~",
+    caret: "_",
+    check: ["(x)", "( )"],
+    dot: "-",
+    arrows: ["^", "v"],
+};
+
+impl Glyphs {
+    pub(crate) fn of(look: crate::app::Look) -> &'static Self {
+        if look.ascii { &ASCII } else { &UNICODE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::text::width;
+
+    #[test]
+    fn the_ascii_set_is_ascii_and_every_sign_of_a_row_is_one_column_wide() {
+        for set in [&UNICODE, &ASCII] {
+            let signs = [
+                set.running,
+                set.cut,
+                set.offline,
+                set.restored,
+                set.paused,
+                set.asks,
+                set.failed,
+                set.lost,
+                set.done,
+                set.cancelled,
+                set.unknown,
+                set.cursor,
+                set.new,
+                set.mark,
+                set.bar,
+                set.rest,
+                set.line,
+                set.more,
+                set.caret,
+                set.dot,
+            ];
+            for sign in signs
+                .iter()
+                .chain(&set.wave)
+                .chain(&set.frame)
+                .chain(&set.spark)
+                .chain(&set.trail)
+            {
+                assert_eq!(width(sign), 1, "{sign}");
+            }
+        }
+        assert!(format!("{ASCII:?}").is_ascii());
+    }
+}

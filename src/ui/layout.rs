@@ -1,0 +1,167 @@
+//! Where the parts of the screen and the columns of the list stand: a pure function of state and size.
+
+use ratatui::layout::Rect;
+
+use crate::app::{Room, State};
+
+/// The parts of the screen; a part that is not there has no rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of `Room`")]
+pub struct Layout {
+    pub header: Rect,
+    pub banner: Rect,
+    pub titles: Rect,
+    pub list: Rect,
+    pub detail: Rect,
+    pub attention: Rect,
+    pub footer: Rect,
+    pub leave: Rect,
+}
+
+impl Layout {
+    /// Lays the screen out.
+    pub fn of(state: &State, area: Rect) -> Self {
+        let room = Room::of(state, (area.width, area.height));
+        let mut y = area.y;
+        let mut take = |rows: u16| {
+            let rows = rows.min(area.bottom().saturating_sub(y));
+            let part = Rect {
+                x: area.x,
+                y,
+                width: area.width,
+                height: rows,
+            };
+            y += rows;
+            part
+        };
+        Self {
+            header: take(room.header),
+            banner: take(room.banner),
+            titles: take(room.titles),
+            list: take(room.list),
+            detail: take(room.detail),
+            attention: take(room.attention),
+            footer: take(room.footer),
+            leave: take(room.leave),
+        }
+    }
+}
+
+/// A column of the list: where it starts and how wide it is; 0 means that it is not shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) x: u16,
+    pub(crate) columns: u16,
+}
+
+/// The columns of the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub(crate) state: Column,
+    pub(crate) id: Column,
+    pub(crate) task: Column,
+    pub(crate) server: Column,
+    pub(crate) progress: Column,
+    pub(crate) end: Column,
+    pub(crate) age: Column,
+    pub(crate) leave: Column,
+    /// END is called LEFT where there is no room for AGE.
+    pub(crate) is_narrow: bool,
+}
+
+/// Cursor, news mark, glyph and a blank.
+const LEAD: u16 = 4;
+const STATE: u16 = 12;
+const ID: u16 = 7;
+const SERVER: u16 = 10;
+const END: u16 = 9;
+const AGE: u16 = 7;
+const LEAVE: u16 = 6;
+
+impl Columns {
+    /// Shares out the columns of the screen. What leaves first as it narrows: ID, AGE, SERVER, LEAVE, then END,
+    /// then PROGRESS; STATE and TASK stay.
+    pub(crate) fn of(columns: u16) -> Self {
+        let fixed = [ID, AGE, SERVER, LEAVE];
+        let (task_least, progress_least) = (20, 30);
+        let mut shown = 4;
+        let needs = |shown: usize| {
+            let sum: u16 = fixed.iter().rev().take(shown).sum();
+            LEAD + STATE + END + sum + task_least + progress_least
+        };
+        while shown > 0 && needs(shown) > columns {
+            shown -= 1;
+        }
+        let has_end = columns >= 52;
+        let has_progress = columns >= 44;
+        let width = |rank: usize, columns: u16| if shown > rank { columns } else { 0 };
+        let (leave, server, age, id) = (
+            width(0, LEAVE),
+            width(1, SERVER),
+            width(2, AGE),
+            width(3, ID),
+        );
+        let end = if has_end { END } else { 0 };
+        let flexible = columns.saturating_sub(LEAD + STATE + id + server + end + age + leave);
+        let task = if !has_progress {
+            flexible
+        } else if columns < 80 {
+            flexible * 45 / 100
+        } else {
+            (flexible * 44 / 100).clamp(20, 60)
+        };
+        let mut x = LEAD;
+        let mut place = |columns: u16| {
+            let column = Column { x, columns };
+            x += columns;
+            column
+        };
+        Self {
+            state: place(STATE),
+            id: place(id),
+            task: place(task),
+            server: place(server),
+            progress: place(flexible.saturating_sub(task)),
+            end: place(end),
+            age: place(age),
+            leave: place(leave),
+            is_narrow: age == 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_leave_in_a_fixed_order_and_never_overlap() {
+        let mut before = 9;
+        for columns in (0..=300).rev() {
+            let shared = Columns::of(columns);
+            let all = [
+                shared.state,
+                shared.id,
+                shared.task,
+                shared.server,
+                shared.progress,
+                shared.end,
+                shared.age,
+                shared.leave,
+            ];
+            for pair in all.windows(2) {
+                assert!(pair[0].x + pair[0].columns <= pair[1].x);
+            }
+            let shown = all.iter().filter(|column| column.columns > 0).count();
+            assert!(
+                shown <= before,
+                "{columns} columns show more than {}",
+                columns + 1
+            );
+            before = shown;
+        }
+        let narrow = Columns::of(80);
+        assert!(narrow.id.columns == 0 && narrow.leave.columns == 0 && narrow.end.columns > 0);
+        assert!(Columns::of(120).id.columns > 0);
+    }
+}

@@ -1,0 +1,1 @@
+//! What lies over the screen and takes the keys.

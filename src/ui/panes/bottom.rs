@@ -1,0 +1,56 @@
+//! The last lines: what wants attention, the keys that work here, and what leaving would do.
+
+use crate::{
+    app::{Attention, State, attention, footer_keys, leave_line},
+    domain::Stamp,
+};
+
+use super::super::{canvas::Canvas, theme::Role};
+
+/// The one thing that wants attention, or the answer to the last key.
+pub(in crate::ui) fn attention_line(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    let (words, weight) = attention(state, now);
+    let role = match weight {
+        Attention::Calm => Role::Dim,
+        Attention::Answer => Role::Strong,
+        Attention::Pressing => Role::Needs,
+    };
+    canvas.put(1, 0, &words, role);
+}
+
+/// The keys that work here, now: as many as fit.
+pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
+    let keys = footer_keys(state);
+    let mut x = 1;
+    // The last two, commands and keys, are the way to all others: they always have their place.
+    let always = keys.len().saturating_sub(2);
+    let wide = |(key, label): &(String, String)| {
+        u16::try_from(crate::domain::text::width(key) + crate::domain::text::width(label) + 3)
+            .unwrap_or(u16::MAX)
+    };
+    let reserved: u16 = keys.iter().skip(always).map(wide).sum();
+    for (place, key) in keys.iter().enumerate() {
+        let room = if place < always {
+            canvas.columns().saturating_sub(reserved)
+        } else {
+            canvas.columns()
+        };
+        if x + wide(key).saturating_sub(2) > room {
+            continue;
+        }
+        x = canvas.put(x, 0, &key.0, Role::Key);
+        x = canvas.put(x + 1, 0, &key.1, Role::Plain) + 2;
+    }
+}
+
+/// What leaving would do.
+pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    let x = canvas.put(1, 0, "q", Role::Key);
+    let line = leave_line(state, now);
+    let role = if line.contains("DIES") {
+        Role::Cut
+    } else {
+        Role::Dim
+    };
+    canvas.put(x + 1, 0, &format!("leave: {line}"), role);
+}

@@ -1,0 +1,565 @@
+//! The detail pane: one task in six tabs.
+
+use crate::{
+    app::{Entity, Focus, Mark, State, Tab, TaskLog},
+    domain::{Contact, Entry, Happening, Level, Price, Stamp, Wall, text},
+};
+
+use super::{
+    super::{canvas::Canvas, theme::Role, words},
+    list::price_role,
+};
+
+/// The pane with its border; nothing without a task.
+pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    let Some(entity) = state.selected() else {
+        return;
+    };
+    let has_keys = state.focus == Focus::Detail;
+    let border = if has_keys { Role::Focus } else { Role::Border };
+    canvas.framed(border);
+    tabs(canvas, state, entity);
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let mut inside = canvas.part(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
+    match state.tab {
+        Tab::Now => now_tab(&mut inside, state, entity, now),
+        Tab::Log => log_tab(&mut inside, state, entity),
+        _ => {}
+    }
+}
+
+fn tabs(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
+    let id = entity.view.task.id.as_str();
+    let line = canvas.glyphs().line;
+    let mut x = canvas.put(1, 0, &format!(" {id} "), Role::Strong);
+    x = canvas.put(x, 0, line, Role::Border);
+    x = canvas.put(x, 0, " ", Role::Plain);
+    let columns = canvas.columns();
+    let narrow = columns < 64;
+    for tab in Tab::ALL {
+        let is_on = tab == state.tab;
+        if narrow && !is_on {
+            continue;
+        }
+        if is_on {
+            x = canvas.put(x, 0, &format!("[{}]", tab.word()), Role::Focus);
+        } else {
+            x = canvas.put(x, 0, tab.word(), Role::Plain);
+        }
+        x = canvas.put(x, 0, " ", Role::Plain);
+    }
+    let hint = if state.is_zoomed {
+        " [ ] tab  z unzoom "
+    } else {
+        " [ ] tab  z zoom "
+    };
+    let wide = u16::try_from(hint.len()).unwrap_or(0);
+    if x + wide + 2 < columns {
+        canvas.put_before(columns.saturating_sub(2), 0, hint, Role::Dim);
+    }
+}
+
+/// The facts on the left, the end of the log on the right.
+fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let split = columns >= 96;
+    let left = if split { 56 } else { columns };
+    let facts = facts(state, entity, now);
+    let timeline = rows >= 7 && columns >= 60;
+    let fact_rows = if timeline { rows - 1 } else { rows };
+    let label_wide = 14;
+    let mut y = 0;
+    {
+        let mut part = canvas.part(0, 0, left.saturating_sub(1), fact_rows);
+        for (label, words, role) in &facts {
+            if y >= fact_rows {
+                break;
+            }
+            part.put_in(0, y, label_wide, label, Role::Dim);
+            let room = usize::from(part.columns().saturating_sub(label_wide)).max(1);
+            for (place, line) in wrap(words, room).into_iter().enumerate() {
+                if y >= fact_rows || place >= 3 {
+                    break;
+                }
+                part.put(label_wide, y, &line, *role);
+                y += 1;
+            }
+        }
+        // The rate closes the facts, where there is room and something to say.
+        if let Some(rate) = entity.pace.rate(now)
+            && entity.is_running()
+            && fact_rows > y
+        {
+            let x = part.put(0, y, "rate ", Role::Dim);
+            let x = part.put(x, y, &words::rate(rate), Role::Plain);
+            spark(
+                &mut part,
+                x.max(label_wide.saturating_sub(1)) + 1,
+                y,
+                entity,
+                now,
+            );
+        }
+    }
+    if split {
+        let mut right = canvas.part(left, 0, columns - left, fact_rows);
+        let log = state.logs.get(&entity.view.task.id);
+        log_lines(&mut right, state, entity, log, 0, true);
+    }
+    if timeline {
+        trail(canvas, rows - 1, state, entity, now);
+    }
+}
+
+fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, entity: &Entity, now: Stamp) {
+    let signs = canvas.glyphs().spark;
+    let columns = canvas.columns().saturating_sub(x).min(30);
+    let slices = entity.pace.spark(now, usize::from(columns));
+    let most = slices.iter().copied().max().unwrap_or(0).max(1);
+    for (slice, at) in slices.into_iter().zip(x..) {
+        let height = usize::try_from(slice.saturating_mul(7) / most).unwrap_or(0);
+        let sign = signs.get(height).copied().unwrap_or(" ");
+        canvas.put(at, y, sign, Role::Running);
+    }
+}
+
+/// The three facts, the price of leaving, the limits, and what longhaul has to say.
+fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, String, Role)> {
+    let task = &entity.view.task;
+    let is_settled = task.status.is_settled();
+    let mut facts = Vec::new();
+    let mut says = task.status.word().to_owned();
+    if let Some(progress) = &task.progress {
+        says = match progress.total {
+            Some(total) => format!(
+                "{says}, step {} of {}",
+                words::number(progress.value),
+                words::number(total)
+            ),
+            None => format!("{says}, at {}", words::number(progress.value)),
+        };
+        if let Some(message) = &progress.message {
+            says = format!("{says}: {}", text::clean_line(message));
+        }
+    }
+    facts.push(("server says", says, Role::Plain));
+    if let Some(reason) = task.status.reason() {
+        facts.push(("why", reason, Role::Plain));
+    }
+    if let Some(error) = &task.error {
+        facts.push((
+            "error",
+            text::clean_line(&error.message).into_owned(),
+            Role::Failed,
+        ));
+    }
+    let (contact, role) = contact(state, entity, now);
+    facts.push(("contact", contact, role));
+    let asked = task.asked.map_or("nothing".to_owned(), |asked| {
+        format!(
+            "{}, {} ago",
+            asked.what.word(),
+            text::span(now.wall.since(asked.at))
+        )
+    });
+    facts.push(("we asked", asked, Role::Plain));
+    if let Some(price) = &entity.view.leaving
+        && !is_settled
+    {
+        let word = price.word().to_uppercase();
+        let until = match price {
+            Price::Likely {
+                until: Some(at), ..
+            } => {
+                format!(" until about {}", state.clock_minutes(*at))
+            }
+            _ => String::new(),
+        };
+        facts.push((
+            "if you leave",
+            format!("{word}{until}: {}", text::clean_line(price.why())),
+            price_role(price),
+        ));
+    }
+    if let Some(remark) = &task.remark {
+        facts.push(("longhaul", text::clean_line(remark).into_owned(), Role::Cut));
+    }
+    if let Some(note) = &task.note {
+        facts.push(("note", text::clean_line(note).into_owned(), Role::Plain));
+    }
+    if !is_settled {
+        let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
+        facts.push((
+            "limits",
+            format!(
+                "idle {}, hard {}   (e edits)",
+                limit(task.limits.idle),
+                limit(task.limits.hard)
+            ),
+            Role::Plain,
+        ));
+    }
+    facts
+}
+
+fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
+    let ago = |at: Wall| {
+        let age = now.wall.since(at);
+        if age.as_secs() < 10 {
+            format!("{:.1} s", age.as_secs_f64())
+        } else {
+            text::span(age)
+        }
+    };
+    match entity.view.contact.at(now) {
+        Contact::Live { last_byte } => (
+            format!("live, last byte {} ago", ago(last_byte)),
+            Role::Plain,
+        ),
+        Contact::Quiet { last_byte } => (
+            format!("quiet, last byte {} ago; still open", ago(last_byte)),
+            Role::Plain,
+        ),
+        Contact::Reconnecting { attempt, next, why } => (
+            format!(
+                "cut: {}; try {} {}",
+                text::clean_line(&why),
+                attempt.saturating_add(1),
+                in_time(next, now)
+            ),
+            Role::Cut,
+        ),
+        Contact::Offline { since, next, why } => (
+            format!(
+                "offline for {}: {}; next try {}",
+                text::span(now.wall.since(since)),
+                text::clean_line(&why),
+                in_time(next, now)
+            ),
+            Role::Cut,
+        ),
+        Contact::NeedsLogin => ("the server wants sign-in".to_owned(), Role::Needs),
+        Contact::Unwatched { as_of } => (
+            format!("nobody drives; as of {}", state.clock_seconds(as_of)),
+            Role::Waiting,
+        ),
+        Contact::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
+    }
+}
+
+fn in_time(next: Wall, now: Stamp) -> String {
+    match words::until(next, now).as_str() {
+        "now" => "now".to_owned(),
+        left => format!("in {left}"),
+    }
+}
+
+/// `contact 06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`, with what the signs mean.
+fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: Stamp) {
+    let signs = canvas.glyphs().trail;
+    let Some((first, _)) = entity.trail.front() else {
+        return;
+    };
+    let whole = now.wall.since(*first).as_millis().max(1);
+    let legend = format!(
+        "{} live  {} cut  {} asleep  {} unwatched  {} replay  {} gap",
+        signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
+    );
+    let legend_wide = u16::try_from(text::width(&legend)).unwrap_or(0);
+    let has_legend = canvas.columns() >= legend_wide + 50;
+    let start = canvas.put(0, y, "contact ", Role::Dim);
+    let start = canvas.put(start, y, &state.clock_seconds(*first), Role::Dim) + 1;
+    let end = canvas
+        .columns()
+        .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 4);
+    let columns = end.saturating_sub(start).min(60);
+    let mut marks = entity.trail.iter().peekable();
+    let mut present = Mark::Live;
+    for column in 0..columns {
+        let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
+        let mut shown = present;
+        while let Some((at, mark)) = marks.peek() {
+            if at.since(*first).as_millis() >= upto && column + 1 < columns {
+                break;
+            }
+            // A short event must not vanish between two columns.
+            if shown == present || matches!(mark, Mark::Replay | Mark::Gap | Mark::Cut) {
+                shown = *mark;
+            }
+            present = *mark;
+            marks.next();
+        }
+        let (sign, role) = match shown {
+            Mark::Live => (signs[0], Role::Done),
+            Mark::Cut => (signs[1], Role::Cut),
+            Mark::Asleep => (signs[2], Role::Dim),
+            Mark::Unwatched => (signs[3], Role::Dim),
+            Mark::Replay => (signs[4], Role::Running),
+            Mark::Gap => (signs[5], Role::Failed),
+        };
+        canvas.put(start + column, y, sign, role);
+    }
+    let x = canvas.put(start + columns + 1, y, "now", Role::Dim);
+    if has_legend {
+        canvas.put(x + 3, y, &legend, Role::Dim);
+    }
+}
+
+fn log_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
+    let log = state.logs.get(&entity.view.task.id);
+    log_lines(canvas, state, entity, log, state.scroll, false);
+}
+
+/// The newest entries that fit, `back` entries before the end, oldest first; only these are formatted.
+fn log_lines(
+    canvas: &mut Canvas<'_>,
+    state: &State,
+    entity: &Entity,
+    log: Option<&TaskLog>,
+    back: usize,
+    is_brief: bool,
+) {
+    let rows = canvas.rows();
+    let columns = usize::from(canvas.columns());
+    let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
+        let words = if entity.view.saved_seq == 0 {
+            "Nothing is recorded yet."
+        } else {
+            "Reading the history …"
+        };
+        canvas.put(0, 0, words, Role::Dim);
+        return;
+    };
+    let body = if rows > 1 { rows - 1 } else { rows };
+    let mut y = body;
+    let search = state.search.as_deref().filter(|_| !is_brief);
+    for entry in log.entries.iter().rev().skip(back) {
+        if y == 0 {
+            break;
+        }
+        let (pieces, indent) = entry_pieces(state, entry, canvas.glyphs().line);
+        let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
+        let is_found = search.is_some_and(|search| crate::app::finds(&whole, search));
+        let is_separator = matches!(entry.what, Happening::Contact { .. });
+        if state.is_wrapping && !is_brief && !is_separator && text::width(&whole) > columns {
+            let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
+            let lines = wrap_hanging(&whole, columns, indent);
+            for (place, line) in lines.iter().enumerate().rev() {
+                if y == 0 {
+                    break;
+                }
+                y -= 1;
+                let x = if place == 0 {
+                    0
+                } else {
+                    u16::try_from(indent).unwrap_or(0)
+                };
+                canvas.put(x, y, line, role);
+            }
+        } else {
+            y -= 1;
+            let mut x = 0;
+            for (text, role) in &pieces {
+                x = canvas.put(x, y, text, *role);
+            }
+            if is_separator {
+                let line = canvas.glyphs().line;
+                let left = canvas.columns().saturating_sub(x + 1).min(12);
+                canvas.repeat(x + 1, y, left, line, Role::Cut);
+            }
+        }
+        if is_found {
+            canvas.lay(0, y, canvas.columns(), Role::Found);
+        }
+    }
+    if y > 0 && log.dropped > 0 {
+        let words = format!(
+            "{} older lines are only in the session file",
+            text::grouped(log.dropped)
+        );
+        canvas.put(0, y - 1, &words, Role::Dim);
+        y -= 1;
+    }
+    // A short log starts at the top, as text does.
+    if y > 0 {
+        canvas.scroll_up(y, body);
+    }
+    if rows > 1 {
+        let follow = if back > 0 {
+            format!(
+                "{} newer below (F follows)",
+                text::grouped(u64::try_from(back).unwrap_or(0))
+            )
+        } else if state.is_following {
+            "following (F)".to_owned()
+        } else {
+            "not following (F)".to_owned()
+        };
+        canvas.put_before(canvas.columns(), rows - 1, &follow, Role::Dim);
+        if let Some(search) = search {
+            canvas.put(
+                0,
+                rows - 1,
+                &format!("/{search}  n next  N before"),
+                Role::Dim,
+            );
+        }
+    }
+}
+
+/// One entry in pieces, and how far its further lines are indented.
+fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)>, usize) {
+    let time = if state.has_times {
+        format!("{} ", state.clock_seconds(entry.at))
+    } else {
+        String::new()
+    };
+    let indent = time.len();
+    let mut pieces = vec![(time, Role::Dim)];
+    let clean = |text: &str| text::clean_line(text).into_owned();
+    match &entry.what {
+        Happening::Started { era, resumability } => {
+            let attempt = entry.attempt;
+            let words = format!(
+                "attempt {attempt} sent, {}, {}",
+                clean(era),
+                clean(resumability)
+            );
+            pieces.push((words, Role::Strong));
+        }
+        Happening::Progress {
+            value,
+            total,
+            message,
+        } => {
+            let progress = crate::domain::Progress {
+                value: *value,
+                total: *total,
+                message: None,
+            };
+            pieces.push((format!("{:<5} ", "step"), Role::Dim));
+            pieces.push((words::count(&progress), Role::Running));
+            if let Some(message) = message {
+                pieces.push((format!("  {}", clean(message)), Role::Plain));
+            }
+        }
+        Happening::Log {
+            level,
+            logger,
+            data,
+        } => {
+            let role = match level {
+                Level::Debug => Role::Dim,
+                Level::Info | Level::Notice => Role::Plain,
+                Level::Warning => Role::Cut,
+                _ => Role::Failed,
+            };
+            let word = match level {
+                Level::Warning => "warn",
+                Level::Critical => "crit",
+                Level::Emergency => "emerg",
+                other => other.word(),
+            };
+            pieces.push((
+                format!("{word:<5} "),
+                if role == Role::Plain { Role::Dim } else { role },
+            ));
+            if let Some(logger) = logger {
+                pieces.push((format!("{}: ", clean(logger)), Role::Dim));
+            }
+            pieces.push((clean(data), role));
+        }
+        Happening::Contact { state: word, why } => {
+            let words = if why.is_empty() {
+                clean(word)
+            } else {
+                clean(why)
+            };
+            // `cut: connection reset` says its state already; others are told with it.
+            let words =
+                if words.starts_with(word.as_str()) || word == "live" || words.starts_with("cut") {
+                    words
+                } else {
+                    format!("{}: {words}", clean(word))
+                };
+            pieces.push((format!("{} {words}", line.repeat(4)), Role::Cut));
+        }
+        Happening::Status { status, reason } => {
+            let words = match reason {
+                Some(reason) => format!("{}: {}", clean(status), clean(reason)),
+                None => clean(status),
+            };
+            pieces.push((words, Role::Strong));
+        }
+        Happening::InputRequired { key, .. } => {
+            pieces.push((format!("asks: {}", clean(key)), Role::Needs));
+        }
+        Happening::Settled { status, reason } => {
+            let role = match status.as_str() {
+                "completed" => Role::Done,
+                "cancelled" => Role::Cancelled,
+                _ => Role::Failed,
+            };
+            let words = match reason {
+                Some(reason) => format!("{}: {}", clean(status), clean(reason)),
+                None => clean(status),
+            };
+            pieces.push((words, role));
+        }
+    }
+    (pieces, indent)
+}
+
+/// Breaks clean text into lines of at most `columns`, at blanks where there are any.
+pub(in crate::ui) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    wrap_hanging(text, columns, 0)
+}
+
+/// As [`wrap`], with further lines shorter by `indent`.
+fn wrap_hanging(words: &str, columns: usize, indent: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    let mut room = columns.max(1);
+    for word in words.split_inclusive(' ') {
+        let wide = text::width(word.trim_end());
+        if used > 0 && used + wide > room {
+            lines.push(std::mem::take(&mut line).trim_end().to_owned());
+            used = 0;
+            room = columns.saturating_sub(indent).max(1);
+        }
+        if wide <= room {
+            line.push_str(word);
+            used += text::width(word);
+            continue;
+        }
+        // A word longer than a line is cut wherever it has to be.
+        for letter in word.chars() {
+            let wide = text::width(letter.encode_utf8(&mut [0; 4]));
+            if used > 0 && used + wide > room {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+                room = columns.saturating_sub(indent).max(1);
+            }
+            line.push(letter);
+            used += wide;
+        }
+    }
+    if !line.trim().is_empty() || lines.is_empty() {
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_at_blanks_and_long_words_are_cut() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+    }
+}

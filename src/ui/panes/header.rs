@@ -1,0 +1,126 @@
+//! The line of servers, counts and clock, and the lines below it that say what is not as usual.
+
+use crate::{
+    app::{Group, State},
+    domain::{LinkState, Stamp, Status, text},
+};
+
+use super::super::{canvas::Canvas, theme::Role, words};
+
+/// Session, servers, counts, clock.
+pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    let columns = canvas.columns();
+    let clock = state.clock_day(now.wall);
+    let counts = counts(state);
+    let mut end = columns.saturating_sub(1);
+    if columns >= 56 {
+        end = canvas.put_before(end, 0, &clock, Role::Plain);
+        end = end.saturating_sub(4);
+    }
+    let count_texts: Vec<String> = counts.iter().map(|(text, _)| text.clone()).collect();
+    let wide = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
+    let start = end.saturating_sub(wide);
+    if start > 20 {
+        let mut x = start;
+        for (words, role) in &counts {
+            x = canvas.put(x, 0, words, *role) + 2;
+        }
+        end = start.saturating_sub(2);
+    }
+    let mut left = canvas.part(0, 0, end, 1);
+    let mut x = left.put(1, 0, "longhaul", Role::Strong);
+    x = left.put(x + 1, 0, &text::clean_line(&state.setup.session), Role::Dim);
+    for (word, is_on) in [
+        ("FROZEN", state.frozen.is_some()),
+        ("READ ONLY", state.setup.readonly),
+        ("NEEDS YOU ONLY", state.needs_only),
+    ] {
+        if is_on {
+            x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
+        }
+    }
+    if let Some(offline) = state.offline()
+        && let LinkState::Down { since, why, .. } = &offline.state
+    {
+        let age = text::span(now.wall.since(*since));
+        x = left.put(x + 3, 0, left.glyphs().offline, Role::Cut);
+        left.put(
+            x + 1,
+            0,
+            &format!("OFFLINE {age}: {}", text::clean_line(why)),
+            Role::Cut,
+        );
+        return;
+    }
+    let glyphs = left.glyphs();
+    let total = state.servers.len();
+    for (place, server) in state.servers.iter().enumerate() {
+        let shown = words::link_state(&server.state, glyphs, now);
+        let name = text::clean_line(server.name.as_str()).into_owned();
+        let wide =
+            u16::try_from(text::width(&name) + text::width(&shown.word) + 6).unwrap_or(u16::MAX);
+        if x.saturating_add(wide) > left.columns() {
+            left.put(x + 2, 0, &format!("+{}", total - place), Role::Dim);
+            break;
+        }
+        x = left.put(x + 3, 0, shown.glyph, shown.role);
+        x = left.put(x + 1, 0, &name, Role::Plain);
+        x = left.put(x + 1, 0, &shown.word, Role::Dim);
+    }
+}
+
+fn counts(state: &State) -> Vec<(String, Role)> {
+    let (mut needs, mut running, mut paused, mut done) = (0_usize, 0_usize, 0_usize, 0_usize);
+    for entity in state.living() {
+        match (entity.belongs(), &entity.view.task.status) {
+            (Group::NeedsYou, _) => needs += 1,
+            (_, Status::Paused) => paused += 1,
+            (Group::Running, _) => running += 1,
+            (Group::Done, _) => done += 1,
+        }
+    }
+    let mut counts = Vec::new();
+    if needs > 0 {
+        counts.push((format!("{needs} need you"), Role::Needs));
+    }
+    counts.push((format!("{running} running"), Role::Plain));
+    if paused > 0 {
+        counts.push((format!("{paused} paused"), Role::Plain));
+    }
+    counts.push((format!("{done} done"), Role::Plain));
+    counts
+}
+
+/// What is not as usual: out of reach, from the file only, and what happened while nobody looked.
+pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    let mut y = 0;
+    if state.has_status_line() {
+        let words = status_line(state, now);
+        canvas.put(1, y, &words, Role::Cut);
+        y += 1;
+    }
+    if let Some(words) = crate::app::away_line(state, now) {
+        let end = canvas.put_before(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
+        canvas.put_in(1, y, end.saturating_sub(2), &words, Role::Needs);
+    }
+}
+
+fn status_line(state: &State, now: Stamp) -> String {
+    let saved = state
+        .saved_at
+        .map(|at| format!("Saved as of {}.", state.clock_seconds(at)));
+    let mut parts: Vec<String> = Vec::new();
+    if state.is_stale() {
+        parts.extend(saved);
+        parts.push("What servers do now is unknown.".to_owned());
+    }
+    match state.offline().map(|server| &server.state) {
+        Some(LinkState::Down { next, .. }) => {
+            parts.push(format!("Next try {} (r now)", words::until(*next, now)));
+        }
+        _ if state.is_driverless => parts.push("Nobody drives; taking over.".to_owned()),
+        _ if state.is_stale() => parts.push("Asking the servers.".to_owned()),
+        _ => {}
+    }
+    parts.join(" ")
+}

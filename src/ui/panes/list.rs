@@ -1,0 +1,441 @@
+//! The list of tasks: window first, format second.
+
+use crate::{
+    app::{Entity, Group, Line, SortKey, State},
+    domain::{Contact, Price, Stamp, Status, text},
+};
+
+use super::super::{
+    canvas::Canvas,
+    layout::{Column, Columns},
+    theme::Role,
+    words,
+};
+
+/// The titles of the columns; the one that the list is sorted by carries an arrow.
+pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State) {
+    let columns = Columns::of(canvas.columns());
+    let end = if columns.is_narrow { "LEFT" } else { "END" };
+    let sorted = |key: SortKey| state.sort == key;
+    let titles = [
+        (columns.state, "STATE", sorted(SortKey::State)),
+        (columns.id, "ID", false),
+        (columns.task, "TASK", sorted(SortKey::Task)),
+        (columns.server, "SERVER", sorted(SortKey::Server)),
+        (columns.progress, "PROGRESS", sorted(SortKey::Progress)),
+        (columns.end, end, false),
+        (
+            columns.age,
+            "AGE",
+            state.is_reversed && sorted(SortKey::Newest),
+        ),
+        (columns.leave, "LEAVE", sorted(SortKey::Leave)),
+    ];
+    let [up, down] = canvas.glyphs().arrows;
+    for (column, title, is_sorted) in titles {
+        if column.columns > 0 {
+            let x = canvas.put_in(column.x, 0, column.columns, title, Role::Heading);
+            if is_sorted {
+                canvas.put(x, 0, if state.is_reversed { up } else { down }, Role::Key);
+            }
+        }
+    }
+}
+
+/// The visible lines.
+pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    let columns = Columns::of(canvas.columns());
+    let rows = usize::from(canvas.rows());
+    let top = crate::app::first_line(state, rows);
+    let lines = state.lines.iter().enumerate().skip(top).take(rows);
+    for ((place, line), y) in lines.zip(0_u16..) {
+        match line {
+            Line::Heading { group, count, new } => {
+                heading(canvas, y, state, *group, *count, *new);
+            }
+            Line::Row(id) => {
+                if let Some(entity) = state.task(id) {
+                    let is_cursor = place == state.cursor_line;
+                    row(canvas, y, columns, state, entity, is_cursor, now);
+                }
+            }
+        }
+    }
+    // What does not fit is said, at the right edge where the eye looks for a scroll bar.
+    let below = state.lines.len().saturating_sub(top + rows);
+    if below > 0 && rows > 2 {
+        let [_, down] = canvas.glyphs().arrows;
+        let more = format!(" {below} more {down}");
+        let last = canvas.rows().saturating_sub(1);
+        let end = canvas.columns();
+        canvas.put_before(end, last, &more, Role::Dim);
+    }
+}
+
+fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, group: Group, count: usize, new: usize) {
+    let line = canvas.glyphs().line;
+    let (title, role) = match group {
+        Group::NeedsYou => ("NEEDS YOU", Role::Needs),
+        Group::Running => ("RUNNING", Role::Heading),
+        Group::Done => ("DONE", Role::Heading),
+    };
+    let count = text::grouped(u64::try_from(count).unwrap_or(u64::MAX));
+    let mut words = format!(" {title} {count}");
+    if new > 0 && group == Group::Done {
+        words = format!("{words}, {new} new");
+    }
+    let x = canvas.put(1, y, line, Role::Border);
+    let mut x = canvas.put(x, y, &words, role);
+    if group == Group::Done {
+        let fold = if state.is_folded {
+            "   (. unfolds)"
+        } else {
+            "   (. folds)"
+        };
+        x = canvas.put(x, y, fold, Role::Dim);
+    }
+    let left = canvas.columns().saturating_sub(x + 1);
+    canvas.repeat(x + 1, y, left, line, Role::Border);
+}
+
+fn row(
+    canvas: &mut Canvas<'_>,
+    y: u16,
+    columns: Columns,
+    state: &State,
+    entity: &Entity,
+    is_cursor: bool,
+    now: Stamp,
+) {
+    let glyphs = canvas.glyphs();
+    let task = &entity.view.task;
+    let shown = words::state_of(entity, glyphs, now);
+    let is_new = entity.is_new();
+    let is_marked = state.marks.contains(&task.id);
+    // Cursor, mark and news share two columns; the cursor steps aside for the news.
+    let mut lead = [" ", " "];
+    if is_marked {
+        lead[0] = glyphs.mark;
+    }
+    if is_new {
+        lead[1] = glyphs.new;
+    }
+    if is_cursor {
+        lead[usize::from(!is_new)] = glyphs.cursor;
+    }
+    for (sign, x) in lead.into_iter().zip(0_u16..) {
+        let role = if sign == glyphs.cursor {
+            Role::Focus
+        } else {
+            Role::Needs
+        };
+        canvas.put(x, y, sign, role);
+    }
+    canvas.put(2, y, shown.glyph, shown.role);
+    put(canvas, y, columns.state, &shown.word, shown.role);
+    put(canvas, y, columns.id, task.id.as_str(), Role::Dim);
+    let name_role = if is_cursor || is_new {
+        Role::Strong
+    } else {
+        Role::Plain
+    };
+    let name = name(
+        state,
+        entity,
+        usize::from(columns.task.columns.saturating_sub(1)),
+        canvas.glyphs().more,
+    );
+    put(canvas, y, columns.task, &name, name_role);
+    let server = text::clean_line(task.server.as_str());
+    put(canvas, y, columns.server, &server, Role::Plain);
+    progress(canvas, y, columns.progress, state, entity, now);
+    end(canvas, y, columns.end, state, entity, now);
+    let age = age(entity, now);
+    put(canvas, y, columns.age, &age, Role::Dim);
+    if let Some(price) = &entity.view.leaving
+        && !task.status.is_settled()
+    {
+        let role = price_role(price);
+        put(canvas, y, columns.leave, price.word(), role);
+    }
+    if entity.view.is_unsaved {
+        let x = columns.progress.x;
+        canvas.put_in(
+            x,
+            y,
+            columns.progress.columns.saturating_sub(1),
+            "NOT SAVED",
+            Role::Failed,
+        );
+    }
+    if is_cursor {
+        let x = columns.state.x;
+        let end = columns.task.x + columns.task.columns.saturating_sub(1);
+        let role = if canvas.style(Role::Done).fg.is_none() {
+            Role::Cursor
+        } else {
+            Role::Strong
+        };
+        canvas.lay(x, y, end.saturating_sub(x), role);
+    }
+}
+
+/// The role of a price's word.
+pub(in crate::ui) fn price_role(price: &Price) -> Role {
+    match price {
+        Price::Safe { .. } => Role::Dim,
+        Price::Likely { .. } => Role::Cut,
+        Price::Dies { .. } => Role::Failed,
+    }
+}
+
+/// Writes a cell with a blank after it.
+fn put(canvas: &mut Canvas<'_>, y: u16, column: Column, text: &str, role: Role) {
+    let room = column.columns.saturating_sub(1);
+    if room > 0 {
+        canvas.put_in(column.x, y, room, text, role);
+    }
+}
+
+/// The name with the argument that tells it from others, cut so that this argument stays readable.
+pub(in crate::ui) fn name(state: &State, entity: &Entity, columns: usize, more: &str) -> String {
+    let (title, argument) = state.label(entity);
+    let Some((key, value)) = argument else {
+        return title;
+    };
+    let whole = format!("{title} {key}={value}");
+    if text::width(&whole) <= columns {
+        return whole;
+    }
+    let value_wide = text::width(&value);
+    if value_wide + 8 <= columns {
+        let room = columns - value_wide - 1;
+        let with_key = room.saturating_sub(text::width(&key) + 1);
+        // The key goes first, then the end of the name.
+        if with_key >= text::width(&title) {
+            return format!("{title} {key}={value}");
+        }
+        return format!("{} {value}", text::cut(&title, room, more));
+    }
+    let title_room = (columns / 2).max(8).min(columns);
+    let title = text::cut(&title, title_room, more).into_owned();
+    let rest = columns.saturating_sub(text::width(&title) + 1);
+    format!("{title} {}", text::cut(&value, rest, more))
+}
+
+fn progress(
+    canvas: &mut Canvas<'_>,
+    y: u16,
+    column: Column,
+    state: &State,
+    entity: &Entity,
+    now: Stamp,
+) {
+    let room = column.columns.saturating_sub(1);
+    if room == 0 {
+        return;
+    }
+    let task = &entity.view.task;
+    let at = task.progress.as_ref().map(words::count);
+    let mut cell = canvas.part(column.x, y, room, 1);
+    match &task.status {
+        Status::Completed => {
+            let line = task.result_line.as_deref().unwrap_or("done");
+            cell.put(0, 0, &text::clean_line(line), Role::Plain);
+        }
+        Status::Failed => {
+            let message = task.error.as_ref().map_or("", |error| &error.message);
+            let line = message.lines().find(|line| !line.trim().is_empty());
+            let line = text::clean_line(line.unwrap_or("failed without a word")).into_owned();
+            with_last(
+                &mut cell,
+                &line,
+                at.map(|at| format!("(at {at})")),
+                Role::Plain,
+            );
+        }
+        Status::Lost(reason) => {
+            let last = task
+                .progress
+                .as_ref()
+                .and_then(crate::domain::Progress::ratio);
+            let last = last.map(|ratio| format!("(last {}%)", words::percent(ratio)));
+            with_last(&mut cell, &reason.to_string(), last, Role::Plain);
+        }
+        Status::Unknown(window) => {
+            cell.put(0, 0, &format!("Enter: what now?  {window}"), Role::Plain);
+        }
+        Status::InputRequired => {
+            let line = task.remark.as_deref().unwrap_or("asks something");
+            with_last(
+                &mut cell,
+                &text::clean_line(line),
+                Some("Enter answers".into()),
+                Role::Plain,
+            );
+        }
+        Status::Cancelled => {
+            let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));
+            cell.put(0, 0, &line, Role::Cancelled);
+        }
+        Status::Running | Status::Paused => bar(&mut cell, state, entity, now),
+    }
+}
+
+/// A text, and what has to stay readable behind it.
+fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role) {
+    let Some(last) = last else {
+        cell.put(0, 0, line, role);
+        return;
+    };
+    let wide = u16::try_from(text::width(&last)).unwrap_or(u16::MAX);
+    let room = cell.columns().saturating_sub(wide.saturating_add(1));
+    if room < 8 {
+        cell.put(0, 0, line, role);
+        return;
+    }
+    let x = cell.put_in(0, 0, room, line, role);
+    cell.put(x + 1, 0, &last, Role::Dim);
+}
+
+/// The bar of what is under way: with a total a part and a percentage, without one a wave and the count.
+fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
+    let glyphs = cell.glyphs();
+    let columns = cell.columns();
+    let task = &entity.view.task;
+    let is_stale = !matches!(
+        entity.view.contact,
+        Contact::Live { .. } | Contact::Quiet { .. } | Contact::Idle
+    );
+    let bar_role = if is_stale || task.status == Status::Paused {
+        Role::Waiting
+    } else {
+        Role::Bar
+    };
+    let Some(progress) = &task.progress else {
+        let wide = columns.min(20);
+        wave(cell, wide, 0.0, state, entity, now);
+        let words = match task.remark.as_deref() {
+            Some(remark) => text::clean_line(remark).into_owned(),
+            None => "no word yet".to_owned(),
+        };
+        cell.put(wide + 2, 0, &words, Role::Dim);
+        return;
+    };
+    let count = words::count(progress);
+    let message = progress.message.as_deref().map(text::clean_line);
+    let Some(ratio) = progress.ratio() else {
+        let wide = columns.saturating_sub(14).min(20);
+        wave(cell, wide, progress.value, state, entity, now);
+        let gap = if wide > 0 { wide + 2 } else { 0 };
+        let x = cell.put(gap, 0, &count, Role::Plain);
+        if let Some(message) = message {
+            cell.put(x + 1, 0, &message, Role::Dim);
+        }
+        return;
+    };
+    let count_wide = u16::try_from(text::width(&count))
+        .unwrap_or(u16::MAX)
+        .max(7);
+    let wide = columns.saturating_sub(count_wide.saturating_add(7)).min(20);
+    let mut x = 0;
+    if wide >= 4 {
+        let done = words::share(ratio, wide);
+        x = cell.repeat(0, 0, done, glyphs.bar, bar_role);
+        x = cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest);
+    }
+    x = cell.put(x, 0, &format!("{:>4}%", words::percent(ratio)), Role::Plain);
+    x = cell.put(x + 2, 0, &count, Role::Plain);
+    if let Some(message) = message
+        && columns.saturating_sub(x) > 10
+    {
+        cell.put(x + 2, 0, &message, Role::Dim);
+    }
+}
+
+/// A wave that runs through the bar while something works and nobody knows how long.
+fn wave(cell: &mut Canvas<'_>, wide: u16, value: f64, state: &State, entity: &Entity, now: Stamp) {
+    let glyphs = cell.glyphs();
+    cell.repeat(0, 0, wide, glyphs.rest, Role::BarRest);
+    let is_moving = entity.is_running()
+        && matches!(
+            entity.view.contact,
+            Contact::Live { .. } | Contact::Quiet { .. }
+        );
+    if wide < 4 || !is_moving {
+        return;
+    }
+    let step = if state.setup.look.motion {
+        now.mono.0 / crate::app::FRAME_MS
+    } else {
+        // Without motion the place tells the count, so that progress is seen all the same.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "progress is clamped to what a u64 holds"
+        )]
+        let step = value as u64;
+        step
+    };
+    let place = u16::try_from(step % u64::from(wide.saturating_sub(2).max(1))).unwrap_or(0);
+    for (sign, at) in glyphs.wave.into_iter().zip(place..) {
+        if at < wide {
+            cell.put(at, 0, sign, Role::Bar);
+        }
+    }
+}
+
+fn end(
+    canvas: &mut Canvas<'_>,
+    y: u16,
+    column: Column,
+    state: &State,
+    entity: &Entity,
+    now: Stamp,
+) {
+    let task = &entity.view.task;
+    if let Some(at) = task.settled_at
+        && task.status.is_settled()
+    {
+        let (words, role) = (state.clock_short(at, now), Role::Dim);
+        put(canvas, y, column, &words, role);
+        return;
+    }
+    if let Some(next) = words::next_try(&entity.view.contact)
+        && !task.status.needs_a_person()
+    {
+        let words = match words::until(next, now).as_str() {
+            "now" => "trying".to_owned(),
+            left => format!("try {left}"),
+        };
+        put(canvas, y, column, &words, Role::Cut);
+        return;
+    }
+    let left = task
+        .progress
+        .as_ref()
+        .and_then(|progress| progress.total)
+        .filter(|_| entity.is_running())
+        .and_then(|total| entity.pace.left(now, total));
+    match left {
+        Some(left) => put(canvas, y, column, &text::left(left), Role::Plain),
+        None => put(canvas, y, column, "-", Role::Dim),
+    }
+}
+
+/// How long it has been running, or took; for what needs a person, how long ago it stopped.
+fn age(entity: &Entity, now: Stamp) -> String {
+    let task = &entity.view.task;
+    match task.settled_at {
+        Some(at) if entity.home == Group::NeedsYou => text::span(now.wall.since(at)),
+        Some(at) => {
+            let took = at.since(task.created_at);
+            if took.as_secs() < 10 {
+                format!("{:.1} s", took.as_secs_f64())
+            } else {
+                text::span(took)
+            }
+        }
+        None => text::span(now.wall.since(task.created_at)),
+    }
+}

@@ -1,0 +1,82 @@
+//! One frame.
+
+use ratatui::Frame;
+
+use crate::{
+    app::{Pane, SMALLEST, State},
+    domain::Stamp,
+};
+
+use super::{
+    canvas::Canvas,
+    layout::Layout,
+    panes::{bottom, detail, header, list},
+    theme::Role,
+};
+
+/// Draws the state as it stands at `now`; any size is fine.
+pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
+    let area = frame.area();
+    let shown_at = state.shown_at(now);
+    let mut canvas = Canvas::new(frame.buffer_mut(), area, state.setup.look);
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        too_small(&mut canvas);
+    } else {
+        screen(&mut canvas, state, area, shown_at, now);
+    }
+    if state.setup.look.ascii {
+        canvas.force_ascii();
+    }
+}
+
+fn too_small(canvas: &mut Canvas<'_>) {
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let words = format!(
+        "longhaul needs {}x{}, this is {columns}x{rows}",
+        SMALLEST.0, SMALLEST.1
+    );
+    // Words that do not fit on one line are broken rather than cut: this line must be readable.
+    let mut y = 0;
+    let mut x = 0;
+    for word in words.split(' ') {
+        let wide = u16::try_from(word.len()).unwrap_or(u16::MAX);
+        if x > 0 && x + wide > columns {
+            y += 1;
+            x = 0;
+        }
+        x = canvas.put(x, y, word, Role::Plain) + 1;
+    }
+}
+
+fn screen(
+    canvas: &mut Canvas<'_>,
+    state: &State,
+    area: ratatui::layout::Rect,
+    now: Stamp,
+    _real: Stamp,
+) {
+    let layout = Layout::of(state, area);
+    let mut part = |rect: ratatui::layout::Rect, draw: &mut dyn FnMut(&mut Canvas<'_>)| {
+        let mut part = canvas.part(
+            rect.x.saturating_sub(area.x),
+            rect.y.saturating_sub(area.y),
+            rect.width,
+            rect.height,
+        );
+        if part.rows() > 0 {
+            draw(&mut part);
+        }
+    };
+    part(layout.header, &mut |c| header::header(c, state, now));
+    part(layout.banner, &mut |c| header::banner(c, state, now));
+    if state.pane == Pane::Tasks {
+        part(layout.titles, &mut |c| list::titles(c, state));
+        part(layout.list, &mut |c| list::list(c, state, now));
+        part(layout.detail, &mut |c| detail::detail(c, state, now));
+    }
+    part(layout.attention, &mut |c| {
+        bottom::attention_line(c, state, now)
+    });
+    part(layout.footer, &mut |c| bottom::footer(c, state));
+    part(layout.leave, &mut |c| bottom::leave(c, state, now));
+}

@@ -1,0 +1,206 @@
+//! The words and numbers of a row: a sign, a word and a meaning for each state.
+
+use std::time::Duration;
+
+use crate::{
+    app::Entity,
+    domain::{AskedFor, Contact, LinkState, Phase, Progress, Stamp, Status, Wall, text},
+};
+
+use super::{glyphs::Glyphs, theme::Role};
+
+/// A state as it is shown: never a colour alone.
+pub(crate) struct Shown {
+    pub(crate) glyph: &'static str,
+    pub(crate) word: String,
+    pub(crate) role: Role,
+}
+
+impl Shown {
+    fn new(glyph: &'static str, word: impl Into<String>, role: Role) -> Self {
+        Self {
+            glyph,
+            word: word.into(),
+            role,
+        }
+    }
+}
+
+/// `8s`, `12 m`: an age that fits beside a word.
+pub(crate) fn brief(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..100 => format!("{seconds}s"),
+        seconds @ 100..6_000 => format!("{}m", seconds / 60),
+        seconds @ 6_000..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// The state of a task.
+pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> Shown {
+    let task = &entity.view.task;
+    let contact = entity.view.contact.at(now);
+    match &task.status {
+        Status::Completed => return Shown::new(glyphs.done, "done", Role::Done),
+        Status::Failed => return Shown::new(glyphs.failed, "failed", Role::Failed),
+        Status::Cancelled => return Shown::new(glyphs.cancelled, "cancelled", Role::Cancelled),
+        Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
+        Status::Unknown(_) => return Shown::new(glyphs.unknown, "unknown", Role::Needs),
+        Status::InputRequired => {
+            let age = text::span(now.wall.since(task.updated_at));
+            return Shown::new(glyphs.asks, format!("asks {age}"), Role::Needs);
+        }
+        Status::Paused | Status::Running => {}
+    }
+    if let Contact::Unwatched { .. } = contact {
+        let word = format!("{}?", task.status.word());
+        return Shown::new(glyphs.restored, word, Role::Waiting);
+    }
+    if let Some(asked) = task.asked {
+        let age = brief(now.wall.since(asked.at));
+        let word = match asked.what {
+            AskedFor::Pausing => "pausing",
+            AskedFor::Resuming => "resuming",
+            AskedFor::Cancelling => "stopping",
+        };
+        return Shown::new(glyphs.paused, format!("{word} {age}"), Role::Cut);
+    }
+    match contact {
+        Contact::NeedsLogin => Shown::new(glyphs.asks, "sign in", Role::Needs),
+        Contact::Reconnecting { .. } => {
+            let age = text::span(now.wall.since(entity.contact_since));
+            Shown::new(glyphs.cut, format!("cut {age}"), Role::Cut)
+        }
+        Contact::Offline { since, .. } => {
+            let age = brief(now.wall.since(since));
+            Shown::new(glyphs.offline, format!("offline {age}"), Role::Cut)
+        }
+        _ if task.status == Status::Paused => Shown::new(glyphs.paused, "paused", Role::Waiting),
+        Contact::Quiet { last_byte } => {
+            let age = brief(now.wall.since(last_byte));
+            Shown::new(glyphs.running, format!("quiet {age}"), Role::Running)
+        }
+        _ if task
+            .attempt()
+            .is_some_and(|attempt| attempt.phase == Phase::Queued) =>
+        {
+            Shown::new(glyphs.restored, "queued", Role::Waiting)
+        }
+        _ => Shown::new(glyphs.running, "running", Role::Running),
+    }
+}
+
+/// When the next try is due, while contact is gone.
+pub(crate) fn next_try(contact: &Contact) -> Option<Wall> {
+    match contact {
+        Contact::Reconnecting { next, .. } | Contact::Offline { next, .. } => Some(*next),
+        _ => None,
+    }
+}
+
+/// `4 s`, or `now` once the time has come.
+pub(crate) fn until(at: Wall, now: Stamp) -> String {
+    let left = at.since(now.wall);
+    if left.is_zero() {
+        "now".to_owned()
+    } else {
+        text::span(left + Duration::from_millis(999))
+    }
+}
+
+/// The state of a server.
+pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> Shown {
+    match state {
+        LinkState::Idle => Shown::new(glyphs.offline, "idle", Role::Dim),
+        LinkState::Connecting => Shown::new(glyphs.cut, "connecting", Role::Cut),
+        LinkState::Live => Shown::new(glyphs.running, "live", Role::Done),
+        LinkState::Down { tries, next, .. } => {
+            let word = match until(*next, now).as_str() {
+                "now" => format!("try {} now", tries.saturating_add(1)),
+                left => format!("try {} in {left}", tries.saturating_add(1)),
+            };
+            Shown::new(glyphs.cut, word, Role::Cut)
+        }
+        LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
+    }
+}
+
+/// A progress number for a person: whole ones with thousands set apart, big ones short.
+pub(crate) fn number(value: f64) -> String {
+    if (0.0..10_000.0).contains(&value) && value.fract().abs() < f64::EPSILON {
+        // The range is checked, so nothing is cut off.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to 10,000 and whole"
+        )]
+        return text::grouped(value as u64);
+    }
+    text::amount(value)
+}
+
+/// `30/50`, or `41` without a total.
+pub(crate) fn count(progress: &Progress) -> String {
+    match progress.total {
+        Some(total) => format!("{}/{}", number(progress.value), number(total)),
+        None => number(progress.value),
+    }
+}
+
+/// The part that is done in whole percent; never 100, because only the response says that.
+pub(crate) fn percent(ratio: f64) -> u16 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a ratio is clamped to 0..=1"
+    )]
+    let whole = (ratio.clamp(0.0, 1.0) * 100.0) as u16;
+    whole.min(99)
+}
+
+/// A part of `columns`, rounded down.
+pub(crate) fn share(ratio: f64, columns: u16) -> u16 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a ratio is clamped to 0..=1"
+    )]
+    let part = (ratio.clamp(0.0, 1.0) * f64::from(columns)) as u16;
+    part.min(columns)
+}
+
+/// `5.0/s`, `12/min`.
+pub(crate) fn rate(rate: f64) -> String {
+    if rate >= 0.1 {
+        format!("{rate:.1}/s")
+    } else {
+        format!("{:.1}/min", rate * 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_percent_is_never_shown_before_the_response() {
+        assert_eq!(percent(1.0), 99);
+        assert_eq!(percent(0.6), 60);
+        assert_eq!(percent(f64::NAN), 0);
+    }
+
+    #[test]
+    fn counts_read_well() {
+        assert_eq!(number(1_000.0), "1,000");
+        assert_eq!(number(2.5), "2.5");
+        assert_eq!(number(21_000.0), "21.0k");
+    }
+
+    #[test]
+    fn a_countdown_never_shows_zero_seconds() {
+        let now = Stamp::default();
+        assert_eq!(until(Wall(1), now), "1 s");
+        assert_eq!(until(Wall(4_000), now), "4 s");
+        assert_eq!(until(Wall(0), now), "now");
+    }
+}

@@ -104,6 +104,8 @@ pub enum Event {
     },
     /// A demo fault was asked for; what came of it, in words.
     FaultDone(String),
+    /// The user named this task on the command line: the cursor goes there.
+    Attached(TaskId),
     /// The time that [`super::next_wake`] named has come.
     Tick,
     /// The program was suspended and goes on.

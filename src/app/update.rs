@@ -53,6 +53,7 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
             state.is_driverless = false;
             state.say(NoticeLevel::Info, "this process drives now", now);
         }
+        Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
     settle_places(state, now);
@@ -110,6 +111,10 @@ fn take_news(state: &mut State, news: News, now: Stamp, _todo: &mut Vec<Command>
         News::Driver { pid, is_us } => {
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
+        }
+        News::Trouble { words, .. } => {
+            state.is_driverless = true;
+            state.say(NoticeLevel::Error, &words, now);
         }
     }
     state.is_dirty = true;

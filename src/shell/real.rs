@@ -1,0 +1,365 @@
+//! The loop on the real terminal, engine and session file.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use tokio::sync::mpsc;
+
+use super::{Backstage, Outcome, Outside, Surface, Time, run};
+use crate::{
+    app::{self, Command, Event, Input, Setup, State},
+    domain::{
+        Ask, AskId, Contact, Entry, Key, LinkState, Mono, ServerView, Stamp, Task, TaskId,
+        TaskView, Wall,
+    },
+    engine::{Clock, Options, Session, Subscription},
+    store::{ListFilter, Paths, Reader},
+    term::{
+        guard::{self, Guard},
+        input::{self, InputStream},
+        osc,
+        screen::Screen,
+        signals::{self, Signal, Signals},
+    },
+    ui,
+};
+
+/// Entries of a task's history that the screen takes at once; older ones are counted.
+const HISTORY_AT_ONCE: usize = 2000;
+/// Settled tasks of the first paint; the engine brings the rest.
+const FIRST_PAINT: usize = 200;
+/// Words of demo faults that may wait.
+const WORDS_WAITING: usize = 16;
+
+/// How to open the screen.
+#[derive(Debug)]
+pub struct Opening {
+    /// The session and its servers.
+    pub engine: Options,
+    /// What the screen has to know.
+    pub setup: Setup,
+    /// The task to stand on.
+    pub attach: Option<TaskId>,
+    /// Where the demo server keeps its data, on the demo.
+    pub demo_dir: Option<PathBuf>,
+    /// Asked at once, e.g. the demo's first calls.
+    pub asks: Vec<Ask>,
+}
+
+/// Opens the screen on the terminal of stdout, runs it to its end, gives the terminal back and leaves the session.
+pub fn open(opening: Opening) -> io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        guard::install_panic_hook();
+        let mut terminal = Terminal::take()?;
+        let clock = opening.engine.clock;
+        let paths = opening.engine.paths.clone();
+        let mut state = State::new(opening.setup);
+        let (columns, rows) = input::size(terminal.guard.tty());
+        for event in [Event::Input(Input::Resize(columns, rows)), saved(&paths)] {
+            // Nothing can be asked for before there is an engine; what the first frame shows is in the file.
+            app::update(&mut state, event, clock.now());
+        }
+        // The first frame comes before the engine, its HTTP client and the rest of the session.
+        terminal.draw(&state, clock.now())?;
+        let session = Session::open(opening.engine);
+        let mut engine = Engine::new(session, paths, opening.demo_dir);
+        // The screen counts its own asks from below; nothing of it waits for these answers.
+        for (number, what) in (0..).zip(opening.asks) {
+            engine.ask(AskId::MAX - number, what);
+        }
+        if let Some(task) = opening.attach {
+            app::update(&mut state, Event::Attached(task), clock.now());
+        }
+        let outcome = run(&mut terminal, &mut engine, &clock, &mut state).await;
+        // The terminal first: whoever waits for it should not wait for the network.
+        drop(terminal);
+        engine.session.close();
+        Ok(outcome)
+    })
+}
+
+/// What the session file shows before anybody drives.
+fn saved(paths: &Paths) -> Event {
+    let read = || -> Result<Event, crate::store::StoreError> {
+        let mut reader = Reader::open(paths)?;
+        let saved_at = reader.saved_at()?;
+        let tasks = reader.tasks(ListFilter {
+            all: false,
+            limit: Some(FIRST_PAINT),
+        })?;
+        let views = tasks
+            .into_iter()
+            .map(|task| Arc::new(unwatched(task, saved_at)))
+            .collect();
+        let servers = reader
+            .links()?
+            .into_iter()
+            .map(|record| ServerView {
+                name: record.name,
+                url: record.url,
+                state: LinkState::Idle,
+                era: record
+                    .version
+                    .map_or(String::new(), |version| version.word().to_owned()),
+                era_why: String::new(),
+                server_info: record.server_info,
+                tools: record.tools_at.map(|_| record.tools.len()),
+                gives_ids: record.gives_ids,
+                requests: 0,
+            })
+            .collect();
+        Ok(Event::Restored {
+            views,
+            servers,
+            saved_at,
+        })
+    };
+    read().unwrap_or_else(|error| Event::Failed(format!("could not {error}")))
+}
+
+fn unwatched(task: Task, saved_at: Option<Wall>) -> TaskView {
+    let saved_seq = task.seq;
+    let contact = if task.status.is_settled() {
+        Contact::Idle
+    } else {
+        Contact::Unwatched {
+            as_of: saved_at.unwrap_or(task.updated_at),
+        }
+    };
+    TaskView {
+        task,
+        contact,
+        leaving: None,
+        saved_seq,
+        is_unsaved: false,
+    }
+}
+
+/// The real terminal.
+struct Terminal {
+    screen: Screen,
+    inputs: InputStream,
+    signals: Signals,
+    pending: Option<Signal>,
+    // Last, so that the terminal is given back after everything that paints on it is gone.
+    guard: Guard,
+}
+
+impl Terminal {
+    fn take() -> io::Result<Self> {
+        let guard = Guard::enter(io::stdout())?;
+        let signals = Signals::catch()?;
+        let inputs = InputStream::open(guard.tty())?;
+        let screen = Screen::new(&guard)?;
+        Ok(Self {
+            screen,
+            inputs,
+            signals,
+            pending: None,
+            guard,
+        })
+    }
+
+    /// Shows text on the plain terminal, where the mouse can take it, until Enter.
+    async fn print(&mut self, text: &str) -> io::Result<()> {
+        self.guard.leave();
+        let mut out = io::stdout();
+        writeln!(out, "{text}\n\n(Enter goes back)")?;
+        out.flush()?;
+        while let Some(input) = self.inputs.next().await {
+            if matches!(&input, input::Input::Key(chord) if chord.key == Key::Enter) {
+                break;
+            }
+        }
+        self.guard.reenter()?;
+        self.screen.clear()
+    }
+}
+
+impl Surface for Terminal {
+    async fn next(&mut self) -> Outside {
+        let signal = match self.pending.take() {
+            Some(signal) => signal,
+            None => tokio::select! {
+                biased;
+                () = guard::over() => return Outside::Panic,
+                signal = self.signals.next() => signal,
+                input = self.inputs.next() => {
+                    return input.map_or(Outside::HungUp, |input| Outside::Input(own(input)));
+                }
+            },
+        };
+        match signal {
+            Signal::HangUp => Outside::HungUp,
+            Signal::Interrupt => Outside::Signal(2),
+            Signal::Quit => Outside::Signal(3),
+            Signal::Terminate => Outside::Signal(15),
+            Signal::Continue => {
+                // Stopped by somebody else; its modes may have changed meanwhile.
+                let is_back = self.guard.reenter().and_then(|()| self.screen.clear());
+                if is_back.is_err() {
+                    Outside::HungUp
+                } else {
+                    Outside::Continued
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self, limit: usize) -> Vec<Input> {
+        self.inputs.drain(limit).into_iter().map(own).collect()
+    }
+
+    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()> {
+        self.screen.draw(|frame| ui::view(frame, state, now))
+    }
+
+    async fn carry_out(&mut self, command: Command) -> io::Result<Option<Event>> {
+        match command {
+            Command::Copy(text) => match osc::copy(&text) {
+                Ok(sequence) => self.screen.send(&sequence)?,
+                Err(error) => return Ok(Some(Event::Failed(error.to_string()))),
+            },
+            Command::Print(text) => {
+                self.print(&text).await?;
+                return Ok(Some(Event::Resumed));
+            }
+            Command::Suspend => {
+                self.pending = signals::suspend(&self.guard, &mut self.signals).await?;
+                if self.pending.is_none() {
+                    self.screen.clear()?;
+                }
+                return Ok(Some(Event::Resumed));
+            }
+            Command::Redraw => self.screen.clear()?,
+            Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
+            Command::Bell => self.screen.send("\u{7}")?,
+            Command::Ask(..)
+            | Command::ReadHistory { .. }
+            | Command::ReadResult(_)
+            | Command::Break(_)
+            | Command::Quit(_) => {}
+        }
+        Ok(None)
+    }
+}
+
+fn own(input: input::Input) -> Input {
+    match input {
+        input::Input::Key(chord) => Input::Key(chord),
+        input::Input::Paste(text) => Input::Paste(text),
+        input::Input::Resize(columns, rows) => Input::Resize(columns, rows),
+        input::Input::FocusGained => Input::FocusGained,
+        input::Input::FocusLost => Input::FocusLost,
+    }
+}
+
+/// The real engine, session file and demo server.
+struct Engine {
+    session: Session,
+    subscription: Subscription,
+    paths: Paths,
+    demo_dir: Option<PathBuf>,
+    words: mpsc::Sender<Event>,
+    said: mpsc::Receiver<Event>,
+    heard: Vec<Event>,
+}
+
+impl Engine {
+    fn new(session: Session, paths: Paths, demo_dir: Option<PathBuf>) -> Self {
+        let subscription = session.subscribe();
+        let (words, said) = mpsc::channel(WORDS_WAITING);
+        Self {
+            session,
+            subscription,
+            paths,
+            demo_dir,
+            words,
+            said,
+            heard: Vec::new(),
+        }
+    }
+
+    fn reader(&self) -> Result<Reader, String> {
+        Reader::open(&self.paths).map_err(|error| format!("could not {error}"))
+    }
+}
+
+impl Backstage for Engine {
+    async fn changed(&mut self) {
+        tokio::select! {
+            () = self.subscription.changed() => {}
+            Some(event) = self.said.recv() => self.heard.push(event),
+        }
+    }
+
+    fn take(&mut self) -> Vec<Event> {
+        let mut events = std::mem::take(&mut self.heard);
+        events.extend(self.subscription.take().into_iter().map(Event::News));
+        events
+    }
+
+    fn ask(&mut self, ask: AskId, what: Ask) {
+        self.session.ask_as(&self.subscription, ask, what);
+    }
+
+    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String> {
+        let mut entries = self
+            .reader()?
+            .history_tail(task, HISTORY_AT_ONCE)
+            .map_err(|error| format!("could not {error}"))?;
+        entries.retain(|entry| entry.seq > after_seq);
+        let dropped = entries
+            .first()
+            .map_or(0, |first| first.seq.saturating_sub(after_seq + 1));
+        Ok((entries, dropped))
+    }
+
+    fn result(&mut self, task: &TaskId) -> Result<Option<String>, String> {
+        self.reader()?
+            .result(task)
+            .map_err(|error| format!("could not {error}"))
+    }
+
+    #[cfg(feature = "demo")]
+    fn break_demo(&mut self, what: &str) {
+        let words = self.words.clone();
+        let Some(dir) = self.demo_dir.clone() else {
+            return;
+        };
+        let what = what.replace(' ', "=");
+        tokio::task::spawn_blocking(move || {
+            let done = what
+                .parse::<crate::demo::Fault>()
+                .map_err(|error| error.to_string())
+                .and_then(|fault| {
+                    crate::demo::control(&dir, fault).map_err(|error| error.to_string())
+                });
+            let event = match done {
+                Ok(said) => Event::FaultDone(said),
+                Err(why) => Event::Failed(why),
+            };
+            // The screen may be gone by now.
+            let _ = words.blocking_send(event);
+        });
+    }
+
+    #[cfg(not(feature = "demo"))]
+    fn break_demo(&mut self, _what: &str) {}
+}
+
+impl Time for Clock {
+    fn now(&self) -> Stamp {
+        Clock::now(self)
+    }
+
+    async fn sleep_until(&self, at: Mono) {
+        tokio::time::sleep_until(self.instant(at)).await;
+    }
+}

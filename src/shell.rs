@@ -151,13 +151,12 @@ pub async fn run<S: Surface, B: Backstage, T: Time>(
         events.extend(backstage.take());
         let now = time.now();
         for event in events {
-            let mut todo = VecDeque::from(app::update(state, event, now));
-            while let Some(command) = todo.pop_front() {
-                match carry_out(surface, backstage, command).await {
-                    Ok(Some(event)) => todo.extend(app::update(state, event, now)),
-                    Ok(None) => {}
-                    Err(_) => return gone(),
-                }
+            let todo = app::update(state, event, now);
+            if follow_up(surface, backstage, state, todo, now)
+                .await
+                .is_err()
+            {
+                return gone();
             }
         }
         if let Some(note) = state.is_over() {
@@ -177,6 +176,23 @@ fn gone() -> Outcome {
         },
         exit: 129,
     }
+}
+
+/// Carries out what an update asks for, and what follows from that.
+async fn follow_up<S: Surface, B: Backstage>(
+    surface: &mut S,
+    backstage: &mut B,
+    state: &mut State,
+    todo: Vec<Command>,
+    now: Stamp,
+) -> io::Result<()> {
+    let mut todo = VecDeque::from(todo);
+    while let Some(command) = todo.pop_front() {
+        if let Some(event) = carry_out(surface, backstage, command).await? {
+            todo.extend(app::update(state, event, now));
+        }
+    }
+    Ok(())
 }
 
 async fn carry_out<S: Surface, B: Backstage>(

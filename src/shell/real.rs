@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{Backstage, Outcome, Outside, Surface, Time, run};
+use super::{Backstage, Outcome, Outside, Surface, Time, follow_up, run};
 use crate::{
     app::{self, Command, Event, Input, Setup, State},
     domain::{
@@ -61,10 +61,20 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
         let paths = opening.engine.paths.clone();
         let mut state = State::new(opening.setup);
         let (columns, rows) = input::size(terminal.guard.tty());
-        for event in [Event::Input(Input::Resize(columns, rows)), saved(&paths)] {
-            // Nothing can be asked for before there is an engine; what the first frame shows is in the file.
-            app::update(&mut state, event, clock.now());
-        }
+        let mut todo = app::update(
+            &mut state,
+            Event::Input(Input::Resize(columns, rows)),
+            clock.now(),
+        );
+        todo.extend(app::update(&mut state, saved(&paths), clock.now()));
+        todo.extend(
+            opening
+                .attach
+                .map(Event::Attached)
+                .map_or(Vec::new(), |event| {
+                    app::update(&mut state, event, clock.now())
+                }),
+        );
         // The first frame comes before the engine, its HTTP client and the rest of the session.
         terminal.draw(&state, clock.now())?;
         let session = Session::open(opening.engine);
@@ -73,9 +83,7 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
         for (number, what) in (0..).zip(opening.asks) {
             engine.ask(AskId::MAX - number, what);
         }
-        if let Some(task) = opening.attach {
-            app::update(&mut state, Event::Attached(task), clock.now());
-        }
+        follow_up(&mut terminal, &mut engine, &mut state, todo, clock.now()).await?;
         let outcome = run(&mut terminal, &mut engine, &clock, &mut state).await;
         // The terminal first: whoever waits for it should not wait for the network.
         drop(terminal);

@@ -97,9 +97,9 @@ impl Board {
             }
             News::Erased(id) => {
                 tasks.remove(&id);
-                readers.values_mut().for_each(|reader| {
+                for reader in readers.values_mut() {
                     reader.tasks.remove(&id);
-                });
+                }
             }
             News::Driver { .. } | News::Trouble { .. } => *standing = Some(news),
             News::Answer { .. } | News::Notice(_) => {}

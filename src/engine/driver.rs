@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     board::Board,
     clock::Clock,
-    journal::{Job, Journal},
+    journal::{Job, Journal, Outcome},
     session::{Asked, OpenAsks, Options},
     socket,
 };
@@ -197,7 +197,7 @@ impl Driver<'_> {
                     let Some(outcomes) = outcomes else {
                         return Err("could not write the session: its writer ended; this is a bug".to_owned());
                     };
-                    outcomes.into_iter().for_each(|(who, outcome)| self.written(who, outcome, now));
+                    self.all_written(outcomes, now);
                 }
                 () = timer => {
                     now = self.clock.now();
@@ -585,16 +585,22 @@ impl Driver<'_> {
             is_vital,
         }) {
             self.written(
-                who,
+                &who,
                 Err("could not write the session: its writer ended".to_owned()),
                 now,
             );
         }
     }
 
+    fn all_written(&mut self, outcomes: Vec<Outcome<Saver>>, now: Stamp) {
+        for (who, outcome) in outcomes {
+            self.written(&who, outcome, now);
+        }
+    }
+
     /// A save is on disk, or failed: what waited for it goes on, or is forgotten.
-    fn written(&mut self, who: Saver, outcome: Result<(), String>, now: Stamp) {
-        match who {
+    fn written(&mut self, who: &Saver, outcome: Result<(), String>, now: Stamp) {
+        match *who {
             Saver::House(number) => {
                 let Some(place) = self.house.iter().position(|save| save.number == number) else {
                     return;
@@ -671,7 +677,7 @@ impl Driver<'_> {
                 }
                 Some(outcomes) = self.journal.outcomes() => {
                     let now = self.clock.now();
-                    outcomes.into_iter().for_each(|(who, outcome)| self.written(who, outcome, now));
+                    self.all_written(outcomes, now);
                 }
                 () = tokio::time::sleep_until(wake) => {
                     let now = self.clock.now();
@@ -683,10 +689,8 @@ impl Driver<'_> {
                     }
                 }
             }
+            self.turn(self.clock.now());
         }
-        let now = self.clock.now();
-        self.published_at = Mono(0);
-        self.turn(now);
         self.journal.close();
     }
 }

@@ -192,16 +192,17 @@ impl Terminal {
 
 impl Surface for Terminal {
     async fn next(&mut self) -> Outside {
-        let signal = match self.pending.take() {
-            Some(signal) => signal,
-            None => tokio::select! {
+        let signal = if let Some(signal) = self.pending.take() {
+            signal
+        } else {
+            tokio::select! {
                 biased;
                 () = guard::over() => return Outside::Panic,
                 signal = self.signals.next() => signal,
                 input = self.inputs.next() => {
                     return input.map_or(Outside::HungUp, |input| Outside::Input(own(input)));
                 }
-            },
+            }
         };
         match signal {
             Signal::HangUp => Outside::HungUp,

@@ -1,0 +1,87 @@
+//! The link machine against a seeded model of servers, networks, disks, users and kills: thousands of schedules, each
+//! to its end, each held against the promises of the design.
+//!
+//! `LONGHAUL_SIM_SCHEDULES` sets how many; a failing one prints the line that replays it with its trace.
+
+#[cfg(test)]
+#[path = "simulation"]
+mod simulation {
+    pub(crate) mod file;
+    pub(crate) mod server;
+    pub(crate) mod world;
+
+    use std::{
+        collections::BTreeMap,
+        panic::{AssertUnwindSafe, catch_unwind},
+        sync::{
+            Mutex,
+            atomic::{AtomicU64, Ordering},
+        },
+    };
+
+    /// Schedules of a plain `cargo test`.
+    const SCHEDULES: u64 = 20_000;
+
+    #[expect(clippy::disallowed_methods, reason = "a test's own switches")]
+    fn number(name: &str) -> Option<u64> {
+        std::env::var(name).ok()?.parse().ok()
+    }
+
+    /// Runs one schedule; a panic counts as a violation.
+    fn attempt(seed: u64, is_traced: bool) -> world::Outcome {
+        catch_unwind(AssertUnwindSafe(|| world::run(seed, is_traced))).unwrap_or_else(|_| {
+            world::Outcome {
+                violations: vec!["panicked".to_owned()],
+                ..world::Outcome::default()
+            }
+        })
+    }
+
+    #[test]
+    fn no_schedule_breaks_a_promise() {
+        let count = number("LONGHAUL_SIM_SCHEDULES").unwrap_or(SCHEDULES);
+        let first = number("LONGHAUL_SIM_FIRST").unwrap_or(0);
+        let next = AtomicU64::new(first);
+        let failures = Mutex::new(Vec::new());
+        let seen: Mutex<(BTreeMap<&str, u32>, u64)> = Mutex::new((BTreeMap::new(), 0));
+        let workers = std::thread::available_parallelism().map_or(2, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= first + count || failures.lock().unwrap().len() >= 10 {
+                            break;
+                        }
+                        let outcome = attempt(seed, false);
+                        if let Some(words) = outcome.violations.first() {
+                            failures.lock().unwrap().push(format!(
+                                "LONGHAUL_SIM_SEED={seed} cargo test --test simulation replay -- --nocapture   # {words}"
+                            ));
+                        }
+                        let mut seen = seen.lock().unwrap();
+                        seen.1 += outcome.inputs;
+                        for (status, times) in outcome.statuses {
+                            *seen.0.entry(status).or_default() += times;
+                        }
+                    }
+                });
+            }
+        });
+        println!("{count} schedules: {:?}", seen.into_inner().unwrap());
+        let failures = failures.into_inner().unwrap();
+        assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    }
+
+    #[test]
+    fn replay() {
+        let Some(seed) = number("LONGHAUL_SIM_SEED") else {
+            return;
+        };
+        let outcome = attempt(seed, true);
+        for line in &outcome.trace {
+            println!("{line}");
+        }
+        assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
+    }
+}

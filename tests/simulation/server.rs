@@ -1,0 +1,955 @@
+//! A model of an MCP server of the stateful era: what it does with requests, and everything that real ones do wrong.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use longhaul::{
+    domain::Wall,
+    protocol::{Arrival, Body, Method, Refusal, Request},
+};
+use serde_json::{Value, json};
+
+pub(crate) type Conn = usize;
+
+/// What a GET with a cursor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replay {
+    /// What is missing, then live.
+    Good,
+    /// What is missing, then the end (quirks 22 and 25).
+    Closes,
+    /// What is missing, then silence for ever (quirk 21).
+    Silent,
+    /// The event named by the cursor again, what is missing, then live (quirk 23).
+    Inclusive,
+    /// What happens while it replays is lost, then a newer priming id, then live (quirk 24).
+    Loses,
+}
+
+/// What a GET with an unknown cursor does (quirk 20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    Silent,
+    Empty,
+    Refused,
+}
+
+/// What a request of a session does that is gone (quirk 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    NotFoundJson,
+    NotFoundText,
+    BadText,
+}
+
+/// What `notifications/cancelled` does (quirk 34).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnCancel {
+    Answers,
+    StopsSilently,
+    Ignores,
+}
+
+/// What GET does at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnGet {
+    Works,
+    NotAllowed,
+    Breaks,
+}
+
+/// The checkpoint convention, as a good server and as the tutorial's keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Convention {
+    Good,
+    Tutorial,
+}
+
+/// How one server behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Style {
+    pub(crate) gives_ids: bool,
+    pub(crate) primes: bool,
+    pub(crate) retry_ms: Option<u64>,
+    /// Events that its store keeps of a stream.
+    pub(crate) keeps: usize,
+    /// A finished stream is forgotten.
+    pub(crate) forgets_done: bool,
+    pub(crate) replay: Replay,
+    pub(crate) stranger: Stranger,
+    /// 409 while the old connection counts as attached; otherwise it replays and closes.
+    pub(crate) conflicts: bool,
+    pub(crate) gone: Gone,
+    pub(crate) on_cancel: OnCancel,
+    pub(crate) on_get: OnGet,
+    pub(crate) convention: Option<Convention>,
+    /// What the list of a restarted server says of a loop that died with it.
+    pub(crate) says_interrupted: bool,
+    pub(crate) has_session: bool,
+    pub(crate) comments: bool,
+    pub(crate) answers_json: bool,
+    /// Replays bring the events of all streams of the session (quirks 21 and 27).
+    pub(crate) crosses: bool,
+    /// Sessions and events survive a restart; calls that died with it end in words.
+    pub(crate) survives: bool,
+    /// How long it takes a connection for dead that is.
+    pub(crate) notices_ms: u64,
+    /// It hangs up now and then on purpose (quirk 29).
+    pub(crate) hangs_up: bool,
+}
+
+impl Style {
+    pub(crate) fn drawn(dice: &mut fastrand::Rng) -> Self {
+        let mut one_in = |n: u32| dice.u32(0..n) == 0;
+        let gives_ids = !one_in(5);
+        let primes = gives_ids && !one_in(4);
+        let (conflicts, forgets_done, has_session) = (one_in(5), one_in(8), !one_in(8));
+        let (says_interrupted, comments, answers_json) = (one_in(2), !one_in(4), one_in(3));
+        let (survives, hangs_up) = (one_in(4), gives_ids && one_in(6));
+        let has_retry = one_in(3);
+        let crosses = gives_ids && one_in(8);
+        let few = one_in(8);
+        Self {
+            gives_ids,
+            primes,
+            retry_ms: has_retry.then(|| dice.u64(10..3000)),
+            keeps: if few { dice.usize(4..30) } else { usize::MAX },
+            forgets_done,
+            replay: match dice.u32(0..10) {
+                0..4 => Replay::Good,
+                4 | 5 => Replay::Closes,
+                6 => Replay::Inclusive,
+                7 => Replay::Silent,
+                _ => Replay::Loses,
+            },
+            stranger: match dice.u32(0..3) {
+                0 => Stranger::Silent,
+                1 => Stranger::Empty,
+                _ => Stranger::Refused,
+            },
+            conflicts,
+            gone: match dice.u32(0..3) {
+                0 => Gone::NotFoundJson,
+                1 => Gone::NotFoundText,
+                _ => Gone::BadText,
+            },
+            on_cancel: match dice.u32(0..4) {
+                0 | 1 => OnCancel::Answers,
+                2 => OnCancel::StopsSilently,
+                _ => OnCancel::Ignores,
+            },
+            on_get: match dice.u32(0..20) {
+                0 => OnGet::NotAllowed,
+                1 => OnGet::Breaks,
+                _ => OnGet::Works,
+            },
+            convention: match dice.u32(0..5) {
+                0 | 1 => Some(Convention::Good),
+                2 | 3 => Some(Convention::Tutorial),
+                _ => None,
+            },
+            says_interrupted,
+            has_session,
+            comments,
+            answers_json,
+            crosses,
+            survives,
+            notices_ms: *[20, 500, 8000, 60_000]
+                .get(dice.usize(0..4))
+                .unwrap_or(&20),
+            hangs_up,
+        }
+    }
+
+    /// A plain, well-behaved server.
+    pub(crate) fn good() -> Self {
+        Self {
+            gives_ids: true,
+            primes: true,
+            retry_ms: None,
+            keeps: usize::MAX,
+            forgets_done: false,
+            replay: Replay::Good,
+            stranger: Stranger::Refused,
+            conflicts: false,
+            gone: Gone::NotFoundJson,
+            on_cancel: OnCancel::Answers,
+            on_get: OnGet::Works,
+            convention: Some(Convention::Good),
+            says_interrupted: true,
+            has_session: true,
+            comments: true,
+            answers_json: false,
+            crosses: false,
+            survives: false,
+            notices_ms: 20,
+            hangs_up: false,
+        }
+    }
+}
+
+/// What an event of a stream is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum What {
+    Prime,
+    Progress(f64),
+    Log(String),
+    Response,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) id: Option<String>,
+    pub(crate) data: String,
+    /// Its place among all events of the server.
+    pub(crate) order: u64,
+    pub(crate) what: What,
+    /// The server itself let it fall.
+    pub(crate) is_dropped: bool,
+}
+
+/// The stream of one call.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) session: Option<String>,
+    pub(crate) request: String,
+    pub(crate) token: Value,
+    pub(crate) key: String,
+    pub(crate) events: Vec<Event>,
+    pub(crate) conn: Option<Conn>,
+    pub(crate) is_done: bool,
+    replays_until: u64,
+    is_json: bool,
+}
+
+/// A plain tool at work.
+#[derive(Clone, Debug)]
+struct Run {
+    stream: usize,
+    key: String,
+    step: u64,
+    steps: u64,
+    every: u64,
+    next: u64,
+    fails: bool,
+}
+
+/// A loop of a checkpoint tool.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    position: u64,
+    every: u64,
+    next: u64,
+    pub(crate) moved: u64,
+    streams: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    task_id: String,
+    key: String,
+    total: u64,
+    batch: u64,
+    position: u64,
+    /// Rows written over all loops: more than the total if two ran.
+    pub(crate) rows: u64,
+    status: &'static str,
+    updated: u64,
+    is_pausing: bool,
+    pub(crate) loops: Vec<Loop>,
+}
+
+/// The server.
+pub(crate) struct Server {
+    pub(crate) style: Style,
+    dice: fastrand::Rng,
+    pub(crate) now: u64,
+    pub(crate) sessions: BTreeSet<String>,
+    next_session: u64,
+    pub(crate) streams: Vec<Stream>,
+    by_id: HashMap<String, (usize, usize)>,
+    by_request: HashMap<String, usize>,
+    order: u64,
+    runs: Vec<Run>,
+    pub(crate) checkpoints: BTreeMap<String, Checkpoint>,
+    /// How often each plain call was begun.
+    pub(crate) begun: BTreeMap<String, u32>,
+    pub(crate) barred_until: u64,
+    pub(crate) busy_until: u64,
+    next_comment: u64,
+    /// What goes down the wire, in order.
+    pub(crate) wire: Vec<(Conn, Arrival)>,
+    pub(crate) violations: Vec<String>,
+    /// Streams whose events cannot be had any more, for the truth about `lost`.
+    forgotten: BTreeSet<usize>,
+    pub(crate) requests: Vec<u64>,
+    pub(crate) silent_conns: BTreeSet<Conn>,
+}
+
+impl Server {
+    pub(crate) fn new(style: Style, seed: u64) -> Self {
+        Self {
+            style,
+            dice: fastrand::Rng::with_seed(seed),
+            now: 0,
+            sessions: BTreeSet::new(),
+            next_session: 1,
+            streams: Vec::new(),
+            by_id: HashMap::new(),
+            by_request: HashMap::new(),
+            order: 0,
+            runs: Vec::new(),
+            checkpoints: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            barred_until: 0,
+            busy_until: 0,
+            next_comment: 15_000,
+            wire: Vec::new(),
+            violations: Vec::new(),
+            forgotten: BTreeSet::new(),
+            requests: Vec::new(),
+            silent_conns: BTreeSet::new(),
+        }
+    }
+
+    fn send(&mut self, conn: Conn, arrival: Arrival) {
+        self.wire.push((conn, arrival));
+    }
+
+    fn refuse(&mut self, conn: Conn, status: u16, said: &str, retry_after: Option<u64>) {
+        let refusal = Refusal {
+            status,
+            retry_after: retry_after.map(std::time::Duration::from_secs),
+            error: None,
+            said: Some(said.to_owned()),
+        };
+        self.send(conn, Arrival::Refused(refusal));
+    }
+
+    fn open(&mut self, conn: Conn, body: Body, session: Option<String>) {
+        self.send(conn, Arrival::Opened { body, session });
+    }
+
+    /// A short answer, as JSON or as a stream of one event.
+    fn answer(&mut self, conn: Conn, id: &Value, result: &Value, session: Option<String>) {
+        let data = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        let body = if self.style.answers_json {
+            Body::Json
+        } else {
+            Body::Stream
+        };
+        self.open(conn, body, session);
+        self.send(
+            conn,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data,
+            },
+        );
+        self.send(conn, Arrival::Ended);
+    }
+
+    /// Whether a session is there.
+    pub(crate) fn knows(&self, session: Option<&String>) -> bool {
+        !self.style.has_session || session.is_some_and(|session| self.sessions.contains(session))
+    }
+
+    /// A request has come in whole.
+    pub(crate) fn request(&mut self, conn: Conn, request: &Request) {
+        self.requests.push(self.now);
+        if self.now < self.barred_until {
+            return self.refuse(conn, 401, "who are you", None);
+        }
+        if self.now < self.busy_until {
+            return self.refuse(conn, 503, "busy", Some(3));
+        }
+        match &request.method {
+            Method::Post { body } => {
+                let message: Value = serde_json::from_str(body).expect("we send JSON");
+                self.posted(conn, request, &message);
+            }
+            Method::Get { cursor } => self.asked_for(conn, request, cursor.as_ref()),
+            Method::Delete => self.deleted(conn, request),
+        }
+    }
+
+    fn no_session(&mut self, conn: Conn) {
+        match self.style.gone {
+            Gone::NotFoundJson => self.refuse(conn, 404, "Session not found", None),
+            Gone::NotFoundText => self.refuse(conn, 404, "Not Found: Session not found", None),
+            Gone::BadText => self.refuse(conn, 400, "Bad Request: No valid session ID", None),
+        }
+    }
+
+    fn posted(&mut self, conn: Conn, request: &Request, message: &Value) {
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let id = message["id"].clone();
+        if method == "initialize" {
+            let session = self.style.has_session.then(|| {
+                let session = format!("session-{}", self.next_session);
+                self.next_session += 1;
+                self.sessions.insert(session.clone());
+                session
+            });
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "model", "version": "1"}});
+            return self.answer(conn, &id, &result, session);
+        }
+        if !self.knows(request.session.as_ref()) {
+            return self.no_session(conn);
+        }
+        match method.as_str() {
+            "ping" => self.answer(conn, &id, &json!({}), None),
+            "tools/list" => {
+                let tools = self.tools();
+                self.answer(conn, &id, &tools, None);
+            }
+            "tools/call" => self.called(conn, request, message),
+            "notifications/cancelled" => {
+                let wanted = message["params"]["requestId"].as_str().unwrap_or_default();
+                self.cancelled(request.session.as_ref(), wanted);
+                self.open(conn, Body::Empty, None);
+                self.send(conn, Arrival::Ended);
+            }
+            _ => {
+                self.open(conn, Body::Empty, None);
+                self.send(conn, Arrival::Ended);
+            }
+        }
+    }
+
+    fn tools(&self) -> Value {
+        let plain = json!({"name": "steps", "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}}}});
+        let work = json!({"name": "work", "inputSchema": {"type": "object", "properties": {
+            "key": {"type": "string"}, "client_id": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}});
+        let list = json!({"name": "list_session_tasks", "inputSchema": {"type": "object", "properties": {
+            "client_id": {"type": "string"}}}});
+        let pause = json!({"name": "pause_task", "inputSchema": {"type": "object", "properties": {
+            "task_id": {"type": "string"}}}});
+        match self.style.convention {
+            Some(_) => json!({"tools": [plain, work, list, pause]}),
+            None => json!({"tools": [plain]}),
+        }
+    }
+
+    fn companion(&mut self, conn: Conn, id: &Value, answer: &Value) {
+        let result = json!({"content": [{"type": "text", "text": answer.to_string()}]});
+        self.answer(conn, id, &result, None);
+    }
+
+    fn called(&mut self, conn: Conn, request: &Request, message: &Value) {
+        let params = &message["params"];
+        let arguments = &params["arguments"];
+        let id = message["id"].clone();
+        let number = |key: &str, otherwise: u64| arguments[key].as_u64().unwrap_or(otherwise);
+        let key = arguments["key"].as_str().unwrap_or_default().to_owned();
+        match params["name"].as_str().unwrap_or_default() {
+            "list_session_tasks" => {
+                let client = arguments["client_id"].as_str().unwrap_or_default();
+                let list: Vec<Value> = self.checkpoints.get(client).map(listed).into_iter().collect();
+                self.companion(conn, &id, &json!({"tasks": list}));
+            }
+            "pause_task" => {
+                let wanted = arguments["task_id"].as_str().unwrap_or_default();
+                let answer = self.pause(wanted);
+                self.companion(conn, &id, &answer);
+            }
+            "work" => {
+                let client = arguments["client_id"].as_str().unwrap_or_default().to_owned();
+                let stream = self.begin_stream(conn, request, &id, &params["_meta"]["progressToken"], key, false);
+                let size = (number("total", 20), number("batch", 2), number("every", 500));
+                self.work(stream, client, size);
+            }
+            _ => {
+                let steps = number("steps", 0);
+                let is_json = self.style.answers_json && steps == 0;
+                let stream = self.begin_stream(
+                    conn, request, &id, &params["_meta"]["progressToken"], key.clone(), is_json,
+                );
+                *self.begun.entry(key.clone()).or_default() += 1;
+                let every = number("every", 1000);
+                self.runs.push(Run {
+                    stream,
+                    key,
+                    step: 0,
+                    steps,
+                    every,
+                    next: self.now + every,
+                    fails: arguments["fails"].as_bool().unwrap_or_default(),
+                });
+            }
+        }
+    }
+
+    fn begin_stream(
+        &mut self,
+        conn: Conn,
+        request: &Request,
+        id: &Value,
+        token: &Value,
+        key: String,
+        is_json: bool,
+    ) -> usize {
+        let stream = self.streams.len();
+        let request_id = id.as_str().unwrap_or_default().to_owned();
+        if self.by_request.insert(request_id.clone(), stream).is_some() {
+            self.violations.push(format!("request id {request_id} was used twice"));
+        }
+        self.streams.push(Stream {
+            session: request.session.clone(),
+            request: request_id,
+            token: token.clone(),
+            key,
+            events: Vec::new(),
+            conn: Some(conn),
+            is_done: false,
+            replays_until: 0,
+            is_json,
+        });
+        if !is_json {
+            self.open(conn, Body::Stream, None);
+            if self.style.primes {
+                self.emit(stream, What::Prime, String::new());
+            }
+        }
+        stream
+    }
+
+    fn emit(&mut self, stream: usize, what: What, data: String) {
+        let gives_ids = self.style.gives_ids && self.streams.get(stream).is_some_and(|s| !s.is_json);
+        self.order += 1;
+        let order = self.order;
+        let retry_ms = self.style.retry_ms.filter(|_| what == What::Prime);
+        let Some(of) = self.streams.get_mut(stream) else { return };
+        let id = gives_ids.then(|| format!("{:x}/{}", stream * 7919 % 4093, of.events.len()));
+        let is_lost = of.conn.is_some() && self.now < of.replays_until;
+        let event = Event {
+            id: id.clone(),
+            data: data.clone(),
+            order,
+            is_dropped: is_lost || !gives_ids && of.conn.is_none(),
+            what: what.clone(),
+        };
+        if let Some(id) = &id {
+            self.by_id.insert(id.clone(), (stream, of.events.len()));
+        }
+        of.events.push(event);
+        if what == What::Response {
+            of.is_done = true;
+        }
+        let conn = of.conn.filter(|_| !is_lost);
+        if what == What::Response {
+            of.conn = None;
+        }
+        if let Some(conn) = conn {
+            if self.streams.get(stream).is_some_and(|s| s.is_json) {
+                self.open(conn, Body::Json, None);
+            }
+            let arrival = Arrival::Event { id: id.clone(), retry_ms, data };
+            self.send(conn, arrival.clone());
+            if id.is_some() && self.dice.u32(0..60) == 0 {
+                self.send(conn, arrival);
+            }
+            if what == What::Response {
+                self.send(conn, Arrival::Ended);
+            } else if self.style.hangs_up && id.is_some() && self.dice.u32(0..20) == 0 {
+                if let Some(of) = self.streams.get_mut(stream) {
+                    of.conn = None;
+                }
+                self.send(conn, Arrival::Ended);
+            }
+        }
+        if what == What::Response && self.style.forgets_done {
+            self.forgotten.insert(stream);
+        }
+    }
+
+    fn report(&mut self, stream: usize, value: u64, total: u64, words: &str) {
+        let Some(of) = self.streams.get(stream) else { return };
+        let data = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+            "progressToken": of.token, "progress": value, "total": total, "message": words}});
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let value = value as f64;
+        self.emit(stream, What::Progress(value), data.to_string());
+    }
+
+    fn log(&mut self, stream: usize, words: &str) {
+        let data = json!({"jsonrpc": "2.0", "method": "notifications/message",
+            "params": {"level": "info", "data": words}});
+        self.emit(stream, What::Log(words.to_owned()), data.to_string());
+    }
+
+    fn result(&mut self, stream: usize, text: &str, is_error: bool) {
+        let Some(of) = self.streams.get(stream) else { return };
+        let data = json!({"jsonrpc": "2.0", "id": of.request,
+            "result": {"content": [{"type": "text", "text": text}], "isError": is_error}});
+        self.emit(stream, What::Response, data.to_string());
+    }
+
+    fn error(&mut self, stream: usize, code: i64, words: &str) {
+        let Some(of) = self.streams.get(stream).filter(|of| !of.is_done) else { return };
+        let data = json!({"jsonrpc": "2.0", "id": of.request, "error": {"code": code, "message": words}});
+        self.emit(stream, What::Response, data.to_string());
+    }
+
+    fn work(&mut self, stream: usize, client: String, (total, batch, every): (u64, u64, u64)) {
+        let now = self.now;
+        let is_good = self.style.convention == Some(Convention::Good);
+        let key = self.streams.get(stream).map(|of| of.key.clone()).unwrap_or_default();
+        let count = self.checkpoints.len();
+        let checkpoint = self.checkpoints.entry(client).or_insert_with(|| Checkpoint {
+            task_id: format!("cp-{count}"),
+            key,
+            total,
+            batch,
+            position: 0,
+            rows: 0,
+            status: "running",
+            updated: now,
+            is_pausing: false,
+            loops: Vec::new(),
+        });
+        let position = checkpoint.position;
+        if checkpoint.status == "completed" {
+            let text = json!({"status": "completed", "rows": checkpoint.total}).to_string();
+            return self.result(stream, &text, false);
+        }
+        if is_good && let Some(running) = checkpoint.loops.first_mut() {
+            running.streams.push(stream);
+        } else {
+            if let Some(old) = checkpoint.loops.iter().find(|old| now.saturating_sub(old.moved) < 4000) {
+                self.violations.push(format!(
+                    "a second loop for {} while the first moved {} ms ago",
+                    checkpoint.key,
+                    now - old.moved
+                ));
+            }
+            (checkpoint.status, checkpoint.updated, checkpoint.is_pausing) = ("running", now, false);
+            checkpoint.loops.push(Loop {
+                position,
+                every,
+                next: now + every,
+                moved: now,
+                streams: vec![stream],
+            });
+        }
+        if position > 0 {
+            self.report(stream, position, total, "resuming from the checkpoint");
+        }
+    }
+
+    fn pause(&mut self, task_id: &str) -> Value {
+        let is_good = self.style.convention == Some(Convention::Good);
+        let sticks = is_good || self.dice.u32(0..5) == 0;
+        let now = self.now;
+        let Some(checkpoint) = self.checkpoints.values_mut().find(|c| c.task_id == task_id) else {
+            return json!({"success": false});
+        };
+        if checkpoint.status == "running" || checkpoint.status == "interrupted" {
+            checkpoint.is_pausing = sticks && !checkpoint.loops.is_empty();
+            if !is_good || checkpoint.loops.is_empty() {
+                // The tutorial's only sets the word; its loop writes over it unless it happens to read it first.
+                (checkpoint.status, checkpoint.updated) = ("paused", now);
+            }
+        }
+        json!({"success": true})
+    }
+
+    fn cancelled(&mut self, session: Option<&String>, request: &str) {
+        let Some(stream) = self.by_request.get(request).copied() else { return };
+        let is_theirs = self.streams.get(stream).is_some_and(|of| {
+            !of.is_done && (of.session.as_ref() == session || !self.style.has_session)
+        });
+        if !is_theirs || self.style.on_cancel == OnCancel::Ignores {
+            return;
+        }
+        let is_good = self.style.convention == Some(Convention::Good);
+        self.runs.retain(|run| run.stream != stream);
+        let mut answered = vec![stream];
+        for checkpoint in self.checkpoints.values_mut() {
+            if let Some(at) = checkpoint.loops.iter().position(|l| l.streams.contains(&stream)) {
+                answered = checkpoint.loops.remove(at).streams;
+                if is_good {
+                    (checkpoint.status, checkpoint.updated) = ("cancelled", self.now);
+                }
+            }
+        }
+        if self.style.on_cancel == OnCancel::Answers {
+            for stream in answered {
+                self.error(stream, 0, "Request cancelled");
+            }
+        }
+    }
+
+    /// The position of an event that its store still has.
+    fn find(&self, cursor: &str) -> Option<(usize, usize)> {
+        let (stream, at) = self.by_id.get(cursor).copied()?;
+        let of = self.streams.get(stream)?;
+        let is_kept = !self.forgotten.contains(&stream)
+            && at.saturating_add(self.style.keeps) >= of.events.len();
+        is_kept.then_some((stream, at))
+    }
+
+    fn asked_for(&mut self, conn: Conn, request: &Request, cursor: Option<&String>) {
+        if !self.knows(request.session.as_ref()) {
+            return self.no_session(conn);
+        }
+        match (self.style.on_get, cursor) {
+            (OnGet::NotAllowed, _) | (_, None) => return self.refuse(conn, 405, "no", None),
+            (OnGet::Breaks, _) => return self.refuse(conn, 500, "oops", None),
+            _ => {}
+        }
+        let known = cursor.and_then(|cursor| self.find(cursor));
+        let Some((stream, at)) = known else {
+            match self.style.stranger {
+                Stranger::Refused => self.refuse(conn, 400, "Invalid event ID", None),
+                Stranger::Empty => {
+                    self.open(conn, Body::Stream, None);
+                    self.send(conn, Arrival::Ended);
+                }
+                Stranger::Silent => {
+                    self.open(conn, Body::Stream, None);
+                    self.silent_conns.insert(conn);
+                }
+            }
+            return;
+        };
+        let is_attached = self.streams.get(stream).is_some_and(|of| of.conn.is_some());
+        if is_attached && self.style.conflicts {
+            return self.refuse(conn, 409, "Stream already has an active connection", None);
+        }
+        self.open(conn, Body::Stream, None);
+        let from = at + usize::from(self.style.replay != Replay::Inclusive);
+        let mut events: Vec<Event> = match self.streams.get(stream) {
+            Some(of) => of.events.iter().skip(from).cloned().collect(),
+            None => Vec::new(),
+        };
+        if self.style.crosses {
+            let session = request.session.as_ref();
+            let order = self.streams.get(stream).and_then(|of| Some(of.events.get(at)?.order));
+            let others = self.streams.iter().enumerate().filter(|(other, of)| {
+                *other != stream && !self.forgotten.contains(other) && of.session.as_ref() == session
+            });
+            let more = others.flat_map(|(_, of)| of.events.iter());
+            events.extend(more.filter(|event| Some(event.order) > order).cloned());
+            events.sort_by_key(|event| event.order);
+        }
+        for event in events.into_iter().filter(|event| event.id.is_some()) {
+            self.send(conn, Arrival::Event { id: event.id, retry_ms: None, data: event.data });
+        }
+        let is_done = self.streams.get(stream).is_some_and(|of| of.is_done);
+        let goes_live = !is_attached && !is_done;
+        match self.style.replay {
+            Replay::Good | Replay::Inclusive | Replay::Loses if goes_live => {
+                let now = self.now;
+                let loses = self.style.replay == Replay::Loses;
+                if let Some(of) = self.streams.get_mut(stream) {
+                    of.conn = Some(conn);
+                    of.replays_until = if loses { now + 400 } else { 0 };
+                }
+            }
+            Replay::Silent => {
+                self.silent_conns.insert(conn);
+            }
+            // A resumed stream of one SDK stays open after the result.
+            Replay::Loses if is_done => {
+                self.silent_conns.insert(conn);
+            }
+            _ => self.send(conn, Arrival::Ended),
+        }
+    }
+
+    fn deleted(&mut self, conn: Conn, request: &Request) {
+        let Some(session) = request.session.clone() else {
+            return self.refuse(conn, 405, "no", None);
+        };
+        let is_of = |of: Option<&Stream>| of.is_some_and(|of| of.session.as_ref() == Some(&session));
+        let ended = self.runs.iter().filter(|run| is_of(self.streams.get(run.stream)));
+        for run in ended {
+            self.violations.push(format!("DELETE ended {}", run.key));
+        }
+        self.sessions.remove(&session);
+        self.open(conn, Body::Empty, None);
+        self.send(conn, Arrival::Ended);
+    }
+
+    /// The server has noticed that a connection is dead.
+    pub(crate) fn dropped(&mut self, conn: Conn) {
+        self.silent_conns.remove(&conn);
+        for stream in &mut self.streams {
+            if stream.conn == Some(conn) {
+                stream.conn = None;
+            }
+        }
+    }
+
+    pub(crate) fn forget_sessions(&mut self) {
+        self.sessions.clear();
+    }
+
+    /// The process dies; what is on its disk stays.
+    pub(crate) fn die(&mut self) {
+        self.runs.clear();
+        self.silent_conns.clear();
+        for checkpoint in self.checkpoints.values_mut() {
+            if !checkpoint.loops.is_empty() && self.style.says_interrupted {
+                checkpoint.status = "interrupted";
+            }
+            checkpoint.loops.clear();
+            checkpoint.is_pausing = false;
+        }
+        for stream in &mut self.streams {
+            stream.conn = None;
+        }
+        if !self.style.survives {
+            self.sessions.clear();
+            self.forgotten = (0..self.streams.len()).collect();
+        }
+    }
+
+    /// It is back; calls whose stream survived their work end in words.
+    pub(crate) fn boot(&mut self) {
+        if self.style.survives {
+            for stream in 0..self.streams.len() {
+                self.error(stream, -32603, "the server was restarted");
+            }
+        }
+    }
+
+    /// When it next does something by itself.
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        let runs = self.runs.iter().map(|run| run.next);
+        let loops = self.checkpoints.values().flat_map(|c| c.loops.iter().map(|l| l.next));
+        let primes = self.streams.iter().filter(|of| of.replays_until > 0).map(|of| of.replays_until);
+        let has_listener = self.streams.iter().any(|of| of.conn.is_some()) || !self.silent_conns.is_empty();
+        let comment = (self.style.comments && has_listener).then_some(self.next_comment.max(self.now));
+        runs.chain(loops).chain(primes).chain(comment).min()
+    }
+
+    pub(crate) fn tick(&mut self, now: u64) {
+        self.now = now;
+        if self.style.comments && now >= self.next_comment {
+            self.next_comment = now + 15_000;
+            let conns: Vec<Conn> = self.streams.iter().filter(|of| !of.is_json).filter_map(|of| of.conn).collect();
+            for conn in conns.into_iter().chain(self.silent_conns.clone()) {
+                self.send(conn, Arrival::Alive);
+            }
+        }
+        for stream in 0..self.streams.len() {
+            let is_over = self.streams.get(stream).is_some_and(|of| of.replays_until > 0 && of.replays_until <= now);
+            if is_over && let Some(of) = self.streams.get_mut(stream) {
+                of.replays_until = 0;
+                if of.is_done {
+                    // The result fell into the replay: the stream stays open and silent.
+                    continue;
+                }
+                self.emit(stream, What::Prime, String::new());
+            }
+        }
+        self.tick_runs();
+        let clients: Vec<String> = self.checkpoints.keys().cloned().collect();
+        for client in clients {
+            self.tick_checkpoint(&client);
+        }
+    }
+
+    fn tick_runs(&mut self) {
+        let due: Vec<usize> = (0..self.runs.len())
+            .filter(|at| self.runs.get(*at).is_some_and(|run| run.next <= self.now))
+            .collect();
+        for at in due.into_iter().rev() {
+            let Some(run) = self.runs.get_mut(at) else { continue };
+            run.step += 1;
+            run.next = self.now + run.every;
+            let run = run.clone();
+            if run.step <= run.steps {
+                self.report(run.stream, run.step, run.steps, "");
+                if run.step % 2 == 0 {
+                    self.log(run.stream, "half a pair");
+                }
+            }
+            if run.step >= run.steps.max(1) {
+                self.runs.remove(at);
+                self.result(run.stream, &format!("result {}", run.key), run.fails);
+            }
+        }
+    }
+
+    fn tick_checkpoint(&mut self, client: &str) {
+        let now = self.now;
+        let is_good = self.style.convention == Some(Convention::Good);
+        let Some(checkpoint) = self.checkpoints.get_mut(client) else { return };
+        let Some(at) = checkpoint.loops.iter().position(|l| l.next <= now) else { return };
+        let (total, batch) = (checkpoint.total, checkpoint.batch);
+        if checkpoint.is_pausing {
+            let ended = checkpoint.loops.remove(at);
+            checkpoint.is_pausing = false;
+            (checkpoint.status, checkpoint.updated) = ("paused", now);
+            let text = json!({"status": "paused", "rows": checkpoint.position}).to_string();
+            for stream in ended.streams {
+                self.result(stream, &text, false);
+            }
+            return;
+        }
+        let Some(running) = checkpoint.loops.get_mut(at) else { return };
+        let wrote = batch.min(total - running.position);
+        running.position += wrote;
+        (running.moved, running.next) = (now, now + running.every);
+        let (position, streams) = (running.position, running.streams.clone());
+        checkpoint.rows += wrote;
+        checkpoint.position = checkpoint.position.max(position);
+        checkpoint.updated = now;
+        if checkpoint.status != "paused" || !is_good {
+            checkpoint.status = "running";
+        }
+        let is_done = position >= total;
+        if is_done {
+            checkpoint.loops.remove(at);
+            checkpoint.status = "completed";
+        }
+        let text = json!({"status": "completed", "rows": total}).to_string();
+        for stream in streams {
+            self.report(stream, position, total, "");
+            self.log(stream, "batch done");
+            if is_done {
+                self.result(stream, &text, false);
+            }
+        }
+    }
+
+    pub(crate) fn stream_of(&self, request: &str) -> Option<&Stream> {
+        self.streams.get(*self.by_request.get(request)?)
+    }
+
+    /// Whether anything of a task is at work.
+    pub(crate) fn is_working(&self, key: &str) -> bool {
+        self.runs.iter().any(|run| run.key == key)
+            || self.checkpoints.values().any(|c| c.key == key && !c.loops.is_empty())
+    }
+
+    pub(crate) fn checkpoint_of(&self, key: &str) -> Option<&Checkpoint> {
+        self.checkpoints.values().find(|c| c.key == key)
+    }
+
+    /// The truth about `lost`: whether a client with this cursor could still get the result.
+    pub(crate) fn can_deliver(&self, request: &str, cursor: Option<&String>) -> bool {
+        let Some(of) = self.stream_of(request) else { return false };
+        let has_result = of.events.iter().any(|event| event.what == What::Response);
+        let comes = has_result || self.is_working(&of.key);
+        let can_ask = self.style.on_get == OnGet::Works
+            && cursor.is_some_and(|cursor| self.find(cursor).is_some());
+        self.knows(of.session.as_ref()) && comes && can_ask
+    }
+
+    /// The place of an event id among all events.
+    pub(crate) fn order_of(&self, id: &str) -> Option<u64> {
+        let (stream, at) = self.by_id.get(id)?;
+        Some(self.streams.get(*stream)?.events.get(*at)?.order)
+    }
+}
+
+fn listed(checkpoint: &Checkpoint) -> Value {
+    json!({"task_id": checkpoint.task_id, "tool_name": "work", "status": checkpoint.status,
+        "progress": checkpoint.position, "total": checkpoint.total,
+        "updated_at": Wall(1_700_000_000_000 + i64::try_from(checkpoint.updated).unwrap_or(0)).rfc3339()})
+}

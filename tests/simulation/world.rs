@@ -1,0 +1,907 @@
+//! The world around one link: its engine, disk, network, user and clock, all of it drawn from one seed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use longhaul::{
+    domain::{
+        Ask, AskId, LinkRecord, Limits, Mono, NewCall, Row, ServerName, Stamp, Status, TaskId,
+        TaskView, Wall,
+    },
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    protocol::{Arrival, Request},
+};
+use serde_json::json;
+
+use super::{
+    file::File,
+    server::{Conn, Server, Style},
+};
+
+/// Connections that were cut without a word are given up by the operating system after this.
+const KERNEL_PATIENCE: u64 = 16 * 60_000;
+/// Everything has to be decided within this after the last fault.
+const HORIZON: u64 = 2 * 3_600_000;
+
+/// What a schedule came to.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<String>,
+    pub(crate) trace: Vec<String>,
+    pub(crate) statuses: BTreeMap<&'static str, u32>,
+    pub(crate) inputs: u64,
+}
+
+/// What the user wanted of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) key: String,
+    pub(crate) is_checkpoint: bool,
+    pub(crate) fails: bool,
+    pub(crate) steps: u64,
+    pub(crate) has_limit: bool,
+}
+
+#[derive(Debug)]
+enum Event {
+    Deliver { life: u32, conn: Conn, arrival: Arrival },
+    Reach { conn: Conn, request: Box<Request> },
+    Notice(Conn),
+    Disk { life: u32, token: SaveToken },
+    Act(Act),
+    Fault(Fault),
+    Reborn,
+    Boot,
+    Wake,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Start,
+    Pause(usize),
+    Resume(usize),
+    Cancel(usize),
+    GiveUp(usize),
+    Forget(usize),
+    RetryNow,
+    Tools,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    CutAll,
+    StallAll,
+    NetDown(u64),
+    Restart(u64),
+    Kill,
+    Sleep(u64),
+    WallJump(i64),
+    ForgetSessions,
+    Bar(u64),
+    Busy(u64),
+    DiskFails(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Sound,
+    /// Bytes go nowhere and nobody is told.
+    Stalled,
+    Over,
+}
+
+#[derive(Debug)]
+struct Line {
+    exchange: ExchangeId,
+    life: u32,
+    health: Health,
+    is_opened: bool,
+    last: u64,
+}
+
+#[derive(Debug)]
+enum Held {
+    Send { exchange: ExchangeId, request: Box<Request> },
+    Answer { ask: AskId },
+}
+
+pub(crate) struct World {
+    dice: fastrand::Rng,
+    now: u64,
+    slept: u64,
+    jumped: i64,
+    asleep_until: u64,
+    pub(crate) server: Server,
+    is_up: bool,
+    net_down_until: u64,
+    disk_fails_until: u64,
+    faults_end: u64,
+    /// Of a thousand messages, how many meet a fault.
+    trouble: u32,
+    kills_left: u32,
+    /// Of ten thousand outputs, before how many the process is killed.
+    kill_rate: u32,
+    link: Option<Link>,
+    life: u32,
+    pub(crate) file: File,
+    writing: Option<(SaveToken, Vec<Row>)>,
+    saved: SaveToken,
+    held: Vec<(SaveToken, Held)>,
+    lines: Vec<Line>,
+    conns: HashMap<ExchangeId, Conn>,
+    queue: BTreeMap<(u64, u64), Event>,
+    count: u64,
+    asks: BTreeMap<AskId, u32>,
+    next_ask: AskId,
+    pub(crate) plans: BTreeMap<TaskId, Plan>,
+    order: Vec<TaskId>,
+    views: BTreeMap<TaskId, TaskView>,
+    is_traced: bool,
+    out: Outcome,
+    timers: BTreeMap<u64, u32>,
+    last_stall: u64,
+    unsent: BTreeSet<TaskId>,
+    user_acts: usize,
+}
+
+/// Runs the schedule of a seed to its end.
+pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
+    let mut world = World::drawn(seed, is_traced);
+    world.live();
+    world.judge();
+    world.out
+}
+
+impl World {
+    fn drawn(seed: u64, is_traced: bool) -> Self {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let style = Style::drawn(&mut dice);
+        let faults_end = dice.u64(20_000..120_000);
+        let trouble = *[0, 0, 5, 30].get(dice.usize(0..4)).unwrap_or(&0);
+        let kill_rate = *[0, 0, 30, 300].get(dice.usize(0..4)).unwrap_or(&0);
+        let mut world = Self {
+            server: Server::new(style, dice.u64(..)),
+            now: 1000,
+            slept: 0,
+            jumped: 0,
+            asleep_until: 0,
+            is_up: true,
+            net_down_until: 0,
+            disk_fails_until: 0,
+            faults_end,
+            trouble,
+            kills_left: 4,
+            kill_rate,
+            link: None,
+            life: 0,
+            file: File::default(),
+            writing: None,
+            saved: 0,
+            held: Vec::new(),
+            lines: Vec::new(),
+            conns: HashMap::new(),
+            queue: BTreeMap::new(),
+            count: 0,
+            asks: BTreeMap::new(),
+            next_ask: 1,
+            plans: BTreeMap::new(),
+            order: Vec::new(),
+            views: BTreeMap::new(),
+            is_traced,
+            out: Outcome::default(),
+            timers: BTreeMap::new(),
+            last_stall: 0,
+            unsent: BTreeSet::new(),
+            user_acts: 0,
+            dice,
+        };
+        world.say(|w| format!("style {:?}, trouble {trouble}, kill rate {kill_rate}, faults until {faults_end}", w.server.style));
+        for _ in 0..world.dice.u32(0..6) {
+            let fault = world.draw_fault();
+            let at = world.dice.u64(0..faults_end);
+            world.push(at, Event::Fault(fault));
+        }
+        let starts = world.dice.u32(1..4);
+        for _ in 0..starts {
+            let at = world.dice.u64(1000..faults_end / 2);
+            world.push(at, Event::Act(Act::Start));
+        }
+        for _ in 0..world.dice.u32(0..6) {
+            let (which, at) = (world.dice.usize(0..4), world.dice.u64(2000..faults_end + 20_000));
+            let act = match world.dice.u32(0..9) {
+                0 | 1 => Act::Pause(which),
+                2 | 3 => Act::Resume(which),
+                4 => Act::Cancel(which),
+                5 => Act::GiveUp(which),
+                6 => Act::Forget(which),
+                7 => Act::RetryNow,
+                _ => Act::Tools,
+            };
+            world.push(at, Event::Act(act));
+        }
+        world.push(faults_end + 25_000, Event::Act(Act::RetryNow));
+        if world.dice.bool() {
+            // What was paused goes on in the end, so that the whole way is walked.
+            for which in 0..4 {
+                world.push(faults_end + 90_000, Event::Act(Act::Resume(which)));
+            }
+        }
+        world.reborn();
+        world
+    }
+
+    fn draw_fault(&mut self) -> Fault {
+        let dice = &mut self.dice;
+        match dice.u32(0..14) {
+            0 | 1 => Fault::CutAll,
+            2 => Fault::StallAll,
+            3 | 4 => Fault::NetDown(dice.u64(100..40_000)),
+            5 | 6 => Fault::Restart(dice.u64(50..15_000)),
+            7 | 8 => Fault::Kill,
+            9 => Fault::Sleep(dice.u64(5000..3_600_000)),
+            10 => {
+                if dice.bool() {
+                    Fault::ForgetSessions
+                } else {
+                    Fault::WallJump(dice.i64(-3_600_000..3_600_000))
+                }
+            }
+            11 => Fault::Bar(dice.u64(1000..20_000)),
+            12 => Fault::Busy(dice.u64(500..10_000)),
+            _ => Fault::DiskFails(dice.u64(100..20_000)),
+        }
+    }
+
+    fn say(&mut self, words: impl FnOnce(&Self) -> String) {
+        if self.is_traced {
+            let line = format!("{:>9} {}", self.now, words(self));
+            self.out.trace.push(line);
+        }
+    }
+
+    fn wrong(&mut self, words: String) {
+        self.say(|_| format!("VIOLATION {words}"));
+        if self.out.violations.len() < 5 {
+            self.out.violations.push(format!("at {}: {words}", self.now));
+        }
+    }
+
+    fn push(&mut self, at: u64, event: Event) {
+        self.count += 1;
+        self.queue.insert((at.max(self.now), self.count), event);
+    }
+
+    fn stamp(&self) -> Stamp {
+        let wall = 1_700_000_000_000_i64 + i64::try_from(self.now).unwrap_or(0) + self.jumped;
+        Stamp {
+            mono: Mono(self.now - self.slept),
+            wall: Wall(wall),
+        }
+    }
+
+    /// When the machine wants its timer, in the time of the world.
+    fn timer(&self) -> Option<u64> {
+        let wake = self.link.as_ref()?.next_wake()?;
+        Some((wake.0 + self.slept).max(self.asleep_until).max(self.now))
+    }
+
+    fn live(&mut self) {
+        let end = self.faults_end + HORIZON;
+        for _ in 0..400_000 {
+            let next = self.queue.keys().next().map(|(at, _)| *at);
+            let tick = self.server.next_tick().filter(|_| self.is_up).map(|at| at.max(self.now));
+            let timer = self.timer();
+            let Some(at) = [next, tick, timer].into_iter().flatten().min() else { break };
+            if at > end || !self.out.violations.is_empty() {
+                break;
+            }
+            self.now = at;
+            self.server.now = at;
+            if next == Some(at) {
+                let Some((_, event)) = self.queue.pop_first() else { break };
+                self.happen(event);
+            } else if tick == Some(at) {
+                self.server.tick(at);
+                self.drain();
+            } else {
+                let second = self.now / 1000;
+                let count = self.timers.entry(second).or_default();
+                *count += 1;
+                if *count > 60 {
+                    self.wrong("the timer spins".to_owned());
+                }
+                self.feed(Input::Timer);
+            }
+            self.collect_server_violations();
+            if self.is_quiet() {
+                return;
+            }
+        }
+        if self.out.violations.is_empty() {
+            self.stuck();
+        }
+    }
+
+    fn collect_server_violations(&mut self) {
+        for words in std::mem::take(&mut self.server.violations) {
+            self.wrong(words);
+        }
+    }
+
+    /// Whether the user is done and every task is decided and saved.
+    fn is_quiet(&self) -> bool {
+        self.now > self.faults_end
+            && self.user_acts == 0
+            && self.writing.is_none()
+            && !self.queue.values().any(|event| matches!(event, Event::Act(_) | Event::Fault(_) | Event::Reborn | Event::Boot | Event::Wake))
+            && self.link.as_ref().is_some_and(Link::is_at_rest)
+            && self.file.tasks.values().all(|task| {
+                task.forgotten_at.is_some()
+                    || task.status.is_settled()
+                    || (task.asked.is_none()
+                        && matches!(task.status, Status::Paused | Status::Unknown(_)))
+            })
+            && self.asks.values().all(|count| *count == 1)
+    }
+
+    /// The horizon has come and something is still under way: only what may wait for ever may.
+    fn stuck(&mut self) {
+        let running: Vec<TaskId> = self
+            .file
+            .tasks
+            .values()
+            .filter(|task| task.status == Status::Running && task.forgotten_at.is_none())
+            .map(|task| task.id.clone())
+            .collect();
+        if running.is_empty() {
+            let asks: Vec<AskId> = self.asks.iter().filter(|(_, n)| **n == 0).map(|(a, _)| *a).collect();
+            self.wrong(format!("never came to rest, unanswered asks {asks:?}"));
+        }
+        for id in running {
+            if !self.may_wait_for_ever(&id) {
+                self.wrong(format!("{id} hangs"));
+            }
+        }
+    }
+
+    /// The cases in which the design never gives up: a person does, and sees why on the row.
+    fn may_wait_for_ever(&self, id: &TaskId) -> bool {
+        let Some(task) = self.file.tasks.get(id) else { return false };
+        let Some(attempt) = task.attempts.last() else { return false };
+        let style = &self.server.style;
+        let has_older_cursor = attempt.cursors.data.is_some()
+            && (attempt.cursors.before.is_some() || attempt.cursors.first != attempt.cursors.data);
+        let was_stopped = self.server.stream_of(&attempt.request_id).is_some_and(|of| !of.is_done)
+            && !self.server.is_working(&of_key(self, id));
+        // The server's resume fails for now, as far as it says.
+        style.on_get == super::server::OnGet::Breaks
+            // A stopped call without an answer, and a silent stream whose replay cannot be probed.
+            || was_stopped
+            || !has_older_cursor
+    }
+
+    fn happen(&mut self, event: Event) {
+        let is_ours = matches!(event, Event::Deliver { .. } | Event::Disk { .. } | Event::Act(_) | Event::Reborn);
+        if is_ours && self.now < self.asleep_until {
+            let at = self.asleep_until;
+            return self.push(at, event);
+        }
+        match event {
+            Event::Deliver { life, conn, arrival } => {
+                let Some(line) = self.lines.get(conn) else { return };
+                let exchange = line.exchange;
+                if life == self.life && self.conns.get(&exchange) == Some(&conn) {
+                    let is_last = !matches!(arrival, Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive);
+                    if is_last {
+                        self.conns.remove(&exchange);
+                    }
+                    self.feed(Input::Arrived { exchange, arrival });
+                }
+            }
+            Event::Reach { conn, request } => self.reach(conn, &request),
+            Event::Notice(conn) => self.server.dropped(conn),
+            Event::Disk { life, token } if life == self.life => self.written(token),
+            Event::Disk { .. } => {}
+            Event::Act(act) => self.act(act),
+            Event::Fault(fault) => self.fault(fault),
+            Event::Reborn => self.reborn(),
+            Event::Boot => {
+                self.is_up = true;
+                self.server.boot();
+                self.drain();
+            }
+            Event::Wake => {
+                self.feed(Input::Timer);
+            }
+        }
+    }
+
+    // ----- the engine -----
+
+    fn feed(&mut self, input: Input) {
+        let stamp = self.stamp();
+        if self.is_traced {
+            let words = format!("{input:?}");
+            let words: String = words.chars().take(330).collect();
+            self.say(|_| format!("-> {words}"));
+        }
+        let Some(link) = self.link.as_mut() else { return };
+        self.out.inputs += 1;
+        link.handle(stamp, input);
+        let outputs = link.take_outputs();
+        let views = link.take_views();
+        let erased = link.take_erased();
+        let _ = link.take_server_view();
+        for id in erased {
+            self.unsent.insert(id.clone());
+            self.views.remove(&id);
+        }
+        for output in outputs {
+            if self.kills_left > 0
+                && self.now < self.faults_end
+                && self.dice.u32(0..10_000) < self.kill_rate
+            {
+                return self.kill();
+            }
+            self.carry_out(output);
+        }
+        for view in views {
+            self.shown(view);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        if self.is_traced {
+            let words = match &output {
+                Output::Save { token, rows, is_vital } => format!("save {token} vital {is_vital}: {}", rows.iter().map(brief).collect::<Vec<_>>().join("; ")),
+                other => format!("{other:?}"),
+            };
+            let words: String = words.chars().take(900).collect();
+            self.say(|_| format!("   <- {words}"));
+        }
+        match output {
+            Output::Save { token, rows, .. } => {
+                if self.writing.is_some() {
+                    self.wrong("two saves at once".to_owned());
+                }
+                self.writing = Some((token, rows));
+                let slow = self.dice.u32(0..30) == 0;
+                let at = self.now + if slow { self.dice.u64(50..3000) } else { self.dice.u64(0..20) };
+                self.push(at, Event::Disk { life: self.life, token });
+            }
+            Output::Send { exchange, request, after } => match after {
+                Some(token) if token > self.saved => {
+                    let request = Box::new(request);
+                    self.held.push((token, Held::Send { exchange, request }));
+                }
+                _ => self.send(exchange, request),
+            },
+            Output::Close { exchange } => {
+                self.held.retain(|(_, held)| !matches!(held, Held::Send { exchange: other, .. } if *other == exchange));
+                if let Some(conn) = self.conns.remove(&exchange) {
+                    self.hang_up(conn);
+                }
+            }
+            Output::Answer { ask, after, .. } => match after {
+                Some(token) if token > self.saved => self.held.push((token, Held::Answer { ask })),
+                _ => self.answered(ask),
+            },
+        }
+    }
+
+    fn answered(&mut self, ask: AskId) {
+        let count = self.asks.entry(ask).or_default();
+        *count += 1;
+        if *count > 1 {
+            self.wrong(format!("ask {ask} was answered twice"));
+        }
+    }
+
+    fn written(&mut self, token: SaveToken) {
+        let Some((number, rows)) = self.writing.take_if(|(number, _)| *number == token) else { return };
+        let fails = self.now < self.disk_fails_until;
+        // The worst failure: it is on disk, and nobody knows.
+        if !fails || self.dice.u32(0..3) == 0 {
+            self.apply(rows);
+        }
+        if fails {
+            self.held.retain(|(after, _)| *after != number);
+            return self.feed(Input::SaveFailed { token, why: "disk full".to_owned() });
+        }
+        self.saved = number;
+        let (go, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(|(after, _)| *after <= number);
+        self.held = stay;
+        for (_, held) in go {
+            match held {
+                Held::Send { exchange, request } => self.send(exchange, *request),
+                Held::Answer { ask } => self.answered(ask),
+            }
+        }
+        self.feed(Input::Saved(token));
+    }
+
+    fn apply(&mut self, rows: Vec<Row>) {
+        let changed = self.file.write(rows);
+        let wrongs: Vec<String> = match changed {
+            Ok(ids) => ids.iter().filter_map(|id| self.file.check(id, &self.server, &self.plans).err()).collect(),
+            Err(words) => vec![words],
+        };
+        for words in wrongs {
+            self.wrong(words);
+        }
+    }
+
+    fn shown(&mut self, view: TaskView) {
+        let id = view.task.id.clone();
+        if view.task.status.is_settled() && !view.is_unsaved {
+            let saved = self.file.tasks.get(&id).map(|task| task.status.clone());
+            if saved.as_ref() != Some(&view.task.status) {
+                self.wrong(format!("{id} is shown {} and saved as {saved:?}", view.task.status.word()));
+            }
+        }
+        let newest = self.file.history.get(&id).and_then(|all| all.keys().next_back().copied());
+        if view.saved_seq > newest.unwrap_or(0) {
+            self.wrong(format!("{id} claims seq {} saved, the file has {newest:?}", view.saved_seq));
+        }
+        if self.views.get(&id).is_some_and(|old| old.task.status.is_settled() && old.task.status != view.task.status) {
+            self.wrong(format!("{id} was settled and changed"));
+        }
+        self.views.insert(id, view);
+    }
+
+    fn kill(&mut self) {
+        self.say(|_| "KILL -9".to_owned());
+        self.kills_left = self.kills_left.saturating_sub(1);
+        self.link = None;
+        self.life += 1;
+        self.held.clear();
+        self.asks.clear();
+        let open: Vec<Conn> = std::mem::take(&mut self.conns).into_values().collect();
+        for conn in open {
+            self.hang_up(conn);
+        }
+        if let Some((_, rows)) = self.writing.take()
+            && self.dice.bool()
+        {
+            self.apply(rows);
+        }
+        self.saved = 0;
+        let at = self.now + self.dice.u64(1..20_000);
+        self.push(at, Event::Reborn);
+    }
+
+    fn reborn(&mut self) {
+        if self.link.is_some() {
+            return;
+        }
+        let record = self.file.link.clone().unwrap_or_else(|| LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+        let seed = self.dice.u64(..);
+        self.link = Some(Link::new(record, Choice::default(), seed, self.stamp()));
+        self.views.clear();
+        let open: Vec<_> = self
+            .file
+            .tasks
+            .values()
+            .filter(|task| !task.status.is_settled())
+            .map(|task| {
+                let attempt = task.attempts.last().map_or(0, |attempt| attempt.number);
+                let entries = self.file.history.get(&task.id).into_iter().flat_map(|all| all.values());
+                let ids = entries.filter(|entry| entry.attempt == attempt).filter_map(|entry| entry.event_id.clone());
+                (task.clone(), ids.collect())
+            })
+            .collect();
+        self.feed(Input::Restored(open));
+    }
+
+    // ----- the network -----
+
+    fn delay(&mut self) -> u64 {
+        match self.dice.u32(0..40) {
+            0 if self.now < self.faults_end => self.dice.u64(30..2500),
+            _ => self.dice.u64(0..20),
+        }
+    }
+
+    fn has_trouble(&mut self) -> bool {
+        self.now < self.faults_end && self.dice.u32(0..1000) < self.trouble
+    }
+
+    fn send(&mut self, exchange: ExchangeId, request: Request) {
+        let conn = self.lines.len();
+        self.lines.push(Line {
+            exchange,
+            life: self.life,
+            health: Health::Sound,
+            is_opened: false,
+            last: self.now,
+        });
+        self.conns.insert(exchange, conn);
+        let why = "no route".to_owned();
+        if !self.is_up || self.now < self.net_down_until {
+            let is_refused = !self.is_up || self.dice.bool();
+            return self.finish(conn, Arrival::NotSent { why, is_refused });
+        }
+        let at = self.now + self.delay();
+        if self.has_trouble() {
+            match self.dice.u32(0..4) {
+                0 => return self.finish(conn, Arrival::NotSent { why, is_refused: false }),
+                1 => return self.finish(conn, Arrival::NoAnswer { why: "cut before it arrived".to_owned() }),
+                2 => {
+                    self.push(at, Event::Reach { conn, request: Box::new(request) });
+                    return self.finish(conn, Arrival::NoAnswer { why: "cut before an answer".to_owned() });
+                }
+                _ => self.stall(conn),
+            }
+        }
+        self.push(at, Event::Reach { conn, request: Box::new(request) });
+    }
+
+    fn reach(&mut self, conn: Conn, request: &Request) {
+        if !self.is_up || self.now < self.net_down_until {
+            return self.cut(conn);
+        }
+        self.server.request(conn, request);
+        let is_gone = self.lines.get(conn).is_some_and(|line| line.health == Health::Over || self.conns.get(&line.exchange) != Some(&conn));
+        if is_gone {
+            let at = self.now + self.server.style.notices_ms;
+            self.push(at, Event::Notice(conn));
+        }
+        self.drain();
+    }
+
+    /// What the server wrote goes on its way.
+    fn drain(&mut self) {
+        for (conn, arrival) in std::mem::take(&mut self.server.wire) {
+            let is_head = matches!(arrival, Arrival::Opened { .. } | Arrival::Refused(_));
+            if self.has_trouble() {
+                match self.dice.u32(0..3) {
+                    0 => self.cut(conn),
+                    1 => {
+                        self.deliver(conn, arrival);
+                        self.cut(conn);
+                        continue;
+                    }
+                    _ => self.stall(conn),
+                }
+            }
+            if is_head && let Some(line) = self.lines.get_mut(conn) {
+                line.is_opened = line.is_opened || line.health == Health::Sound;
+            }
+            self.deliver(conn, arrival);
+        }
+    }
+
+    fn deliver(&mut self, conn: Conn, arrival: Arrival) {
+        let delay = self.delay();
+        let now = self.now;
+        let Some(line) = self.lines.get_mut(conn).filter(|line| line.health == Health::Sound) else { return };
+        line.last = line.last.max(now + delay);
+        if matches!(arrival, Arrival::Ended | Arrival::Refused(_)) {
+            line.health = Health::Over;
+        }
+        let (at, life) = (line.last, line.life);
+        self.push(at, Event::Deliver { life, conn, arrival });
+    }
+
+    /// The last thing that a connection brings.
+    fn finish(&mut self, conn: Conn, arrival: Arrival) {
+        let delay = self.delay();
+        let now = self.now;
+        let Some(line) = self.lines.get_mut(conn).filter(|line| line.health != Health::Over) else { return };
+        line.last = line.last.max(now + delay);
+        line.health = Health::Over;
+        let (at, life) = (line.last, line.life);
+        self.push(at, Event::Deliver { life, conn, arrival });
+    }
+
+    fn cut(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get(conn).filter(|line| line.health != Health::Over) else { return };
+        let why = "connection reset by peer".to_owned();
+        let arrival = if line.is_opened { Arrival::Broken { why } } else { Arrival::NoAnswer { why } };
+        self.finish(conn, arrival);
+        let at = self.now + self.server.style.notices_ms;
+        self.push(at, Event::Notice(conn));
+    }
+
+    /// From here on its bytes go nowhere; a fair network does not do that to one connection after another.
+    fn stall(&mut self, conn: Conn) {
+        if self.now < self.last_stall + 120_000 {
+            return self.cut(conn);
+        }
+        self.last_stall = self.now;
+        self.stall_one(conn);
+    }
+
+    fn stall_one(&mut self, conn: Conn) {
+        let Some(line) = self.lines.get_mut(conn).filter(|line| line.health == Health::Sound) else { return };
+        line.health = Health::Stalled;
+        let why = "timed out".to_owned();
+        let arrival = if line.is_opened { Arrival::Broken { why } } else { Arrival::NoAnswer { why } };
+        let life = line.life;
+        let at = self.now + KERNEL_PATIENCE;
+        self.push(at, Event::Deliver { life, conn, arrival });
+        self.push(at, Event::Notice(conn));
+        self.say(|_| format!("connection {conn} stalls"));
+    }
+
+    fn hang_up(&mut self, conn: Conn) {
+        if let Some(line) = self.lines.get_mut(conn) {
+            line.health = Health::Over;
+        }
+        let at = self.now + self.server.style.notices_ms;
+        self.push(at, Event::Notice(conn));
+    }
+
+    fn open_conns(&self) -> Vec<Conn> {
+        let mut conns: Vec<Conn> = self.conns.values().copied().collect();
+        conns.sort_unstable();
+        conns
+    }
+
+    // ----- faults and the user -----
+
+    fn fault(&mut self, fault: Fault) {
+        self.say(|_| format!("FAULT {fault:?}"));
+        match fault {
+            Fault::CutAll => self.open_conns().into_iter().for_each(|conn| self.cut(conn)),
+            Fault::StallAll => {
+                self.last_stall = self.now;
+                self.open_conns().into_iter().for_each(|conn| self.stall_one(conn));
+            }
+            Fault::NetDown(time) => {
+                self.net_down_until = self.now + time;
+                if self.dice.bool() {
+                    self.open_conns().into_iter().for_each(|conn| self.cut(conn));
+                } else {
+                    self.last_stall = self.now;
+                    self.open_conns().into_iter().for_each(|conn| self.stall_one(conn));
+                }
+            }
+            Fault::Restart(time) => {
+                self.is_up = false;
+                self.open_conns().into_iter().for_each(|conn| self.cut(conn));
+                self.server.die();
+                let at = self.now + time;
+                self.push(at, Event::Boot);
+            }
+            Fault::Kill => {
+                if self.link.is_some() {
+                    self.kill();
+                }
+            }
+            Fault::Sleep(time) => {
+                self.asleep_until = self.now + time;
+                self.slept += time;
+                if self.dice.bool() {
+                    self.last_stall = self.now + time;
+                    self.open_conns().into_iter().for_each(|conn| self.stall_one(conn));
+                }
+                let at = self.asleep_until;
+                self.push(at, Event::Wake);
+            }
+            Fault::WallJump(by) => self.jumped += by,
+            Fault::ForgetSessions => self.server.forget_sessions(),
+            Fault::Bar(time) => self.server.barred_until = self.now + time,
+            Fault::Busy(time) => self.server.busy_until = self.now + time,
+            Fault::DiskFails(time) => self.disk_fails_until = self.now + time,
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        if self.link.is_none() {
+            let at = self.now + 21_000;
+            return self.push(at, Event::Act(act));
+        }
+        let chosen = |world: &Self, which: usize| {
+            let count = world.order.len();
+            (count > 0).then(|| world.order.get(which % count).cloned()).flatten()
+        };
+        let what = match act {
+            Act::Start => Some(self.new_call()),
+            Act::Pause(which) => chosen(self, which).map(Ask::Pause),
+            Act::Resume(which) => chosen(self, which).map(Ask::Resume),
+            Act::Cancel(which) => chosen(self, which).map(Ask::Cancel),
+            Act::GiveUp(which) => chosen(self, which)
+                .filter(|id| self.views.get(id).is_some_and(|view| matches!(view.task.status, Status::Unknown(_))))
+                .map(Ask::GiveUp),
+            Act::Forget(which) => chosen(self, which).map(Ask::Forget),
+            Act::RetryNow => Some(Ask::RetryNow),
+            Act::Tools => Some(Ask::Tools(ServerName::new("lab"))),
+        };
+        if let Some(what) = what {
+            let ask = self.next_ask;
+            self.next_ask += 1;
+            self.asks.insert(ask, 0);
+            self.feed(Input::Ask { ask, what });
+        }
+    }
+
+    fn new_call(&mut self) -> Ask {
+        let id = TaskId::from_bits(self.dice.u64(..));
+        let is_checkpoint = self.server.style.convention.is_some() && self.dice.bool();
+        let key = format!("k{}", self.order.len());
+        let steps = *[0, 3, 12, 40].get(self.dice.usize(0..4)).unwrap_or(&3);
+        let every = self.dice.u64(50..3000);
+        let fails = self.dice.u32(0..10) == 0;
+        let has_limit = self.dice.u32(0..12) == 0;
+        let arguments = if is_checkpoint {
+            json!({"key": key, "total": steps * 2 + 4, "batch": 2, "every": every})
+        } else {
+            json!({"key": key, "steps": steps, "every": if steps == 0 { every * 20 } else { every }, "fails": fails})
+        };
+        let plan = Plan { key, is_checkpoint, fails, steps, has_limit };
+        self.plans.insert(id.clone(), plan);
+        self.order.push(id.clone());
+        let seconds = |dice: &mut fastrand::Rng| std::time::Duration::from_secs(dice.u64(5..200));
+        let limits = Limits {
+            idle: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
+            hard: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
+        };
+        Ask::Start(Box::new(NewCall {
+            id,
+            server: ServerName::new("lab"),
+            tool: if is_checkpoint { "work" } else { "steps" }.to_owned(),
+            arguments: arguments.to_string(),
+            name: None,
+            tag: None,
+            once: None,
+            origin: None,
+            must_survive: false,
+            limits,
+        }))
+    }
+
+    // ----- the end -----
+
+    fn judge(&mut self) {
+        for task in self.file.tasks.values() {
+            *self.out.statuses.entry(task.status.word()).or_default() += 1;
+        }
+        if !self.out.violations.is_empty() {
+            return;
+        }
+        let unanswered = self.asks.iter().find(|(_, count)| **count == 0).map(|(ask, _)| *ask);
+        if let Some(ask) = unanswered {
+            self.wrong(format!("ask {ask} was never answered"));
+        }
+        let ids: Vec<TaskId> = self.file.tasks.keys().cloned().collect();
+        for id in ids {
+            if let Err(words) = self.file.judge(&id, &self.server, &self.plans) {
+                self.wrong(words);
+            }
+        }
+        for (key, times) in self.server.begun.clone() {
+            if times > 1 {
+                self.wrong(format!("{key} ran {times} times"));
+            }
+        }
+        let streams = 4;
+        let mut from = 0;
+        let requests = std::mem::take(&mut self.server.requests);
+        for (to, at) in requests.iter().enumerate() {
+            while requests.get(from).is_some_and(|first| at - first > 3_600_000) {
+                from += 1;
+            }
+            // A restarted process begins with a fresh budget: seconds of the next start, not a storm.
+            if to - from > (1000 + 150 * streams) {
+                return self.wrong("more requests in an hour than allowed".to_owned());
+            }
+        }
+    }
+}
+
+fn of_key(world: &World, id: &TaskId) -> String {
+    world.plans.get(id).map(|plan| plan.key.clone()).unwrap_or_default()
+}
+
+fn brief(row: &Row) -> String {
+    match row {
+        Row::Task(task) => format!(
+            "task {} {:?} asked {:?} seq {} attempt {:?}",
+            task.id, task.status, task.asked.map(|a| a.what), task.seq, task.attempts.last().map(|a| (a.number, a.phase, a.session_number, a.cursors.newest.clone(), a.cursors.data.clone(), a.last_value))
+        ),
+        Row::History { entries, .. } => format!("history {:?}", entries.iter().map(|e| (e.seq, e.event_id.clone(), e.what.clone())).collect::<Vec<_>>()),
+        Row::Result { task, .. } => format!("result {task}"),
+        Row::Link(link) => format!("link {link:?} initialized {}", link.is_initialized),
+        Row::Erase(id) => format!("erase {id}"),
+    }
+}

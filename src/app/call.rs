@@ -1,4 +1,542 @@
-//! A new call.
-/// The form of a new call.
+//! The form of a new call: a server, a tool, its arguments; checked and priced before anything is sent.
+
+use serde_json::{Map, Value};
+
+use crate::domain::{ArgumentKind, ArgumentSpec, ServerName, TaskId, Tool, text};
+
+use super::{Field, State};
+
+/// How far a new call is filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Where.
+    Server,
+    /// What.
+    Tool,
+    /// With which arguments.
+    Form,
+}
+
+/// A new call that is being filled in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CallForm {}
+pub struct CallForm {
+    /// What is asked for at present.
+    pub stage: Stage,
+    /// The chosen server in the list; one past the last is the URL.
+    pub server_at: usize,
+    /// A URL that is typed in.
+    pub url: Field,
+    /// Where the call goes.
+    pub server: Option<ServerName>,
+    /// What narrows the tools down.
+    pub filter: Field,
+    /// The chosen one of those that are left.
+    pub tool_at: usize,
+    /// What is called; absent while the list is not there yet.
+    pub tool: Option<Tool>,
+    /// The name of what is called.
+    pub tool_name: String,
+    /// One field an argument.
+    pub fields: Vec<FormField>,
+    /// The user's name for the task.
+    pub name: Field,
+    /// The arguments as JSON, instead of fields.
+    pub raw: Option<Field>,
+    /// Which field has the cursor: the arguments, then the name, then the button.
+    pub at: usize,
+    /// What is wrong.
+    pub complaints: Vec<String>,
+    /// The task whose intent is being saved.
+    pub sent: Option<TaskId>,
+    /// The task that this repeats.
+    pub origin: Option<TaskId>,
+}
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormField {
+    /// What it is.
+    pub spec: ArgumentSpec,
+    /// What is filled in.
+    pub value: FormValue,
+    /// What was filled in at first, to show what was changed.
+    pub before: Option<Value>,
+}
+
+/// What is filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FormValue {
+    /// Text, a number or JSON.
+    Typed(Field),
+    /// Yes, no, or left out.
+    Toggle(Option<bool>),
+    /// One of the choices, or left out.
+    Choice(Option<usize>),
+}
+
+impl FormField {
+    fn new(spec: ArgumentSpec, given: Option<&Value>) -> Self {
+        let start = given.or(spec.default.as_ref()).filter(|v| !v.is_null());
+        let value = match &spec.kind {
+            ArgumentKind::Boolean => FormValue::Toggle(start.and_then(Value::as_bool)),
+            ArgumentKind::Choice(choices) => FormValue::Choice(
+                start.and_then(|start| choices.iter().position(|choice| choice == start)),
+            ),
+            ArgumentKind::Text => FormValue::Typed(Field::new(match start {
+                Some(Value::String(words)) => text::clean_line(words).into_owned(),
+                Some(other) => other.to_string(),
+                None => String::new(),
+            })),
+            ArgumentKind::Number | ArgumentKind::Integer | ArgumentKind::Json => {
+                FormValue::Typed(Field::new(start.map(Value::to_string).unwrap_or_default()))
+            }
+        };
+        Self {
+            before: start.cloned(),
+            spec,
+            value,
+        }
+    }
+
+    /// What would be sent; `None` if it is left out, an error if it cannot be read.
+    pub fn read(&self) -> Result<Option<Value>, String> {
+        let name = text::clean_line(&self.spec.name);
+        match (&self.value, &self.spec.kind) {
+            (FormValue::Toggle(value), _) => Ok(value.map(Value::Bool)),
+            (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
+                Ok(at.and_then(|at| choices.get(at)).cloned())
+            }
+            (FormValue::Choice(_), _) => Ok(None),
+            (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
+            (FormValue::Typed(field), ArgumentKind::Text) => {
+                // What cleaning changed for the eye goes back as it came.
+                let unchanged = self.before.as_ref().filter(|before| {
+                    before
+                        .as_str()
+                        .is_some_and(|before| text::clean_line(before) == field.text())
+                });
+                Ok(Some(
+                    unchanged
+                        .cloned()
+                        .unwrap_or_else(|| Value::String(field.text().to_owned())),
+                ))
+            }
+            (FormValue::Typed(field), kind) => {
+                let wanted = match kind {
+                    ArgumentKind::Integer => "a whole number",
+                    ArgumentKind::Number => "a number",
+                    _ => "JSON",
+                };
+                serde_json::from_str(field.text().trim())
+                    .map(Some)
+                    .map_err(|_| format!("{name} must be {wanted}"))
+            }
+        }
+    }
+
+    /// Whether it differs from what was filled in at first.
+    pub fn is_changed(&self) -> bool {
+        self.read() != Ok(self.before.clone())
+    }
+}
+
+impl CallForm {
+    /// An empty form; with one server only, its tools come at once.
+    pub(super) fn new(state: &State) -> Self {
+        let only = match state.servers.as_slice() {
+            [one] => Some(one.name.clone()),
+            _ => None,
+        };
+        let selected = state
+            .selected()
+            .and_then(|entity| {
+                let name = &entity.view.task.server;
+                state.servers.iter().position(|server| &server.name == name)
+            })
+            .unwrap_or(0);
+        Self {
+            stage: if only.is_some() {
+                Stage::Tool
+            } else {
+                Stage::Server
+            },
+            server_at: selected,
+            url: Field::default(),
+            server: only,
+            filter: Field::default(),
+            tool_at: 0,
+            tool: None,
+            tool_name: String::new(),
+            fields: Vec::new(),
+            name: Field::default(),
+            raw: None,
+            at: 0,
+            complaints: Vec::new(),
+            sent: None,
+            origin: None,
+        }
+    }
+
+    /// A form filled in from a task.
+    pub(super) fn again(state: &State, task: &crate::domain::Task) -> Self {
+        let mut form = Self {
+            stage: Stage::Form,
+            server: Some(task.server.clone()),
+            tool_name: task.tool.clone(),
+            name: Field::new(task.name.clone().unwrap_or_default()),
+            // Until the tool is known, the arguments are what they were: JSON.
+            raw: Some(Field::new(text::clean_line(&task.arguments))),
+            origin: Some(task.id.clone()),
+            ..Self::new(state)
+        };
+        form.tool_known(state);
+        form
+    }
+
+    /// Turns raw arguments into fields once the tool's schema is there.
+    pub(super) fn tool_known(&mut self, state: &State) {
+        if self.stage != Stage::Form || self.tool.is_some() {
+            return;
+        }
+        let tool = self
+            .server
+            .as_ref()
+            .and_then(|server| state.tools.get(server))
+            .and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
+        let Some(tool) = tool.cloned() else { return };
+        let given: Map<String, Value> = self
+            .raw
+            .as_ref()
+            .and_then(|raw| serde_json::from_str(raw.text()).ok())
+            .unwrap_or_default();
+        self.take_tool(tool, &given);
+    }
+
+    /// Shows the fields of a tool.
+    pub(super) fn take_tool(&mut self, tool: Tool, given: &Map<String, Value>) {
+        let specs = tool.arguments();
+        let is_simple = given
+            .keys()
+            .all(|key| specs.iter().any(|spec| &spec.name == key));
+        self.fields = specs
+            .into_iter()
+            .map(|spec| {
+                let given = given.get(&spec.name);
+                FormField::new(spec, given)
+            })
+            .collect();
+        // Arguments that the schema does not name can only be shown as JSON.
+        if is_simple {
+            self.raw = None;
+        }
+        self.stage = Stage::Form;
+        self.tool_name.clone_from(&tool.name);
+        self.tool = Some(tool);
+        self.at = 0;
+        self.complaints.clear();
+    }
+
+    /// How many places the cursor has: arguments, name, button.
+    pub fn places(&self) -> usize {
+        let arguments = if self.raw.is_some() {
+            1
+        } else {
+            self.fields.len()
+        };
+        arguments + 2
+    }
+
+    /// Whether the cursor stands on the name.
+    pub fn is_at_name(&self) -> bool {
+        self.at + 2 == self.places()
+    }
+
+    /// Whether the cursor stands on the button.
+    pub fn is_at_button(&self) -> bool {
+        self.at + 1 >= self.places()
+    }
+
+    /// The arguments as they would be sent, or what is wrong with them.
+    pub fn arguments(&self) -> Result<Map<String, Value>, Vec<String>> {
+        let mut complaints = Vec::new();
+        let mut arguments = Map::new();
+        if let Some(raw) = &self.raw {
+            let typed = raw.text().trim();
+            let typed = if typed.is_empty() { "{}" } else { typed };
+            match serde_json::from_str::<Value>(typed) {
+                Ok(Value::Object(object)) => arguments = object,
+                Ok(_) => complaints.push("the arguments must be a JSON object: {...}".to_owned()),
+                Err(error) => complaints.push(format!("this is no JSON: {error}")),
+            }
+        } else {
+            for field in &self.fields {
+                match field.read() {
+                    Ok(Some(value)) => {
+                        arguments.insert(field.spec.name.clone(), value);
+                    }
+                    Ok(None) => {}
+                    Err(complaint) => complaints.push(complaint),
+                }
+            }
+        }
+        if let Some(tool) = &self.tool
+            && complaints.is_empty()
+        {
+            complaints = tool
+                .complaints(&arguments)
+                .iter()
+                .map(|complaint| text::clean_line(complaint).into_owned())
+                .collect();
+        }
+        if complaints.is_empty() {
+            Ok(arguments)
+        } else {
+            Err(complaints)
+        }
+    }
+
+    /// Changes between fields and JSON; what is typed is kept.
+    pub(super) fn toggle_raw(&mut self) {
+        match self.raw.take() {
+            None => {
+                let mut arguments = Map::new();
+                for field in &self.fields {
+                    if let Ok(Some(value)) = field.read() {
+                        arguments.insert(field.spec.name.clone(), value);
+                    }
+                }
+                self.raw = Some(Field::new(Value::Object(arguments).to_string()));
+                self.complaints.clear();
+            }
+            Some(raw) => {
+                let typed = serde_json::from_str::<Map<String, Value>>(raw.text());
+                match (typed, self.tool.clone()) {
+                    (Ok(given), Some(tool)) => {
+                        let named =
+                            |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
+                        if given.keys().all(named) {
+                            self.take_tool(tool, &given);
+                        } else {
+                            self.complaints =
+                                vec!["some of these are no arguments of this tool".to_owned()];
+                            self.raw = Some(raw);
+                        }
+                    }
+                    (Err(error), _) => {
+                        self.complaints = vec![format!("this is no JSON: {error}")];
+                        self.raw = Some(raw);
+                    }
+                    (_, None) => {
+                        self.complaints =
+                            vec!["the arguments of this tool are not known yet".to_owned()];
+                        self.raw = Some(raw);
+                    }
+                }
+            }
+        }
+        self.at = 0;
+    }
+
+    /// The text field under the cursor, if a text can be typed there.
+    pub(super) fn text_field(&mut self) -> Option<&mut Field> {
+        match self.stage {
+            Stage::Server => Some(&mut self.url),
+            Stage::Tool => Some(&mut self.filter),
+            Stage::Form => {
+                if self.is_at_button() {
+                    None
+                } else if self.is_at_name() {
+                    Some(&mut self.name)
+                } else if let Some(raw) = &mut self.raw {
+                    Some(raw)
+                } else {
+                    match self.fields.get_mut(self.at).map(|field| &mut field.value) {
+                        Some(FormValue::Typed(field)) => Some(field),
+                        _ => None,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns a toggle or a choice to the next value, or the one before.
+    pub(super) fn turn(&mut self, forward: bool) -> bool {
+        let Some(field) = self.fields.get_mut(self.at) else {
+            return false;
+        };
+        if self.raw.is_some() {
+            return false;
+        }
+        let can_be_left_out = !field.spec.is_required;
+        match (&mut field.value, &field.spec.kind) {
+            (FormValue::Toggle(value), _) => {
+                *value = match *value {
+                    None => Some(forward),
+                    Some(value) if value == forward && can_be_left_out => None,
+                    Some(value) => Some(!value),
+                };
+                true
+            }
+            (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
+                // One more place than choices stands for leaving it out.
+                let places = choices.len() + usize::from(can_be_left_out);
+                let place = at.unwrap_or(choices.len());
+                let step = if forward { 1 } else { places.saturating_sub(1) };
+                let next = (place + step) % places.max(1);
+                *at = (next < choices.len()).then_some(next);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The tools that are left by the filter, in the server's order.
+    pub fn matching<'s>(&self, state: &'s State) -> Vec<&'s Tool> {
+        let typed = self.filter.text().to_lowercase();
+        let words: Vec<&str> = typed.split_whitespace().collect();
+        self.server
+            .as_ref()
+            .and_then(|server| state.tools.get(server))
+            .map(|tools| {
+                tools
+                    .list
+                    .iter()
+                    .filter(|tool| {
+                        let description = tool.description.as_deref().unwrap_or_default();
+                        let whole = format!("{} {description}", tool.name).to_lowercase();
+                        words.iter().all(|word| whole.contains(word))
+                    })
+                    .collect()
+            })
+            .unwrap_or_default()
+    }
+}
+
+/// A server name made from a URL: its host and port.
+pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    // Credentials in a URL would end up on the screen and in the file.
+    if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
+        return None;
+    }
+    Some(ServerName::new(authority))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::app::Setup;
+
+    fn form(schema: &Value, given: &Value) -> CallForm {
+        let state = State::new(Setup::default());
+        let mut form = CallForm::new(&state);
+        let tool = Tool {
+            name: "t".into(),
+            title: None,
+            description: None,
+            input_schema: schema.to_string(),
+            read_only: None,
+            destructive: None,
+        };
+        form.take_tool(tool, given.as_object().unwrap());
+        form
+    }
+
+    fn schema() -> Value {
+        json!({"required": ["name", "n"], "properties": {
+            "name": {"type": "string"},
+            "n": {"type": "integer", "default": 100},
+            "fast": {"type": "boolean"},
+            "mode": {"enum": ["a", "b"]},
+            "more": {"type": "object"},
+        }})
+    }
+
+    #[test]
+    fn defaults_are_filled_in_and_what_is_empty_is_left_out() {
+        let mut form = form(&schema(), &json!({}));
+        assert_eq!(form.arguments(), Err(vec!["name is missing".to_owned()]));
+        form.text_field().unwrap().paste("eu");
+        assert_eq!(
+            Value::Object(form.arguments().unwrap()),
+            json!({"name": "eu", "n": 100})
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_before_sending() {
+        let mut form = form(&schema(), &json!({"name": "x"}));
+        form.at = 1;
+        form.text_field().unwrap().paste("x");
+        assert_eq!(
+            form.arguments(),
+            Err(vec!["n must be a whole number".to_owned()])
+        );
+    }
+
+    #[test]
+    fn toggles_and_choices_turn_and_can_be_left_out() {
+        let mut form = form(&schema(), &json!({"name": "x"}));
+        form.at = 2;
+        let seen: Vec<_> = (0..4)
+            .map(|_| {
+                form.turn(true);
+                form.fields[2].read().unwrap()
+            })
+            .collect();
+        assert_eq!(seen, [Some(json!(true)), None, Some(json!(true)), None]);
+        form.turn(false);
+        assert_eq!(form.fields[2].read(), Ok(Some(json!(false))));
+        form.at = 3;
+        form.turn(true);
+        assert_eq!(form.fields[3].read(), Ok(Some(json!("a"))));
+        form.turn(false);
+        assert_eq!(form.fields[3].read(), Ok(None));
+    }
+
+    #[test]
+    fn fields_become_json_and_come_back() {
+        let mut form = form(&schema(), &json!({"name": "x", "more": {"deep": [1]}}));
+        let before = form.arguments();
+        form.toggle_raw();
+        assert!(form.raw.is_some());
+        assert_eq!(form.arguments(), before);
+        form.toggle_raw();
+        assert!(form.raw.is_none());
+        assert_eq!(form.arguments(), before);
+    }
+
+    #[test]
+    fn arguments_outside_the_schema_stay_json() {
+        let state = State::new(Setup::default());
+        let mut form = CallForm::new(&state);
+        form.raw = Some(Field::new(r#"{"odd":1}"#));
+        let tool = Tool {
+            name: "t".into(),
+            title: None,
+            description: None,
+            input_schema: schema().to_string(),
+            read_only: None,
+            destructive: None,
+        };
+        let given = json!({"odd": 1});
+        form.take_tool(tool, given.as_object().unwrap());
+        assert!(form.raw.is_some());
+    }
+
+    #[test]
+    fn a_server_is_named_after_its_host_and_port() {
+        let name = |url| name_from_url(url).map(|name| name.to_string());
+        assert_eq!(
+            name("http://127.0.0.1:8931/mcp").as_deref(),
+            Some("127.0.0.1:8931")
+        );
+        assert_eq!(name("https://user:secret@host/mcp"), None);
+        assert_eq!(name("host/mcp"), None);
+    }
+}

@@ -33,7 +33,7 @@ impl<'s> Prices<'s> {
     /// Looks through the tasks.
     pub fn of(state: &'s State) -> Self {
         let mut prices = Self::default();
-        for entity in state.living() {
+        for entity in state.open_tasks() {
             let Some(price) = price(entity) else { continue };
             let line = (&entity.view.task.id, price);
             match price {

@@ -1,7 +1,415 @@
-//! Choices.
+//! Choices over the screen: what can be chosen, what it does, and what has to be known before.
+
+use std::time::Duration;
+
+use crate::domain::{Ask, Price, Stamp, Status, TaskId, text};
+
+use super::{Prices, State, detail, leave::is_viewer, select::hidden_marks};
+
+/// Keys typed this soon after a dialog opened were meant for the screen below it.
+pub(super) const REFLEX: Duration = Duration::from_millis(400);
+
 /// A choice.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Menu {
-    /// What leaving would do.
+    /// Leaving would cost something.
     Leave,
+    /// Cancel these.
+    Cancel(Vec<TaskId>),
+    /// It was asked to pause and still moves.
+    StopNow(TaskId),
+    /// It is unknown or lost.
+    WhatNow(TaskId),
+    /// Copy something of it.
+    Copy(TaskId),
+    /// Break something of the demo.
+    Break,
+}
+
+impl Menu {
+    /// Whether a key typed by reflex would do harm.
+    pub(super) fn is_grave(&self) -> bool {
+        !matches!(self, Self::Copy(_) | Self::Break)
+    }
+}
+
+/// What choosing an item does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Nothing.
+    Close,
+    /// Ask the engine.
+    Ask(Vec<Ask>),
+    /// Copy this.
+    Copy(String),
+    /// Break this.
+    Break(String),
+    /// Open the form with its arguments.
+    RunAgain(TaskId),
+    /// Forget it.
+    Forget(TaskId),
+    /// Leave now.
+    Leave,
+    /// Leave once nothing that would die is left.
+    LeaveOnceSafe,
+    /// Cancel everything, then leave.
+    CancelAllAndLeave,
+}
+
+/// An item of a choice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Its key.
+    pub key: char,
+    /// What it says.
+    pub label: String,
+    /// Why it cannot be chosen now.
+    pub why_not: Option<String>,
+    /// What it does.
+    pub act: Act,
+}
+
+fn item(key: char, label: impl Into<String>, act: Act) -> Item {
+    Item {
+        key,
+        label: label.into(),
+        why_not: None,
+        act,
+    }
+}
+
+/// A line above the items: a word that stands out, and what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// `DIES`, `LIKELY`, `SAFE`, or nothing.
+    pub word: &'static str,
+    /// In words.
+    pub text: String,
+}
+
+fn told(text: impl Into<String>) -> Told {
+    Told {
+        word: "",
+        text: text.into(),
+    }
+}
+
+fn name_of(state: &State, id: &TaskId) -> String {
+    state.task(id).map_or_else(
+        || id.to_string(),
+        |entity| {
+            let (title, argument) = state.label(entity);
+            let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
+            let server = text::clean_line(entity.view.task.server.as_str()).into_owned();
+            format!("{id} {title}{argument} on {server}")
+        },
+    )
+}
+
+/// The title of a choice.
+pub fn title(menu: &Menu) -> String {
+    match menu {
+        Menu::Leave => "Leave?".to_owned(),
+        Menu::Cancel(tasks) if tasks.len() == 1 => "Cancel?".to_owned(),
+        Menu::Cancel(tasks) => format!("Cancel {} tasks?", tasks.len()),
+        Menu::StopNow(_) => "Still moving".to_owned(),
+        Menu::WhatNow(id) => format!("What now? {id}"),
+        Menu::Copy(id) => format!("Copy {id}"),
+        Menu::Break => "Break something".to_owned(),
+    }
+}
+
+/// Tasks listed one by one; more of them are counted.
+const LISTED: usize = 6;
+
+/// What has to be known before choosing.
+pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
+    match menu {
+        Menu::Leave => {
+            let prices = Prices::of(state);
+            let mut lines = Vec::new();
+            for (word, part) in [
+                ("DIES", &prices.dies),
+                ("LIKELY", &prices.likely),
+                ("SAFE", &prices.safe),
+            ] {
+                for (id, price) in part.iter().take(LISTED) {
+                    let until = match price {
+                        Price::Likely {
+                            until: Some(at), ..
+                        } => format!(" until about {}", state.clock_minutes(*at)),
+                        _ => String::new(),
+                    };
+                    lines.push(Told {
+                        word,
+                        text: format!(
+                            "{}{until}: {}",
+                            name_of(state, id),
+                            text::clean_line(price.why())
+                        ),
+                    });
+                }
+                let more = part.len().saturating_sub(LISTED);
+                if more > 0 {
+                    lines.push(Told {
+                        word,
+                        text: format!("and {more} more"),
+                    });
+                }
+            }
+            lines
+        }
+        Menu::Cancel(tasks) => {
+            let mut lines: Vec<Told> = tasks
+                .iter()
+                .take(LISTED)
+                .map(|id| told(name_of(state, id)))
+                .collect();
+            let more = tasks.len().saturating_sub(LISTED);
+            if more > 0 {
+                lines.push(told(format!("and {more} more")));
+            }
+            let hidden = hidden_marks(state);
+            if hidden > 0 {
+                lines.push(told(format!("{hidden} of them are not shown at present")));
+            }
+            let has_checkpoint = tasks
+                .iter()
+                .filter_map(|id| state.task(id))
+                .all(|entity| entity.view.task.resumability.checkpoint);
+            lines.push(told(if has_checkpoint {
+                "The server is asked to stop; the checkpoint stays there."
+            } else {
+                "The server is asked to stop; what it did so far is its affair."
+            }));
+            lines
+        }
+        Menu::StopNow(id) => {
+            let age = state
+                .task(id)
+                .and_then(|entity| entity.view.task.asked)
+                .map_or(String::new(), |asked| {
+                    format!(" {} ago", text::span(now.wall.since(asked.at)))
+                });
+            vec![
+                told(name_of(state, id)),
+                told(format!("Pausing was asked{age}; the server still moves.")),
+            ]
+        }
+        Menu::WhatNow(id) => {
+            let Some(entity) = state.task(id) else {
+                return vec![told("It is gone.")];
+            };
+            let task = &entity.view.task;
+            let mut lines = vec![told(name_of(state, id))];
+            let word = task.status.word();
+            match task.status.reason() {
+                Some(reason) => lines.push(told(format!("{word}: {reason}."))),
+                None => lines.push(told(format!("It is {word} now."))),
+            }
+            if let Some(progress) = &task.progress {
+                lines.push(told(format!(
+                    "Last seen at {}{}.",
+                    text::amount(progress.value),
+                    progress.total.map_or(String::new(), |total| format!(
+                        " of {}",
+                        text::amount(total)
+                    ))
+                )));
+            }
+            lines
+        }
+        Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
+        Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
+    }
+}
+
+/// What can be chosen; the first item is chosen at first and does no harm.
+pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
+    match menu {
+        Menu::Leave => {
+            let prices = Prices::of(state);
+            let wait = if prices.dies.is_empty() {
+                Item {
+                    why_not: Some("nothing would die".to_owned()),
+                    ..item(
+                        'w',
+                        "leave once the dying ones have ended",
+                        Act::LeaveOnceSafe,
+                    )
+                }
+            } else {
+                item(
+                    'w',
+                    format!(
+                        "leave once the dying {} ended",
+                        if prices.dies.len() == 1 {
+                            "one has".to_owned()
+                        } else {
+                            "ones have".to_owned()
+                        }
+                    ),
+                    Act::LeaveOnceSafe,
+                )
+            };
+            let cancel = item('c', "cancel all and leave", Act::CancelAllAndLeave);
+            let cancel = Item {
+                why_not: if state.setup.readonly {
+                    Some("read only".to_owned())
+                } else if is_viewer(state) {
+                    Some("another process drives".to_owned())
+                } else {
+                    None
+                },
+                ..cancel
+            };
+            vec![
+                item('s', "stay", Act::Close),
+                wait,
+                item('l', "leave", Act::Leave),
+                cancel,
+            ]
+        }
+        Menu::Cancel(tasks) => vec![
+            item('n', "no, let it go on", Act::Close),
+            item(
+                'y',
+                if tasks.len() == 1 {
+                    "yes, cancel it".to_owned()
+                } else {
+                    format!("yes, cancel all {}", tasks.len())
+                },
+                Act::Ask(tasks.iter().cloned().map(Ask::Cancel).collect()),
+            ),
+        ],
+        Menu::StopNow(id) => vec![
+            item('w', "wait for the server", Act::Close),
+            item(
+                's',
+                "stop it now, the checkpoint stays",
+                Act::Ask(vec![Ask::Cancel(id.clone())]),
+            ),
+        ],
+        Menu::WhatNow(id) => what_now(state, id),
+        Menu::Copy(id) => copies(state, id),
+        Menu::Break => vec![
+            item(
+                'c',
+                "cut the network for 5 s",
+                Act::Break("cut 5".to_owned()),
+            ),
+            item('r', "restart the server", Act::Break("restart".to_owned())),
+            item(
+                's',
+                "stall: keep open, say nothing",
+                Act::Break("stall".to_owned()),
+            ),
+            item(
+                'd',
+                "drop the connection after the next event",
+                Act::Break("drop".to_owned()),
+            ),
+            item(
+                'u',
+                "duplicate events on replay",
+                Act::Break("duplicate".to_owned()),
+            ),
+            item('f', "forget the session", Act::Break("forget".to_owned())),
+        ],
+    }
+}
+
+fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
+    let Some(entity) = state.task(id) else {
+        return vec![item('c', "close", Act::Close)];
+    };
+    let is_unknown = matches!(entity.view.task.status, Status::Unknown(_));
+    let mut items = vec![item(
+        'w',
+        if is_unknown {
+            "wait"
+        } else {
+            "leave it as it is"
+        },
+        Act::Close,
+    )];
+    let look = item(
+        'l',
+        "look for it on the server",
+        Act::Ask(vec![Ask::Resume(id.clone())]),
+    );
+    items.push(look);
+    items.push(item(
+        'a',
+        "run again, with the arguments filled in",
+        Act::RunAgain(id.clone()),
+    ));
+    if is_unknown {
+        items.push(item(
+            'x',
+            "cancel the old request",
+            Act::Ask(vec![Ask::Cancel(id.clone())]),
+        ));
+        items.push(item(
+            'm',
+            "mark as lost",
+            Act::Ask(vec![Ask::GiveUp(id.clone())]),
+        ));
+    }
+    items.push(item(
+        'f',
+        "forget it here (u brings it back)",
+        Act::Forget(id.clone()),
+    ));
+    if state.setup.readonly {
+        for item in items.iter_mut().skip(1) {
+            item.why_not = Some("read only".to_owned());
+        }
+    }
+    items
+}
+
+fn copies(state: &State, id: &TaskId) -> Vec<Item> {
+    let Some(entity) = state.task(id) else {
+        return vec![item('c', "close", Act::Close)];
+    };
+    let task = &entity.view.task;
+    let mut items = vec![
+        item('i', format!("id: {id}"), Act::Copy(id.to_string())),
+        item(
+            'a',
+            format!("command: longhaul attach {id}"),
+            Act::Copy(format!("longhaul attach {id}")),
+        ),
+        item(
+            'j',
+            "arguments as JSON",
+            Act::Copy(text::clean_line(&task.arguments).into_owned()),
+        ),
+    ];
+    let result = state
+        .results
+        .get(id)
+        .filter(|result| !result.lines.is_empty());
+    let mut of_result = item('r', "result", Act::Close);
+    match result {
+        Some(result) => of_result.act = Act::Copy(result.lines.join("\n")),
+        None if task.result_bytes.is_some() => {
+            of_result.why_not = Some("it is being read".to_owned());
+        }
+        None => of_result.why_not = Some("there is none".to_owned()),
+    }
+    items.push(of_result);
+    if let Some(error) = &task.error {
+        let words = text::clean_block(&error.message).into_owned();
+        items.push(item('e', "error", Act::Copy(words)));
+    }
+    if let Some(line) = detail::curl(state, entity) {
+        items.push(item(
+            'h',
+            "request that picks it up by hand",
+            Act::Copy(line),
+        ));
+    }
+    items
 }

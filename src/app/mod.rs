@@ -7,11 +7,15 @@
 
 mod away;
 mod call;
+mod detail;
 mod event;
 mod field;
+mod input;
+pub mod keymap;
 mod leave;
 mod log;
 mod menu;
+mod palette;
 mod price;
 mod room;
 mod select;
@@ -21,19 +25,23 @@ mod update;
 mod wake;
 
 pub use away::away_line;
-pub use call::CallForm;
+pub use call::{CallForm, FormField, FormValue, Stage};
+pub use detail::tab_lines;
 pub use event::{Colour, Command, Event, Input, LeaveNote, Look, Setup};
 pub use field::Field;
+pub use input::{disabled, why_not};
+pub use keymap::Action;
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use log::{ResultText, TaskLog};
-pub use menu::Menu;
+pub use menu::{Act, Item, Menu, Told, body, items, title};
+pub use palette::matches;
 pub use price::{is_checkpoint_tool, price_of};
 pub use room::{Room, SMALLEST};
 pub use select::{Filter, Group, Line, SortKey, first_line};
 pub use state::{
-    Away, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Remark, State, Tab, Toast,
-    Tools,
+    Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
+    State, Tab, Toast, Tools,
 };
-pub use status::{Attention, attention, finds, footer_keys};
+pub use status::{Attention, attention, finds, footer_keys, scope};
 pub use update::update;
 pub use wake::{FRAME_MS, next_wake};

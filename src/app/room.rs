@@ -67,7 +67,7 @@ impl Room {
 }
 
 /// The first line to show, so that `cursor` is inside `rows` of `count` lines and as little as possible moves.
-pub fn window(top: usize, cursor: usize, rows: usize, count: usize) -> usize {
+pub(super) fn window(top: usize, cursor: usize, rows: usize, count: usize) -> usize {
     if rows == 0 || count <= rows {
         return 0;
     }

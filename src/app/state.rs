@@ -156,7 +156,7 @@ impl Entity {
     }
 }
 
-fn mark_of(contact: &Contact) -> Mark {
+pub(super) fn mark_of(contact: &Contact) -> Mark {
     match contact {
         Contact::Live { .. } | Contact::Quiet { .. } | Contact::Idle => Mark::Live,
         Contact::Reconnecting { .. } | Contact::Offline { .. } | Contact::NeedsLogin => Mark::Cut,
@@ -381,8 +381,29 @@ pub enum Pending {
     Server(ServerName),
 }
 
+/// How many shown tasks stand where; kept with every change, so that a frame never counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// A person has to act or to know.
+    pub needs: usize,
+    /// Under way.
+    pub running: usize,
+    /// Paused.
+    pub paused: usize,
+    /// Settled.
+    pub done: usize,
+    /// Not settled, and nobody drives them.
+    pub unwatched: usize,
+    /// Their last change could not be saved.
+    pub unsaved: usize,
+}
+
 /// The state of the screen.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own that the user turns"
+)]
 pub struct State {
     /// What was known at the start.
     pub setup: Setup,
@@ -417,15 +438,15 @@ pub struct State {
     pub sort: SortKey,
     /// The sorting is reversed.
     pub is_reversed: bool,
-    /// How many shown tasks are not settled.
-    pub unsettled: usize,
-    /// How many of them nobody drives.
-    pub unwatched: usize,
+    /// The shown tasks that are not settled.
+    pub(super) open: BTreeSet<TaskId>,
+    /// How many shown tasks stand where.
+    pub counts: Counts,
     /// Tasks that stand in another group than where they belong.
     pub(super) moving: BTreeSet<TaskId>,
     /// The order may have changed.
     pub(super) is_order_stale: bool,
-    /// For each tool, whether an argument differs among its calls.
+    /// For each title, whether an argument differs among its tasks.
     pub(super) differing: BTreeMap<String, BTreeMap<String, (String, bool)>>,
 
     /// Which pane is shown.
@@ -494,6 +515,8 @@ pub struct State {
     pub(super) ids_made: u64,
     /// When the last key came.
     pub(super) last_key: Option<Mono>,
+    /// Since when the row under the cursor can be looked at.
+    pub(super) looked_since: Option<Mono>,
     /// The last time that an event came; a jump of the wall clock beside it is sleep.
     pub(super) last_event: Option<Stamp>,
     /// Whether the terminal window has the focus.
@@ -524,8 +547,8 @@ impl State {
             is_folded: false,
             sort: SortKey::default(),
             is_reversed: false,
-            unsettled: 0,
-            unwatched: 0,
+            open: BTreeSet::new(),
+            counts: Counts::default(),
             moving: BTreeSet::new(),
             is_order_stale: false,
             differing: BTreeMap::new(),
@@ -560,6 +583,7 @@ impl State {
             next_ask: 1,
             ids_made: 0,
             last_key: None,
+            looked_since: None,
             last_event: None,
             has_focus: true,
             title: String::new(),
@@ -602,6 +626,43 @@ impl State {
         self.tasks
             .values()
             .filter(|entity| entity.view.task.forgotten_at.is_none())
+    }
+
+    /// Tasks that are shown and not settled.
+    pub fn open_tasks(&self) -> impl Iterator<Item = &Entity> {
+        self.open.iter().filter_map(|id| self.tasks.get(id))
+    }
+
+    /// Takes a task out of the counts before a change of it, and in again after.
+    pub(super) fn count(&mut self, id: &TaskId, is_in: bool) {
+        let Some(entity) = self.tasks.get(id) else {
+            return;
+        };
+        if entity.view.task.forgotten_at.is_some() {
+            return;
+        }
+        let is_settled = entity.view.task.status.is_settled();
+        let is_unwatched = matches!(entity.view.contact, Contact::Unwatched { .. });
+        let counts = &mut self.counts;
+        let place = match (entity.belongs(), &entity.view.task.status) {
+            (Group::NeedsYou, _) => &mut counts.needs,
+            (_, Status::Paused) => &mut counts.paused,
+            (Group::Running, _) => &mut counts.running,
+            (Group::Done, _) => &mut counts.done,
+        };
+        let by = if is_in { 1 } else { -1 };
+        *place = place.saturating_add_signed(by);
+        if entity.view.is_unsaved {
+            counts.unsaved = counts.unsaved.saturating_add_signed(by);
+        }
+        if !is_settled && is_unwatched {
+            counts.unwatched = counts.unwatched.saturating_add_signed(by);
+        }
+        if is_in && !is_settled {
+            self.open.insert(id.clone());
+        } else {
+            self.open.remove(id);
+        }
     }
 
     /// The time that the display shows: the present, or when it was frozen.
@@ -657,7 +718,7 @@ impl State {
 
     /// Whether what is shown comes from the session file and nobody has confirmed it yet.
     pub fn is_stale(&self) -> bool {
-        self.is_driverless || self.unwatched > 0
+        self.is_driverless || self.counts.unwatched > 0
     }
 
     /// The server that is out of reach for the longest, while nothing else is in contact.
@@ -682,22 +743,20 @@ impl State {
     /// The name of a task with the argument that tells it from others of the same tool, e.g. `render_movie scene=12`.
     pub fn label(&self, entity: &Entity) -> (String, Option<(String, String)>) {
         let task = &entity.view.task;
-        let title = text::clean_line(task.title()).into_owned();
-        if task.name.is_some() && self.differing.get(title.as_str()).is_none() {
-            // The user named it; a name is enough.
-            return (title, None);
-        }
-        let index = self.differing.get(&task.tool);
+        let index = self.differing.get(task.title());
         let differs = |key: &str| {
             index
                 .and_then(|index| index.get(key))
                 .is_some_and(|(_, differs)| *differs)
         };
+        // A name of the user's says enough as long as it is the only one.
+        let first = entity.arguments.first().filter(|_| task.name.is_none());
         let argument = entity
             .arguments
             .iter()
             .find(|(key, _)| differs(key))
-            .or_else(|| entity.arguments.first());
+            .or(first);
+        let title = text::clean_line(task.title()).into_owned();
         (title, argument.cloned())
     }
 }

@@ -1,8 +1,12 @@
 //! The last lines of the screen in words: what wants attention, and the keys that work here.
 
-use crate::domain::Stamp;
+use crate::domain::{AskedFor, Contact, Stamp, Status, text};
 
-use super::State;
+use super::{
+    Focus, Group, Leaving, Overlay, Pane, Prices, State,
+    keymap::{Action, Scope, key_of, pretty},
+    select::hidden_marks,
+};
 
 /// How much a line of attention weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +19,168 @@ pub enum Attention {
     Pressing,
 }
 
+/// Seconds after which a server that was asked to pause counts as one that did not stop.
+const DID_NOT_STOP_S: u64 = 60;
+
 /// The one thing that wants attention.
-pub fn attention(state: &State, _now: Stamp) -> (String, Attention) {
+pub fn attention(state: &State, now: Stamp) -> (String, Attention) {
     if let Some(remark) = &state.remark {
         return (remark.text.clone(), Attention::Answer);
     }
+    if state.counts.unsaved > 0 {
+        return (
+            "NOT SAVED: the session file cannot be written; what is shown may not survive, and nothing new is started".to_owned(),
+            Attention::Pressing,
+        );
+    }
+    match &state.leaving {
+        Leaving::OnceSafe => {
+            let prices = Prices::of(state);
+            let ids: Vec<&str> = prices
+                .dies
+                .iter()
+                .map(|(id, _)| id.as_str())
+                .take(4)
+                .collect();
+            return (
+                format!("leaving once {} has ended; Esc stays", ids.join(", ")),
+                Attention::Pressing,
+            );
+        }
+        Leaving::OnceCancelled(_) => {
+            return (
+                "leaving once everything is cancelled; Esc stays".to_owned(),
+                Attention::Pressing,
+            );
+        }
+        Leaving::No | Leaving::Asked(_) => {}
+    }
+    if let Some(frozen) = &state.frozen {
+        let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
+        return (
+            format!(
+                "frozen at {}; news of {held} waits; Z goes on",
+                state.clock_seconds(frozen.at.wall)
+            ),
+            Attention::Pressing,
+        );
+    }
+    if !state.marks.is_empty() {
+        let hidden = hidden_marks(state);
+        let hidden = if hidden > 0 {
+            format!(", {hidden} of them hidden")
+        } else {
+            String::new()
+        };
+        let marked = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
+        return (
+            format!(
+                "{} marked{hidden}; Esc takes the marks away",
+                text::plural(marked, "task")
+            ),
+            Attention::Answer,
+        );
+    }
+    if let Some(words) = asked_line(state, now) {
+        return (words, Attention::Pressing);
+    }
+    if !state.filter.is_empty() {
+        return (
+            format!(
+                "filter: {}   (Esc clears)",
+                text::clean_line(state.filter.text())
+            ),
+            Attention::Answer,
+        );
+    }
+    if let Some(words) = contact_line(state, now) {
+        return (words, Attention::Pressing);
+    }
+    if state.setup.is_demo {
+        return (demo_line(state), Attention::Calm);
+    }
     (String::new(), Attention::Calm)
+}
+
+/// `reindex: pause asked 8 s ago, the server still moves (2.1k); at 60 s this becomes "the server did not stop"`.
+fn asked_line(state: &State, now: Stamp) -> Option<String> {
+    let (entity, asked) = state
+        .open_tasks()
+        .filter_map(|entity| entity.view.task.asked.map(|asked| (entity, asked)))
+        .min_by_key(|(_, asked)| asked.at)?;
+    let age = now.wall.since(asked.at);
+    let title = text::clean_line(entity.view.task.title()).into_owned();
+    let since = text::span(age);
+    let at = entity
+        .view
+        .task
+        .progress
+        .as_ref()
+        .map_or(String::new(), |progress| {
+            format!(" ({})", text::amount(progress.value))
+        });
+    Some(match asked.what {
+        AskedFor::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
+            "{title}: pause asked {since} ago, the server still moves{at}; at {DID_NOT_STOP_S} s this becomes \"the server did not stop\""
+        ),
+        AskedFor::Pausing => format!(
+            "{title}: pause asked {since} ago, the server did not stop{at}; p again: stop it now, the checkpoint stays"
+        ),
+        AskedFor::Resuming => {
+            format!("{title}: asked to go on {since} ago, nothing has moved yet{at}")
+        }
+        AskedFor::Cancelling => format!("{title}: cancel asked {since} ago, no proof yet{at}"),
+    })
+}
+
+fn contact_line(state: &State, now: Stamp) -> Option<String> {
+    let entity = state.selected()?;
+    if entity.belongs() == Group::Done {
+        return None;
+    }
+    let title = text::clean_line(entity.view.task.title()).into_owned();
+    let left = |next: crate::domain::Wall| {
+        let left = next.since(now.wall);
+        if left.is_zero() {
+            "now".to_owned()
+        } else {
+            format!(
+                "in {}",
+                text::span(left + std::time::Duration::from_millis(999))
+            )
+        }
+    };
+    match &entity.view.contact {
+        Contact::Reconnecting { attempt, next, why } => Some(format!(
+            "{title}: {}; try {} {} (r now)",
+            text::clean_line(why),
+            attempt.saturating_add(1),
+            left(*next)
+        )),
+        Contact::Offline { next, why, .. } => Some(format!(
+            "{title}: could not reach {} ({}), next try {} (r now)",
+            text::clean_line(entity.view.task.server.as_str()),
+            text::clean_line(why),
+            left(*next)
+        )),
+        _ => entity
+            .view
+            .task
+            .remark
+            .as_ref()
+            .map(|remark| format!("{title}: {}", text::clean_line(remark))),
+    }
+}
+
+/// What to try in the demo.
+fn demo_line(state: &State) -> String {
+    match state.driver {
+        Some((pid, true)) => format!(
+            "try: b c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
+        ),
+        _ => "try: b c cuts the network 5 s; q leaves, the same command comes back to all of it"
+            .to_owned(),
+    }
 }
 
 /// Whether a line has what is searched for, without regard to case.
@@ -28,9 +188,94 @@ pub fn finds(line: &str, search: &str) -> bool {
     line.to_lowercase().contains(&search.to_lowercase())
 }
 
-/// The keys that work here, as key and label.
-pub fn footer_keys(_state: &State) -> Vec<(String, String)> {
-    [("j", "down"), ("k", "up"), ("q", "leave")]
-        .map(|(key, label)| (key.to_owned(), label.to_owned()))
-        .into()
+/// Where keys go at present.
+pub fn scope(state: &State) -> Scope {
+    match state.overlays.last() {
+        Some(Overlay::Help { .. } | Overlay::Menu { .. }) => Scope::Menu,
+        Some(Overlay::Call(_) | Overlay::Edit(_)) => Scope::Form,
+        Some(Overlay::Palette { .. } | Overlay::Filter(_) | Overlay::Search(_)) => Scope::Text,
+        None => match (state.pane, state.focus) {
+            (Pane::Tasks, Focus::List) => Scope::List,
+            (Pane::Tasks, Focus::Detail) => Scope::Detail,
+            (Pane::Tools, _) => Scope::Tools,
+            (Pane::Servers, _) => Scope::Servers,
+            (Pane::Messages, _) => Scope::Messages,
+        },
+    }
+}
+
+/// The keys that work here, as key and label; the way to all others comes last.
+pub fn footer_keys(state: &State) -> Vec<(String, String)> {
+    use Action as Do;
+    let scope = scope(state);
+    let selected = state.selected().map(|entity| &entity.view.task.status);
+    let wanted: Vec<Action> = match scope {
+        Scope::List => {
+            let mut keys = Vec::new();
+            match selected {
+                None => keys.extend([Do::NewCall]),
+                Some(Status::Running) => keys.extend([
+                    Do::Open,
+                    Do::Pause,
+                    Do::Resume,
+                    Do::Cancel,
+                    Do::RunAgain,
+                    Do::NewCall,
+                ]),
+                Some(Status::Paused) => {
+                    keys.extend([Do::Open, Do::Resume, Do::Cancel, Do::RunAgain, Do::NewCall]);
+                }
+                Some(Status::Unknown(_) | Status::Lost(_)) => {
+                    keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]);
+                }
+                Some(_) => keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]),
+            }
+            if state.setup.is_demo {
+                keys.push(Do::Break);
+            }
+            keys.extend([Do::Filter, Do::NeedsOnly, Do::CopyMenu]);
+            keys
+        }
+        Scope::Detail => vec![
+            Do::Back,
+            Do::TabAfter,
+            Do::Search,
+            Do::FindNext,
+            Do::Follow,
+            Do::Wrap,
+            Do::CopyMenu,
+        ],
+        Scope::Tools => vec![Do::Open, Do::AddServer, Do::Back],
+        Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Back],
+        Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
+        Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
+        Scope::Form => vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back],
+        Scope::Text => vec![Do::Accept, Do::Back],
+    };
+    let mut keys: Vec<(String, String)> = wanted
+        .into_iter()
+        .filter_map(|action| key_of(scope, action))
+        .map(|binding| {
+            let chord = binding.chords.first().copied().unwrap_or_default();
+            let label = match (binding.action, scope, selected) {
+                (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
+                (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
+                (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::Open, Scope::Tools, _) => "call",
+                (Do::Open, Scope::Servers, _) => "tools",
+                _ => binding.label,
+            };
+            (pretty(chord), label.to_owned())
+        })
+        .collect();
+    if scope == Scope::List && state.tasks.is_empty() {
+        keys.insert(0, ("a".to_owned(), "add a server".to_owned()));
+    }
+    for action in [Do::Palette, Do::Help] {
+        if let Some(binding) = key_of(scope, action) {
+            let chord = binding.chords.first().copied().unwrap_or_default();
+            keys.push((pretty(chord), binding.label.to_owned()));
+        }
+    }
+    keys
 }

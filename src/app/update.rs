@@ -1,22 +1,35 @@
 //! What an event changes and what has to be done about it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::domain::{
-    Chord, Contact, Key, News, NoticeLevel, ServerView, Stamp, TaskId, TaskView, Wall,
+    AskId, Contact, Done, LinkState, News, NoticeLevel, Refused, ServerView, Stamp, Status, TaskId,
+    TaskView, Wall, text,
 };
 
 use super::{
-    Command, Event, Input, LeaveNote, State, away, leave_note,
+    CallForm, Command, Event, Group, Leaving, Overlay, Pane, Prices, ResultText, Stage, State, Tab,
+    away, call, input, leave_note,
     select::{self, settle_places},
-    state::Entity,
+    state::{Entity, Mark, Pending},
 };
+
+/// Histories kept at once; the one looked at is never given up.
+const LOGS: usize = 8;
+/// Results kept at once.
+const RESULTS: usize = 4;
+/// A gap between two events in which the wall clock ran on by this much more than the machine is sleep.
+const SLEPT: Duration = Duration::from_secs(60);
 
 /// Takes an event in: the only way in which the state changes.
 pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
     let mut todo = Vec::new();
+    if state.over.is_some() {
+        return todo;
+    }
+    notice_sleep(state, now);
     match event {
-        Event::Input(input) => take_input(state, input, now, &mut todo),
+        Event::Input(input) => input::take(state, input, now, &mut todo),
         Event::News(news) => take_news(state, news, now, &mut todo),
         Event::Restored {
             views,
@@ -27,27 +40,25 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
             task,
             entries,
             dropped,
-        } => {
-            let added = state
-                .logs
-                .entry(task.clone())
-                .or_default()
-                .take(entries, dropped);
-            if state.cursor.as_ref() == Some(&task) && state.scroll > 0 {
-                state.scroll = state.scroll.saturating_add(added);
-            }
-            state.is_dirty = true;
-        }
+        } => take_history(state, &task, entries, dropped),
         Event::ResultRead { task, json } => {
-            state.results.insert(task, super::ResultText::read(json));
+            state.results.insert(task, ResultText::read(json));
             state.is_dirty = true;
         }
         Event::FaultDone(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
-        Event::Resumed => state.is_dirty = true,
+        Event::Resumed => {
+            state.has_focus = true;
+            state.is_dirty = true;
+        }
         Event::DriverLost => {
             state.is_driverless = true;
-            state.say(NoticeLevel::Warning, "the driving process is gone", now);
+            state.driver = None;
+            state.say(
+                NoticeLevel::Warning,
+                "the process that drove is gone; taking over",
+                now,
+            );
         }
         Event::TookOver => {
             state.is_driverless = false;
@@ -56,57 +67,44 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
+    let toasts = state.toasts.len();
+    state.toasts.retain(|toast| toast.until > now.mono);
+    state.is_dirty |= toasts != state.toasts.len();
     settle_places(state, now);
-    want_history(state, &mut todo);
+    want_files(state, &mut todo);
+    finish_leaving(state, now, &mut todo);
+    set_title(state, &mut todo);
     todo
 }
 
-fn take_input(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<Command>) {
-    state.is_dirty = true;
-    match input {
-        Input::Key(chord) => take_key(state, chord.normal(), now, todo),
-        Input::Paste(_) => {}
-        Input::Resize(columns, rows) => {
-            state.size = (columns, rows);
-            select::keep_in_sight(state);
-        }
-        Input::FocusGained => state.has_focus = true,
-        Input::FocusLost => state.has_focus = false,
-    }
-}
-
-fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>) {
-    state.last_key = Some(now.mono);
-    match chord {
-        _ if chord == Chord::char('j') || chord == Chord::plain(Key::Down) => {
-            select::move_by(state, 1);
-        }
-        _ if chord == Chord::char('k') || chord == Chord::plain(Key::Up) => {
-            select::move_by(state, -1);
-        }
-        _ if chord == Chord::char('q') || chord == Chord::ctrl('c') => {
-            let note = leave_note(state);
-            quit(state, note, todo);
-        }
-        _ => {}
-    }
-}
-
-fn quit(state: &mut State, note: LeaveNote, todo: &mut Vec<Command>) {
-    state.over = Some(note.clone());
-    todo.push(Command::Quit(note));
-}
-
-fn take_news(state: &mut State, news: News, now: Stamp, _todo: &mut Vec<Command>) {
-    match news {
-        News::Task(view) => take_task(state, view, now),
-        News::Erased(id) => erase(state, &id),
-        News::Server(server) => take_server(state, (*server).clone()),
-        News::Answer { outcome, .. } => {
-            if let Err(refused) = outcome {
-                state.say(NoticeLevel::Error, &refused.to_string(), now);
+/// A jump of the wall clock beside the monotonic one is sleep: the banner counts what happened meanwhile.
+fn notice_sleep(state: &mut State, now: Stamp) {
+    if let Some(last) = state.last_event.replace(now) {
+        let (wall, mono) = (now.wall.since(last.wall), now.mono.since(last.mono));
+        if wall > mono.saturating_add(SLEPT) && !state.open.is_empty() {
+            state.away = Some(away::begin(state, last.wall, now.wall, true));
+            for entity in state.tasks.values_mut() {
+                if !entity.view.task.status.is_settled() {
+                    entity.mark(last.wall, Mark::Asleep);
+                    entity.mark(now.wall, super::state::mark_of(&entity.view.contact));
+                }
             }
         }
+    }
+}
+
+fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>) {
+    match news {
+        News::Task(view) => {
+            if let Some(frozen) = &mut state.frozen {
+                frozen.held.insert(view.task.id.clone(), view);
+            } else {
+                take_task(state, view, now, todo);
+            }
+        }
+        News::Erased(id) => erase(state, &id),
+        News::Server(server) => take_server(state, (*server).clone()),
+        News::Answer { ask, outcome } => take_answer(state, ask, outcome, now, todo),
         News::Notice(notice) => state.say(notice.level, &notice.text, now),
         News::Driver { pid, is_us } => {
             state.driver = Some((pid, is_us));
@@ -120,7 +118,7 @@ fn take_news(state: &mut State, news: News, now: Stamp, _todo: &mut Vec<Command>
     state.is_dirty = true;
 }
 
-fn take_server(state: &mut State, server: ServerView) {
+pub(super) fn take_server(state: &mut State, server: ServerView) {
     match state
         .servers
         .iter_mut()
@@ -131,62 +129,244 @@ fn take_server(state: &mut State, server: ServerView) {
     }
 }
 
-fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+/// Takes the newest picture of a task, and says aloud what it means for the user.
+pub(super) fn take_task(
+    state: &mut State,
+    view: Arc<TaskView>,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
     let id = view.task.id.clone();
-    count(state, &id, -1);
-    match state.tasks.get_mut(&id) {
-        Some(entity) => {
-            let was_forgotten = entity.view.task.forgotten_at.is_some();
-            entity.take(view, now);
-            if was_forgotten != entity.view.task.forgotten_at.is_some() {
-                state.is_order_stale = true;
-            }
-            if entity.home != entity.belongs() {
-                state.moving.insert(id.clone());
-            }
+    state.count(&id, false);
+    let before = state
+        .tasks
+        .get(&id)
+        .map(|entity| (entity.belongs(), entity.view.task.status.clone()));
+    let is_asked_for;
+    let mut is_renamed = false;
+    if let Some(entity) = state.tasks.get_mut(&id) {
+        let was_forgotten = entity.view.task.forgotten_at.is_some();
+        let old_title = entity.view.task.title().to_owned();
+        let was_restored = matches!(entity.view.contact, Contact::Unwatched { .. });
+        entity.take(view, now);
+        if was_restored && entity.home != entity.belongs() && entity.settled_at.is_some() {
+            // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
+            entity.settled_at = None;
+            entity.home = entity.belongs();
+            state.is_order_stale = true;
         }
-        None => {
-            index_arguments(state, &view, now, &id);
+        if entity.home != entity.belongs() {
+            state.moving.insert(id.clone());
         }
+        is_asked_for = was_forgotten != entity.view.task.forgotten_at.is_some();
+        if is_asked_for || state.sort != super::SortKey::Newest {
+            state.is_order_stale = true;
+        }
+        is_renamed = entity.view.task.title() != old_title;
+        // A filter may let it through, or no longer.
+        state.is_order_stale |= !state.filter.is_empty() || state.needs_only;
+    } else {
+        add_task(state, view, now);
+        is_asked_for = state.wanted.as_ref() == Some(&id) || state.lines.is_empty();
     }
-    count(state, &id, 1);
+    state.count(&id, true);
+    if is_renamed {
+        index_arguments(state, &id);
+    }
+    // What the user has just asked for, and the very first row, need not wait for quiet.
+    if is_asked_for {
+        state.looked_since.get_or_insert(now.mono);
+        select::rebuild(state);
+    }
+    if let Some((group, status)) = before {
+        announce(state, &id, group, &status, now, todo);
+    }
 }
 
-fn index_arguments(state: &mut State, view: &Arc<TaskView>, now: Stamp, id: &TaskId) {
-    let entity = Entity::new(Arc::clone(view), now);
-    let index = state.differing.entry(view.task.tool.clone()).or_default();
+fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+    let id = view.task.id.clone();
+    state.tasks.insert(id.clone(), Entity::new(view, now));
+    index_arguments(state, &id);
+    state.is_order_stale = true;
+}
+
+/// Notes which arguments differ among tasks of one title.
+fn index_arguments(state: &mut State, id: &TaskId) {
+    let Some(entity) = state.tasks.get(id) else {
+        return;
+    };
+    let title = entity.view.task.title().to_owned();
+    let index = state.differing.entry(title).or_default();
     for (key, value) in &entity.arguments {
         index
             .entry(key.clone())
             .and_modify(|(first, differs)| *differs |= first != value)
             .or_insert_with(|| (value.clone(), false));
     }
-    state.tasks.insert(id.clone(), entity);
-    state.is_order_stale = true;
 }
 
-/// Keeps the counts that say whether anything ages.
-fn count(state: &mut State, id: &TaskId, by: isize) {
+/// Rings for what needs a person, and tells of what ended.
+fn announce(
+    state: &mut State,
+    id: &TaskId,
+    group_before: Group,
+    status_before: &Status,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
     let Some(entity) = state.tasks.get(id) else {
         return;
     };
-    if entity.view.task.forgotten_at.is_some() || entity.view.task.status.is_settled() {
+    let task = &entity.view.task;
+    if task.status == *status_before {
         return;
     }
-    state.unsettled = state.unsettled.saturating_add_signed(by);
-    if matches!(entity.view.contact, Contact::Unwatched { .. }) {
-        state.unwatched = state.unwatched.saturating_add_signed(by);
+    let title = text::clean_line(task.title()).into_owned();
+    let needs_person = entity.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
+    let words = match &task.status {
+        Status::Completed => {
+            let line = task.result_line.as_deref().unwrap_or("done");
+            format!("{id} {title} is done: {}", text::clean_line(line))
+        }
+        Status::Failed => {
+            let message = task.error.as_ref().map_or("", |error| &error.message);
+            let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
+            format!("{id} {title} failed: {line}")
+        }
+        Status::Cancelled => format!("{id} {title} is cancelled"),
+        Status::Lost(reason) => format!("{id} {title} is lost: {reason}"),
+        Status::Unknown(window) => format!("{id} {title} is unknown: {window}"),
+        Status::InputRequired => format!("{id} {title} asks something"),
+        Status::Paused => format!("{id} {title} is paused"),
+        Status::Running => return,
+    };
+    let level = match &task.status {
+        Status::Failed | Status::Lost(_) => NoticeLevel::Error,
+        Status::Unknown(_) | Status::InputRequired => NoticeLevel::Warning,
+        _ => NoticeLevel::Info,
+    };
+    let is_end = task.status.is_settled();
+    state.say(level, &words, now);
+    if needs_person || (is_end && !state.has_focus) {
+        todo.push(Command::Bell);
     }
 }
 
 fn erase(state: &mut State, id: &TaskId) {
-    count(state, id, -1);
+    state.count(id, false);
     state.tasks.remove(id);
     state.logs.remove(id);
     state.results.remove(id);
-    state.marks.remove(id);
     state.moving.remove(id);
+    if let Some(frozen) = &mut state.frozen {
+        frozen.held.remove(id);
+    }
+    // A dialog about it would act on nothing.
+    state
+        .overlays
+        .retain(|overlay| !input::is_about(overlay, id));
     select::rebuild(state);
+}
+
+fn take_answer(
+    state: &mut State,
+    ask: AskId,
+    outcome: Result<Done, Refused>,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
+    let Some(pending) = state.pending.remove(&ask) else {
+        return;
+    };
+    match (pending, outcome) {
+        (Pending::Tools(server), Ok(Done::Tools(list))) => {
+            let tools = state.tools.entry(server).or_default();
+            tools.list = list;
+            tools.is_known = true;
+            tools.asked = None;
+            tools.refused = None;
+            with_call_form(state, |state, form| form.tool_known(state));
+        }
+        (Pending::Tools(server), Err(refused)) => {
+            let tools = state.tools.entry(server).or_default();
+            tools.asked = None;
+            tools.refused = Some(refused.to_string());
+        }
+        (Pending::Start(id), Ok(Done::Started(started))) => {
+            state.say(NoticeLevel::Info, &format!("{started} is started"), now);
+            let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
+            state.overlays.retain(|overlay| !is_ours(overlay));
+            state.pane = Pane::Tasks;
+            state.wanted = Some(started);
+            select::rebuild(state);
+        }
+        (Pending::Start(id), Err(refused)) => {
+            let mut is_told = false;
+            for overlay in &mut state.overlays {
+                if let Overlay::Call(form) = overlay
+                    && form.sent.as_ref() == Some(&id)
+                {
+                    form.sent = None;
+                    form.complaints = vec![refused.to_string()];
+                    is_told = true;
+                }
+            }
+            if is_told {
+                state.note(NoticeLevel::Error, &refused.to_string(), now.wall);
+            } else {
+                state.say(NoticeLevel::Error, &refused.to_string(), now);
+            }
+        }
+        (Pending::Server(server), Ok(_)) => input::ask_tools(state, &server, todo),
+        (Pending::Server(server), Err(refused)) => {
+            let words = refused.to_string();
+            let mut is_told = false;
+            for overlay in &mut state.overlays {
+                if let Overlay::Call(form) = overlay
+                    && form.server.as_ref() == Some(&server)
+                {
+                    form.stage = Stage::Server;
+                    form.complaints = vec![words.clone()];
+                    is_told = true;
+                }
+            }
+            if is_told {
+                state.note(NoticeLevel::Error, &words, now.wall);
+            } else {
+                state.say(NoticeLevel::Error, &words, now);
+            }
+        }
+        (_, Err(refused)) => state.say(NoticeLevel::Error, &refused.to_string(), now),
+        (_, Ok(_)) => {}
+    }
+}
+
+fn with_call_form(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
+    let mut overlays = std::mem::take(&mut state.overlays);
+    for overlay in &mut overlays {
+        if let Overlay::Call(form) = overlay {
+            change(state, form);
+        }
+    }
+    state.overlays = overlays;
+}
+
+fn take_history(
+    state: &mut State,
+    task: &TaskId,
+    entries: Vec<crate::domain::Entry>,
+    dropped: u64,
+) {
+    let Some(log) = state.logs.get_mut(task) else {
+        return;
+    };
+    let added = log.take(entries, dropped);
+    let held = log.entries.len();
+    if state.cursor.as_ref() == Some(task) && state.tab == Tab::Log && !state.is_following {
+        // What is read stays where it is while new lines come in below.
+        state.scroll = (state.scroll + added).min(held.saturating_sub(1));
+    }
+    state.is_dirty = true;
 }
 
 fn restore(
@@ -199,15 +379,17 @@ fn restore(
     for server in servers {
         take_server(state, server);
     }
+    let mut silent = Vec::new();
     for view in views {
-        take_task(state, view, now);
+        take_task(state, view, now, &mut silent);
     }
     state.is_restored = true;
+    state.looked_since = Some(now.mono);
     state.saved_at = saved_at;
     select::rebuild(state);
     if let Some(saved_at) = saved_at
         && now.wall.since(saved_at) >= away::WORTH
-        && !state.tasks.is_empty()
+        && state.living().any(|entity| !entity.is_seen)
     {
         state.away = Some(away::begin(state, saved_at, now.wall, false));
     }
@@ -215,19 +397,123 @@ fn restore(
     state.is_dirty = true;
 }
 
-/// Asks for the history of the task that is looked at, once more of it is on disk than is held.
-fn want_history(state: &mut State, todo: &mut Vec<Command>) {
+/// Asks for what the open tabs show and is only in the session file.
+fn want_files(state: &mut State, todo: &mut Vec<Command>) {
+    if state.pane != Pane::Tasks {
+        return;
+    }
     let Some(entity) = state.selected() else {
         return;
     };
     let (id, saved) = (entity.view.task.id.clone(), entity.view.saved_seq);
+    let has_result = entity.view.task.result_bytes.is_some();
     let log = state.logs.entry(id.clone()).or_default();
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;
         log.asked_at = saved;
         todo.push(Command::ReadHistory {
-            task: id,
+            task: id.clone(),
             after_seq: log.newest(),
         });
     }
+    if has_result
+        && !state.results.contains_key(&id)
+        && (state.tab == Tab::Result || input::is_copying(state))
+    {
+        state.results.insert(
+            id.clone(),
+            ResultText {
+                is_asked: true,
+                ..ResultText::default()
+            },
+        );
+        todo.push(Command::ReadResult(id.clone()));
+    }
+    forget_others(&mut state.logs, LOGS, &id);
+    forget_others(&mut state.results, RESULTS, &id);
+}
+
+/// Keeps a map small without giving up the entry that is looked at.
+fn forget_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize, keep: &TaskId) {
+    while map.len() > most {
+        let Some(other) = map.keys().find(|id| *id != keep).cloned() else {
+            return;
+        };
+        map.remove(&other);
+    }
+}
+
+/// Leaves once what was waited for has come.
+fn finish_leaving(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    let is_time = match &state.leaving {
+        Leaving::No | Leaving::Asked(_) => false,
+        Leaving::OnceSafe => Prices::of(state).dies.is_empty(),
+        Leaving::OnceCancelled(at) => Prices::of(state).is_empty() || now.mono >= *at,
+    };
+    if is_time {
+        quit(state, todo);
+    }
+}
+
+/// Ends the program.
+pub(super) fn quit(state: &mut State, todo: &mut Vec<Command>) {
+    // What ended well and is on the screen now was seen; what failed keeps asking.
+    for id in select::visible_rows(state) {
+        let is_plain_end = state
+            .task(&id)
+            .is_some_and(|entity| entity.is_new() && entity.belongs() == Group::Done);
+        if is_plain_end {
+            input::mark_seen(state, &id, todo);
+        }
+    }
+    let note = leave_note(state);
+    state.over = Some(note.clone());
+    todo.push(Command::Quit(note));
+}
+
+fn set_title(state: &mut State, todo: &mut Vec<Command>) {
+    if !state.is_order_stale && !state.is_dirty {
+        return;
+    }
+    let (mut needs, mut running) = (0_u64, 0_u64);
+    for line in &state.lines {
+        if let super::Line::Heading { group, count, .. } = line {
+            let count = u64::try_from(*count).unwrap_or(u64::MAX);
+            match group {
+                Group::NeedsYou => needs = count,
+                Group::Running => running = count,
+                Group::Done => {}
+            }
+        }
+    }
+    let session = text::clean_line(&state.setup.session).into_owned();
+    let mut title = format!("longhaul {session}");
+    if running > 0 {
+        title = format!("{running} running - {title}");
+    }
+    if needs > 0 {
+        let need = if needs == 1 { "needs" } else { "need" };
+        title = format!("{needs} {need} you, {title}");
+    }
+    if title != state.title {
+        state.title.clone_from(&title);
+        todo.push(Command::SetTitle(title));
+    }
+}
+
+/// Whether a server can be asked for its tools without waiting for it to come back.
+pub(super) fn is_reachable(state: &State, name: &crate::domain::ServerName) -> bool {
+    state
+        .server(name)
+        .is_none_or(|server| !matches!(server.state, LinkState::Down { .. }))
+}
+
+/// The name that a URL gives to its server.
+pub(super) fn server_from_url(url: &str) -> Option<crate::domain::ServerRef> {
+    call::name_from_url(url.trim()).map(|name| crate::domain::ServerRef {
+        name,
+        url: Some(url.trim().to_owned()),
+        headers: Vec::new(),
+        protocol: None,
+    })
 }

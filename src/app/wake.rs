@@ -58,7 +58,7 @@ fn ages(state: &State) -> bool {
         .servers
         .iter()
         .any(|server| matches!(server.state, crate::domain::LinkState::Down { .. }));
-    down || state.unsettled > 0
+    down || !state.open.is_empty()
 }
 
 /// Whether a bar without a total is on the screen.

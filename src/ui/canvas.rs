@@ -24,9 +24,6 @@ pub(crate) struct Canvas<'b> {
     theme: Theme,
 }
 
-/// A piece of text with its meaning.
-pub(crate) type Piece<'t> = (std::borrow::Cow<'t, str>, Role);
-
 impl<'b> Canvas<'b> {
     pub(crate) fn new(buffer: &'b mut Buffer, area: Rect, look: Look) -> Self {
         let area = area.intersection(*buffer.area());
@@ -93,13 +90,6 @@ impl<'b> Canvas<'b> {
     /// Writes text at a place, cut at the right edge, and returns the column after it.
     pub(crate) fn put(&mut self, x: u16, y: u16, text: &str, role: Role) -> u16 {
         self.put_in(x, y, u16::MAX, text, role)
-    }
-
-    /// Writes pieces one after another.
-    pub(crate) fn pieces(&mut self, x: u16, y: u16, pieces: &[Piece<'_>]) -> u16 {
-        pieces
-            .iter()
-            .fold(x, |x, (text, role)| self.put(x, y, text, *role))
     }
 
     /// Writes text that ends at column `end`, exclusive.

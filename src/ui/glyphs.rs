@@ -28,10 +28,6 @@ pub(crate) struct Glyphs {
     /// Contact timeline: live, cut, asleep, unwatched, replay, gap.
     pub(crate) trail: [&'static str; 6],
     pub(crate) more: &'static str,
-    pub(crate) caret: &'static str,
-    /// A choice that is on, and one that is off.
-    pub(crate) check: [&'static str; 2],
-    pub(crate) dot: &'static str,
     pub(crate) arrows: [&'static str; 2],
 }
 
@@ -58,9 +54,6 @@ const UNICODE: Glyphs = Glyphs {
     spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
     trail: ["━", "╍", "z", "·", "▲", "✗"],
     more: "…",
-    caret: "▏",
-    check: ["●", "○"],
-    dot: "·",
     arrows: ["↑", "↓"],
 };
 
@@ -87,9 +80,6 @@ const ASCII: Glyphs = Glyphs {
     spark: ["_", "_", ".", ".", ":", ":", "|", "|"],
     trail: ["=", "~", "z", ".", "^", "x"],
     more: "~",
-    caret: "_",
-    check: ["(x)", "( )"],
-    dot: "-",
     arrows: ["^", "v"],
 };
 
@@ -126,8 +116,6 @@ mod tests {
                 set.rest,
                 set.line,
                 set.more,
-                set.caret,
-                set.dot,
             ];
             for sign in signs
                 .iter()

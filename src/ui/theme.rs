@@ -71,13 +71,14 @@ impl Theme {
         match role {
             Role::Plain => plain,
             Role::Strong => plain.add_modifier(Modifier::BOLD),
-            Role::Dim | Role::Border | Role::BarRest => plain.add_modifier(Modifier::DIM),
+            Role::Dim | Role::Border | Role::BarRest | Role::Waiting | Role::Cancelled => {
+                plain.add_modifier(Modifier::DIM)
+            }
             Role::Heading => plain.add_modifier(Modifier::BOLD | Modifier::DIM),
             Role::Running | Role::Bar | Role::Key => plain.fg(Color::Cyan),
             Role::Done => plain.fg(Color::Green),
             Role::Needs => plain.fg(Color::Yellow).add_modifier(Modifier::BOLD),
             Role::Failed => plain.fg(Color::Red).add_modifier(Modifier::BOLD),
-            Role::Waiting | Role::Cancelled => plain.add_modifier(Modifier::DIM),
             Role::Cut => plain.fg(Color::Yellow),
             Role::Cursor => plain
                 .fg(Color::Cyan)

@@ -10,7 +10,8 @@ use crate::{
 use super::{
     canvas::Canvas,
     layout::Layout,
-    panes::{bottom, detail, header, list},
+    overlays,
+    panes::{bottom, detail, empty, header, list, messages, servers, tools},
     theme::Role,
 };
 
@@ -22,7 +23,7 @@ pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         too_small(&mut canvas);
     } else {
-        screen(&mut canvas, state, area, shown_at, now);
+        screen(&mut canvas, state, area, shown_at);
     }
     if state.setup.look.ascii {
         canvas.force_ascii();
@@ -48,13 +49,7 @@ fn too_small(canvas: &mut Canvas<'_>) {
     }
 }
 
-fn screen(
-    canvas: &mut Canvas<'_>,
-    state: &State,
-    area: ratatui::layout::Rect,
-    now: Stamp,
-    _real: Stamp,
-) {
+fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, now: Stamp) {
     let layout = Layout::of(state, area);
     let mut part = |rect: ratatui::layout::Rect, draw: &mut dyn FnMut(&mut Canvas<'_>)| {
         let mut part = canvas.part(
@@ -69,14 +64,28 @@ fn screen(
     };
     part(layout.header, &mut |c| header::header(c, state, now));
     part(layout.banner, &mut |c| header::banner(c, state, now));
-    if state.pane == Pane::Tasks {
-        part(layout.titles, &mut |c| list::titles(c, state));
-        part(layout.list, &mut |c| list::list(c, state, now));
-        part(layout.detail, &mut |c| detail::detail(c, state, now));
+    match state.pane {
+        Pane::Tasks if state.lines.is_empty() => {
+            part(layout.list, &mut |c| empty::empty(c, state));
+        }
+        Pane::Tasks => {
+            part(layout.titles, &mut |c| list::titles(c, state));
+            part(layout.list, &mut |c| list::list(c, state, now));
+            part(layout.detail, &mut |c| detail::detail(c, state, now));
+        }
+        Pane::Tools => part(layout.list, &mut |c| tools::tools(c, state)),
+        Pane::Servers => part(layout.list, &mut |c| servers::servers(c, state, now)),
+        Pane::Messages => part(layout.list, &mut |c| messages::messages(c, state)),
     }
     part(layout.attention, &mut |c| {
-        bottom::attention_line(c, state, now)
+        bottom::attention_line(c, state, now);
     });
-    part(layout.footer, &mut |c| bottom::footer(c, state));
+    part(layout.footer, &mut |c| {
+        if !overlays::prompt(c, state) {
+            bottom::footer(c, state);
+        }
+    });
     part(layout.leave, &mut |c| bottom::leave(c, state, now));
+    overlays::overlays(canvas, state, now);
+    overlays::toasts(canvas, state, 1);
 }

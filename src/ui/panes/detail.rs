@@ -24,7 +24,7 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     match state.tab {
         Tab::Now => now_tab(&mut inside, state, entity, now),
         Tab::Log => log_tab(&mut inside, state, entity),
-        _ => {}
+        _ => text_tab(&mut inside, state, entity),
     }
 }
 
@@ -404,6 +404,53 @@ fn log_lines(
                 Role::Dim,
             );
         }
+    }
+}
+
+/// Result, arguments, trace and resume: lines of text, from the scroll position on.
+fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let lines = crate::app::tab_lines(state, entity);
+    let scroll = state.scroll.min(lines.len().saturating_sub(1));
+    let search = state.search.as_deref();
+    let mut y = 0;
+    let mut shown = 0;
+    for line in lines.iter().skip(scroll) {
+        if y >= rows {
+            break;
+        }
+        let wrapped = if state.is_wrapping {
+            wrap(line, usize::from(columns).max(1))
+        } else {
+            vec![line.clone()]
+        };
+        for part in wrapped {
+            canvas.put(0, y, &part, Role::Plain);
+            if search.is_some_and(|search| crate::app::finds(line, search)) {
+                canvas.lay(0, y, columns, Role::Found);
+            }
+            y += 1;
+        }
+        shown += 1;
+    }
+    let below = lines.len().saturating_sub(scroll + shown);
+    let is_cut = state.tab == Tab::Result
+        && below == 0
+        && state
+            .results
+            .get(&entity.view.task.id)
+            .is_some_and(|result| result.is_cut);
+    if rows > 0 && (below > 0 || is_cut) {
+        let down = canvas.glyphs().arrows[1];
+        let words = if is_cut {
+            " the rest is in the session file: longhaul result ID".to_owned()
+        } else {
+            format!(
+                " {} more {down}",
+                text::grouped(u64::try_from(below).unwrap_or(0))
+            )
+        };
+        canvas.put_before(columns, rows - 1, &words, Role::Dim);
     }
 }
 

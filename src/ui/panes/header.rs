@@ -1,8 +1,8 @@
 //! The line of servers, counts and clock, and the lines below it that say what is not as usual.
 
 use crate::{
-    app::{Group, State},
-    domain::{LinkState, Stamp, Status, text},
+    app::{Counts, State},
+    domain::{LinkState, Stamp, text},
 };
 
 use super::super::{canvas::Canvas, theme::Role, words};
@@ -70,15 +70,13 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
 }
 
 fn counts(state: &State) -> Vec<(String, Role)> {
-    let (mut needs, mut running, mut paused, mut done) = (0_usize, 0_usize, 0_usize, 0_usize);
-    for entity in state.living() {
-        match (entity.belongs(), &entity.view.task.status) {
-            (Group::NeedsYou, _) => needs += 1,
-            (_, Status::Paused) => paused += 1,
-            (Group::Running, _) => running += 1,
-            (Group::Done, _) => done += 1,
-        }
-    }
+    let Counts {
+        needs,
+        running,
+        paused,
+        done,
+        ..
+    } = state.counts;
     let mut counts = Vec::new();
     if needs > 0 {
         counts.push((format!("{needs} need you"), Role::Needs));

@@ -113,16 +113,13 @@ fn row(
     let is_new = entity.is_new();
     let is_marked = state.marks.contains(&task.id);
     // Cursor, mark and news share two columns; the cursor steps aside for the news.
-    let mut lead = [" ", " "];
-    if is_marked {
-        lead[0] = glyphs.mark;
-    }
-    if is_new {
-        lead[1] = glyphs.new;
-    }
-    if is_cursor {
-        lead[usize::from(!is_new)] = glyphs.cursor;
-    }
+    let mark = if is_marked { glyphs.mark } else { " " };
+    let lead = match (is_new, is_cursor) {
+        (true, true) => [glyphs.cursor, glyphs.new],
+        (true, false) => [mark, glyphs.new],
+        (false, true) => [mark, glyphs.cursor],
+        (false, false) => [mark, " "],
+    };
     for (sign, x) in lead.into_iter().zip(0_u16..) {
         let role = if sign == glyphs.cursor {
             Role::Focus

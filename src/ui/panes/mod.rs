@@ -2,5 +2,9 @@
 
 pub(super) mod bottom;
 pub(super) mod detail;
+pub(super) mod empty;
 pub(super) mod header;
 pub(super) mod list;
+pub(super) mod messages;
+pub(super) mod servers;
+pub(super) mod tools;

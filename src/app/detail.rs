@@ -1,0 +1,339 @@
+//! What the tabs of the detail pane say, as lines of text.
+
+use std::borrow::Cow;
+
+use crate::domain::{Entry, Happening, Phase, Resumable, Status, text};
+
+use super::{State, Tab, state::Entity};
+
+/// Arguments longer than this are not laid out.
+const ARGUMENTS_BYTES: usize = 256 * 1024;
+
+/// The lines of the present tab; empty for those that are drawn otherwise.
+pub fn tab_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
+    match state.tab {
+        Tab::Now | Tab::Log => Cow::Borrowed(&[]),
+        Tab::Result => result_lines(state, entity),
+        Tab::Arguments => Cow::Owned(argument_lines(state, entity)),
+        Tab::Trace => Cow::Owned(trace_lines(state, entity)),
+        Tab::Resume => Cow::Owned(resume_lines(state, entity)),
+    }
+}
+
+fn result_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
+    let task = &entity.view.task;
+    if let Some(result) = state.results.get(&task.id)
+        && !result.is_asked
+        && !result.lines.is_empty()
+    {
+        return Cow::Borrowed(&result.lines);
+    }
+    let mut lines = Vec::new();
+    if let Some(error) = &task.error {
+        let code = error
+            .code
+            .map_or(String::new(), |code| format!(" ({code})"));
+        let kind = match error.kind {
+            crate::domain::TaskErrorKind::Tool => "The tool failed",
+            crate::domain::TaskErrorKind::Protocol => "The server answered with an error",
+            crate::domain::TaskErrorKind::Refused => "The call was refused",
+            crate::domain::TaskErrorKind::TimedOut => "A limit ended it",
+        };
+        lines.push(format!("{kind}{code}:"));
+        lines.push(String::new());
+        lines.extend(text::clean_block(&error.message).lines().map(str::to_owned));
+    } else if task.result_bytes.is_some() {
+        lines.push("Reading the result …".to_owned());
+    } else if let Some(reason) = task.status.reason() {
+        lines.push(format!("No result: {reason}."));
+        lines.push("Enter shows what can be done now.".to_owned());
+    } else if task.status.is_settled() {
+        lines.push("No result.".to_owned());
+    } else {
+        lines.push("No result yet. It is on disk before it is shown here.".to_owned());
+    }
+    Cow::Owned(lines)
+}
+
+fn argument_lines(state: &State, entity: &Entity) -> Vec<String> {
+    let task = &entity.view.task;
+    let mut lines = vec![format!(
+        "{} on {}",
+        text::clean_line(&task.tool),
+        text::clean_line(task.server.as_str())
+    )];
+    if let Some(origin) = &task.origin {
+        lines.push(format!("run again from {origin}"));
+    }
+    if let Some(client) = &task.client_id {
+        lines.push(format!("client id {}", text::clean_line(client)));
+    }
+    lines.push(String::new());
+    if task.arguments.len() > ARGUMENTS_BYTES {
+        let size = text::bytes(u64::try_from(task.arguments.len()).unwrap_or(u64::MAX));
+        lines.push(format!("The arguments are {size}, too much for this pane."));
+        return lines;
+    }
+    let changed = task
+        .origin
+        .as_ref()
+        .and_then(|origin| state.task(origin))
+        .map(|origin| origin.arguments.clone());
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&task.arguments) {
+        Ok(arguments) if arguments.is_empty() => lines.push("No arguments.".to_owned()),
+        Ok(arguments) => {
+            for (key, value) in &arguments {
+                let laid_out = serde_json::to_string_pretty(value).unwrap_or_default();
+                let clean = text::clean_block(&laid_out).into_owned();
+                let mut of_value = clean.lines();
+                let first = of_value.next().unwrap_or_default();
+                let key = text::clean_line(key);
+                let was = changed.as_ref().and_then(|before| {
+                    let was = before.iter().find(|(name, _)| *name == key)?;
+                    let now = entity.arguments.iter().find(|(name, _)| *name == key)?;
+                    (was.1 != now.1).then(|| format!("   (was {})", was.1))
+                });
+                lines.push(format!("{key} = {first}{}", was.unwrap_or_default()));
+                lines.extend(of_value.map(|line| format!("    {line}")));
+            }
+        }
+        Err(_) => lines.extend(
+            text::clean_block(&task.arguments)
+                .lines()
+                .map(str::to_owned),
+        ),
+    }
+    lines
+}
+
+fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
+    let task = &entity.view.task;
+    let mut lines = Vec::new();
+    for attempt in &task.attempts {
+        let phase = match attempt.phase {
+            Phase::Queued => "not sent yet",
+            Phase::Sent => "sent",
+            Phase::Open => "open",
+            Phase::Ended => "ended",
+        };
+        let ended = attempt.ended_at.map_or(String::new(), |at| {
+            format!(" at {}", state.clock_seconds(at))
+        });
+        lines.push(format!(
+            "attempt {}: intent saved {}, {phase}{ended}",
+            attempt.number,
+            state.clock_seconds(attempt.started_at)
+        ));
+        let clean = |text: &str| text::clean_line(text).into_owned();
+        lines.push(format!(
+            "  request id {}, progress token {}, server session {}",
+            clean(&attempt.request_id),
+            clean(&attempt.token),
+            attempt.session_number
+        ));
+        let cursor = |id: &Option<String>| {
+            id.as_deref()
+                .map_or("none".to_owned(), |id| clean(&text::truncate(id, 40)))
+        };
+        lines.push(format!(
+            "  cursors: with data {}, newest {}, first {}",
+            cursor(&attempt.cursors.data),
+            cursor(&attempt.cursors.newest),
+            cursor(&attempt.cursors.first)
+        ));
+        if let Some(retry) = attempt.retry_ms {
+            lines.push(format!("  the server wants {retry} ms between tries"));
+        }
+    }
+    lines.push(String::new());
+    lines.push("contact and state, as recorded:".to_owned());
+    let before = lines.len();
+    if let Some(log) = state.logs.get(&task.id) {
+        let told = log.entries.iter().filter(|entry| {
+            !matches!(
+                entry.what,
+                Happening::Progress { .. } | Happening::Log { .. }
+            )
+        });
+        lines.extend(
+            told.map(|entry| format!("  {} {}", state.clock_seconds(entry.at), entry_text(entry))),
+        );
+    }
+    if lines.len() == before {
+        lines.push("  nothing yet".to_owned());
+    }
+    lines
+}
+
+fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
+    let task = &entity.view.task;
+    let server = state.server(&task.server);
+    let mut lines = Vec::new();
+    if task.status.is_settled() {
+        lines.push("It has ended; there is nothing to pick up. R runs it again.".to_owned());
+    } else {
+        match task.resumability.strongest() {
+            Some(Resumable::Checkpoint) => {
+                lines.push(
+                    "picked up by   the checkpoint: the tool is called again with its".to_owned(),
+                );
+                lines.push("               client id, once the old run has stood still".to_owned());
+            }
+            Some(Resumable::Stream) => {
+                lines.push(
+                    "picked up by   the stream: GET after the last event id that came".to_owned(),
+                );
+                lines.push("               with data".to_owned());
+            }
+            None if task.resumability.stream.is_none() => {
+                lines.push("picked up by   not known yet: no event has come".to_owned());
+            }
+            None => lines.push("picked up by   nothing: the events carry no ids".to_owned()),
+        }
+        if task.resumability.checkpoint && task.resumability.stream == Some(true) {
+            lines.push(
+                "               and before that the stream, while the server keeps it".to_owned(),
+            );
+        }
+        if let Some(price) = &entity.view.leaving {
+            lines.push(format!(
+                "leaving is     {}: {}",
+                price.word().to_uppercase(),
+                text::clean_line(price.why())
+            ));
+        }
+    }
+    if let Some(server) = server {
+        let era = if server.era.is_empty() {
+            "not negotiated yet".to_owned()
+        } else {
+            text::clean_line(&server.era).into_owned()
+        };
+        lines.push(format!("revision       {era}"));
+        if !server.era_why.is_empty() {
+            lines.push(format!(
+                "               {}",
+                text::clean_line(&server.era_why)
+            ));
+        }
+        let ids = match server.gives_ids {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not seen yet",
+        };
+        lines.push(format!("event ids      {ids}"));
+    }
+    if let Some(client) = &task.client_id {
+        lines.push(format!("client id      {}", text::clean_line(client)));
+    }
+    if let Some(id) = &task.server_task_id {
+        lines.push(format!("server's id    {}", text::clean_line(id)));
+    }
+    if let Some(line) = curl(state, entity) {
+        lines.push(String::new());
+        lines
+            .push("by hand (the session id is a secret and stays in the session file):".to_owned());
+        lines.extend(line.lines().map(|line| format!("  {line}")));
+    }
+    lines
+}
+
+/// The request that picks the stream up, for a person to send.
+pub(super) fn curl(state: &State, entity: &Entity) -> Option<String> {
+    let task = &entity.view.task;
+    let server = state.server(&task.server)?;
+    let cursor = task.attempt()?.cursors.data.as_deref()?;
+    // Inside single quotes a shell takes everything but a single quote literally.
+    let quoted = |text: &str| text::clean_line(text).replace('\'', "'\\''");
+    Some(format!(
+        "curl -N '{}' \\\n  -H 'Accept: text/event-stream' -H \"MCP-Session-Id: $MCP_SESSION\" \\\n  -H 'MCP-Protocol-Version: {}' -H 'Last-Event-ID: {}'",
+        quoted(&server.url),
+        quoted(&server.era),
+        quoted(cursor)
+    ))
+}
+
+/// An entry as one line of clean text, for searching and printing.
+pub(super) fn entry_text(entry: &Entry) -> String {
+    let clean = |text: &str| text::clean_line(text).into_owned();
+    let with = |word: &str, reason: &Option<String>| match reason {
+        Some(reason) => format!("{}: {}", clean(word), clean(reason)),
+        None => clean(word),
+    };
+    match &entry.what {
+        Happening::Started { era, resumability } => format!(
+            "attempt {} sent, {}, {}",
+            entry.attempt,
+            clean(era),
+            clean(resumability)
+        ),
+        Happening::Progress {
+            value,
+            total,
+            message,
+        } => {
+            let total = total.map_or(String::new(), |total| format!("/{}", text::amount(total)));
+            let message = message
+                .as_deref()
+                .map_or(String::new(), |message| format!("  {}", clean(message)));
+            format!("step {}{total}{message}", text::amount(*value))
+        }
+        Happening::Log {
+            level,
+            logger,
+            data,
+        } => {
+            let logger = logger
+                .as_deref()
+                .map_or(String::new(), |logger| format!("{}: ", clean(logger)));
+            format!("{} {logger}{}", level.word(), clean(data))
+        }
+        Happening::Contact { state, why } => {
+            if why.is_empty() {
+                clean(state)
+            } else {
+                format!("{}: {}", clean(state), clean(why))
+            }
+        }
+        Happening::Status { status, reason } | Happening::Settled { status, reason } => {
+            with(status, reason)
+        }
+        Happening::InputRequired { key, .. } => format!("asks: {}", clean(key)),
+    }
+}
+
+/// What `Y` prints: the task in words, then the present tab.
+pub(super) fn print_text(state: &State, entity: &Entity) -> String {
+    let task = &entity.view.task;
+    let (title, argument) = state.label(entity);
+    let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
+    let mut out = format!(
+        "{} {title}{argument} on {}: {}",
+        task.id,
+        text::clean_line(task.server.as_str()),
+        task.status.word()
+    );
+    if let Some(reason) = task.status.reason() {
+        out = format!("{out} ({reason})");
+    }
+    out.push_str("\n\n");
+    if matches!(state.tab, Tab::Now | Tab::Log) && task.status != Status::Completed {
+        for entry in state.logs.get(&task.id).iter().flat_map(|log| &log.entries) {
+            out.push_str(&state.clock_seconds(entry.at));
+            out.push(' ');
+            out.push_str(&entry_text(entry));
+            out.push('\n');
+        }
+    } else if matches!(state.tab, Tab::Now | Tab::Log) {
+        for line in result_lines(state, entity).iter() {
+            out.push_str(line);
+            out.push('\n');
+        }
+    } else {
+        for line in tab_lines(state, entity).iter() {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}

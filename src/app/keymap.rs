@@ -1,0 +1,711 @@
+//! The one table of keys: it feeds dispatch, the footer, the help and the palette.
+
+use crate::domain::Chord;
+
+/// Something that the user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each has its sentence in the table below")]
+pub enum Action {
+    Down,
+    Up,
+    First,
+    Last,
+    PageDown,
+    PageUp,
+    Open,
+    Back,
+    NextPane,
+    TabBefore,
+    TabAfter,
+    Zoom,
+    Filter,
+    Search,
+    FindNext,
+    FindBefore,
+    NeedsOnly,
+    Fold,
+    Sort,
+    Reverse,
+    Mark,
+    MarkAll,
+    ShowTasks,
+    ShowTools,
+    ShowServers,
+    ShowMessages,
+    NewCall,
+    RunAgain,
+    Pause,
+    Resume,
+    Cancel,
+    Edit,
+    CopyMenu,
+    Print,
+    Forget,
+    Undo,
+    Follow,
+    Wrap,
+    Times,
+    Freeze,
+    SignIn,
+    AddServer,
+    Palette,
+    Help,
+    Break,
+    Leave,
+    Interrupt,
+    Suspend,
+    Redraw,
+    Accept,
+    NextField,
+    FieldBefore,
+    Send,
+    Raw,
+    ChoiceBefore,
+    ChoiceAfter,
+}
+
+/// Where keys go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The list of tasks.
+    List,
+    /// The detail pane.
+    Detail,
+    /// The tools of a server.
+    Tools,
+    /// The servers.
+    Servers,
+    /// What longhaul did and said.
+    Messages,
+    /// A choice or a page over the screen.
+    Menu,
+    /// A form.
+    Form,
+    /// A line that is being typed.
+    Text,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::List,
+        Self::Detail,
+        Self::Tools,
+        Self::Servers,
+        Self::Messages,
+        Self::Menu,
+        Self::Form,
+        Self::Text,
+    ];
+
+    /// The title over its keys in the help.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::List => "Everywhere, and in the list",
+            Self::Detail => "In the detail pane",
+            Self::Tools => "In the tools",
+            Self::Servers => "In the servers",
+            Self::Messages => "In the messages",
+            Self::Menu => "In a choice",
+            Self::Form => "In a form",
+            Self::Text => "While typing",
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// What it does.
+    pub action: Action,
+    /// The chords that do it, as [`Chord`] writes them; the first is shown in the footer.
+    pub chords: &'static [&'static str],
+    /// Where it does it.
+    pub scopes: &'static [Scope],
+    /// The word of the palette, the same as on the command line where there is one; empty for what only keys do.
+    pub word: &'static str,
+    /// A word or two for the footer.
+    pub label: &'static str,
+    /// A sentence for the help.
+    pub help: &'static str,
+}
+
+use Scope::{Detail, Form, List, Menu, Messages, Servers, Text, Tools};
+
+const PANES: &[Scope] = &[List, Detail, Tools, Servers, Messages];
+const TASK: &[Scope] = &[List, Detail];
+const SCROLLED: &[Scope] = &[List, Detail, Tools, Servers, Messages, Menu];
+
+const fn bind(
+    action: Action,
+    chords: &'static [&'static str],
+    scopes: &'static [Scope],
+    word: &'static str,
+    label: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        action,
+        chords,
+        scopes,
+        word,
+        label,
+        help,
+    }
+}
+
+/// The table.
+pub const BINDINGS: &[Binding] = &[
+    bind(
+        Action::Open,
+        &["enter", "l", "right"],
+        PANES,
+        "open",
+        "open",
+        "open; on what is unknown or lost: what now?",
+    ),
+    bind(
+        Action::Back,
+        &["esc", "h", "left"],
+        PANES,
+        "",
+        "back",
+        "back one layer; never leaves the program",
+    ),
+    bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
+    bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
+    bind(
+        Action::First,
+        &["g", "home"],
+        SCROLLED,
+        "",
+        "first",
+        "to the first line",
+    ),
+    bind(
+        Action::Last,
+        &["G", "end"],
+        SCROLLED,
+        "",
+        "last",
+        "to the last line",
+    ),
+    bind(
+        Action::PageDown,
+        &["pgdn", "ctrl-d"],
+        SCROLLED,
+        "",
+        "page down",
+        "a page down",
+    ),
+    bind(
+        Action::PageUp,
+        &["pgup", "ctrl-u"],
+        SCROLLED,
+        "",
+        "page up",
+        "a page up",
+    ),
+    bind(
+        Action::NextPane,
+        &["tab", "backtab"],
+        PANES,
+        "",
+        "pane",
+        "to the next pane",
+    ),
+    bind(
+        Action::TabBefore,
+        &["["],
+        TASK,
+        "",
+        "tab",
+        "the detail tab before",
+    ),
+    bind(
+        Action::TabAfter,
+        &["]"],
+        TASK,
+        "",
+        "tab",
+        "the next detail tab",
+    ),
+    bind(
+        Action::Zoom,
+        &["z"],
+        TASK,
+        "zoom",
+        "zoom",
+        "give the detail pane the whole screen, or take it back",
+    ),
+    bind(
+        Action::NewCall,
+        &["n"],
+        &[List, Tools, Servers, Messages],
+        "call",
+        "new",
+        "start a new call",
+    ),
+    bind(
+        Action::RunAgain,
+        &["R"],
+        TASK,
+        "again",
+        "run again",
+        "run again, with the arguments filled in",
+    ),
+    bind(
+        Action::Pause,
+        &["p"],
+        TASK,
+        "pause",
+        "pause",
+        "ask the server to pause; a second time: stop it now, the checkpoint stays",
+    ),
+    bind(
+        Action::Resume,
+        &["r"],
+        &[List, Detail, Servers],
+        "resume",
+        "resume",
+        "go on after a pause, or retry the connection now",
+    ),
+    bind(
+        Action::Cancel,
+        &["x"],
+        TASK,
+        "cancel",
+        "cancel",
+        "cancel; asks first",
+    ),
+    bind(
+        Action::Edit,
+        &["e"],
+        TASK,
+        "edit",
+        "edit",
+        "edit name, note and limits",
+    ),
+    bind(
+        Action::Forget,
+        &["D"],
+        TASK,
+        "rm",
+        "forget",
+        "forget it here; u brings it back",
+    ),
+    bind(
+        Action::Undo,
+        &["u"],
+        TASK,
+        "undo",
+        "undo",
+        "bring back what was forgotten last",
+    ),
+    bind(
+        Action::CopyMenu,
+        &["y"],
+        TASK,
+        "copy",
+        "copy",
+        "copy to the terminal's clipboard",
+    ),
+    bind(
+        Action::Print,
+        &["Y"],
+        TASK,
+        "print",
+        "print",
+        "print it below the screen, for the mouse",
+    ),
+    bind(
+        Action::Filter,
+        &["/"],
+        &[List],
+        "filter",
+        "filter",
+        "filter: words, !x, status:failed, server:lab, tag:x",
+    ),
+    bind(
+        Action::NeedsOnly,
+        &["!"],
+        &[List],
+        "needs-me",
+        "needs you",
+        "show only what needs you",
+    ),
+    bind(
+        Action::Fold,
+        &["."],
+        &[List],
+        "fold",
+        "fold",
+        "fold what is done",
+    ),
+    bind(
+        Action::Sort,
+        &["s"],
+        &[List],
+        "sort",
+        "sort",
+        "sort by the next column",
+    ),
+    bind(
+        Action::Reverse,
+        &["S"],
+        &[List],
+        "reverse",
+        "reverse",
+        "turn the order round",
+    ),
+    bind(
+        Action::Mark,
+        &["space"],
+        &[List],
+        "mark",
+        "mark",
+        "mark; actions are then meant for all that is marked",
+    ),
+    bind(
+        Action::MarkAll,
+        &["a"],
+        &[List],
+        "mark-all",
+        "mark all",
+        "mark all that is shown, or nothing",
+    ),
+    bind(
+        Action::Search,
+        &["/"],
+        &[Detail],
+        "search",
+        "search",
+        "search in the log, the result, the trace",
+    ),
+    bind(
+        Action::FindNext,
+        &["n"],
+        &[Detail],
+        "",
+        "next",
+        "the next match",
+    ),
+    bind(
+        Action::FindBefore,
+        &["N"],
+        &[Detail],
+        "",
+        "before",
+        "the match before",
+    ),
+    bind(
+        Action::Follow,
+        &["F"],
+        TASK,
+        "follow",
+        "follow",
+        "let the log follow what arrives",
+    ),
+    bind(
+        Action::Wrap,
+        &["w"],
+        TASK,
+        "wrap",
+        "wrap",
+        "wrap long lines",
+    ),
+    bind(
+        Action::Times,
+        &["T"],
+        TASK,
+        "times",
+        "times",
+        "show times in the log",
+    ),
+    bind(Action::ShowTasks, &["1"], PANES, "ls", "tasks", "the tasks"),
+    bind(
+        Action::ShowTools,
+        &["2"],
+        PANES,
+        "tools",
+        "tools",
+        "the tools of a server",
+    ),
+    bind(
+        Action::ShowServers,
+        &["3"],
+        PANES,
+        "servers",
+        "servers",
+        "the servers",
+    ),
+    bind(
+        Action::ShowMessages,
+        &["4"],
+        PANES,
+        "messages",
+        "messages",
+        "what longhaul did and said",
+    ),
+    bind(
+        Action::AddServer,
+        &["a"],
+        &[Tools, Servers],
+        "add",
+        "add server",
+        "add a server by its URL",
+    ),
+    bind(
+        Action::Freeze,
+        &["Z"],
+        PANES,
+        "freeze",
+        "freeze",
+        "freeze the display; what arrives waits",
+    ),
+    bind(
+        Action::SignIn,
+        &["L"],
+        PANES,
+        "login",
+        "sign in",
+        "sign in to a server",
+    ),
+    bind(
+        Action::Break,
+        &["b"],
+        PANES,
+        "break",
+        "break",
+        "demo only: break something",
+    ),
+    bind(
+        Action::Palette,
+        &[":"],
+        PANES,
+        "",
+        "commands",
+        "commands, with the words of the command line",
+    ),
+    bind(
+        Action::Help,
+        &["?", "f1"],
+        PANES,
+        "help",
+        "keys",
+        "this page",
+    ),
+    bind(
+        Action::Leave,
+        &["q"],
+        &[List, Detail, Tools, Servers, Messages, Menu],
+        "quit",
+        "leave",
+        "close the top layer; in the list, leave",
+    ),
+    bind(
+        Action::Interrupt,
+        &["ctrl-c"],
+        &Scope::ALL,
+        "",
+        "leave",
+        "as q in the list, from anywhere; twice leaves now",
+    ),
+    bind(
+        Action::Suspend,
+        &["ctrl-z"],
+        &Scope::ALL,
+        "suspend",
+        "suspend",
+        "suspend",
+    ),
+    bind(
+        Action::Redraw,
+        &["ctrl-l"],
+        &Scope::ALL,
+        "redraw",
+        "redraw",
+        "draw everything again",
+    ),
+    bind(
+        Action::Accept,
+        &["enter"],
+        &[Menu, Form, Text],
+        "",
+        "choose",
+        "take what is chosen; in a form, on to the next field",
+    ),
+    bind(
+        Action::Back,
+        &["esc"],
+        &[Menu, Form, Text],
+        "",
+        "close",
+        "close; changes nothing",
+    ),
+    bind(
+        Action::NextField,
+        &["tab", "down"],
+        &[Form, Text],
+        "",
+        "next field",
+        "to the next field",
+    ),
+    bind(
+        Action::FieldBefore,
+        &["backtab", "up"],
+        &[Form, Text],
+        "",
+        "field before",
+        "to the field before",
+    ),
+    bind(
+        Action::ChoiceBefore,
+        &["left"],
+        &[Form],
+        "",
+        "other choice",
+        "the choice before",
+    ),
+    bind(
+        Action::ChoiceAfter,
+        &["right"],
+        &[Form],
+        "",
+        "other choice",
+        "the next choice",
+    ),
+    bind(
+        Action::Send,
+        &["ctrl-s"],
+        &[Form],
+        "",
+        "send",
+        "send the form",
+    ),
+    bind(
+        Action::Raw,
+        &["ctrl-r"],
+        &[Form],
+        "",
+        "as JSON",
+        "type the arguments as JSON, or as fields again",
+    ),
+];
+
+/// What a chord does in a scope.
+pub fn lookup(scope: Scope, chord: Chord) -> Option<Action> {
+    let text = chord.to_string();
+    BINDINGS
+        .iter()
+        .find(|binding| binding.scopes.contains(&scope) && binding.chords.contains(&text.as_str()))
+        .map(|binding| binding.action)
+}
+
+/// The first key of an action in a scope, as it is shown.
+pub fn key_of(scope: Scope, action: Action) -> Option<&'static Binding> {
+    BINDINGS
+        .iter()
+        .find(|binding| binding.action == action && binding.scopes.contains(&scope))
+}
+
+/// A chord as people write it: `Enter`, `Esc`, `Ctrl-C`, `p`.
+pub fn pretty(chord: &str) -> String {
+    if let Some(letter) = chord.strip_prefix("ctrl-") {
+        return format!("Ctrl-{}", letter.to_uppercase());
+    }
+    match chord {
+        "enter" => "Enter",
+        "esc" => "Esc",
+        "tab" => "Tab",
+        "backtab" => "Shift-Tab",
+        "space" => "Space",
+        "pgup" => "PgUp",
+        "pgdn" => "PgDn",
+        "home" => "Home",
+        "end" => "End",
+        "up" => "Up",
+        "down" => "Down",
+        "left" => "Left",
+        "right" => "Right",
+        "f1" => "F1",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// The help in lines: a title has no keys.
+pub fn help_lines() -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut told: Vec<(Action, &str)> = Vec::new();
+    for scope in Scope::ALL {
+        let of_scope: Vec<&Binding> = BINDINGS
+            .iter()
+            .filter(|binding| binding.scopes.contains(&scope))
+            .filter(|binding| !told.contains(&(binding.action, binding.help)))
+            .collect();
+        if of_scope.is_empty() {
+            continue;
+        }
+        if !lines.is_empty() {
+            lines.push((String::new(), String::new()));
+        }
+        lines.push((String::new(), scope.title().to_owned()));
+        for binding in of_scope {
+            told.push((binding.action, binding.help));
+            let keys: Vec<String> = binding.chords.iter().map(|chord| pretty(chord)).collect();
+            lines.push((keys.join(" "), binding.help.to_owned()));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_chord_means_two_things_in_one_scope() {
+        for scope in Scope::ALL {
+            let mut seen = Vec::new();
+            for binding in BINDINGS
+                .iter()
+                .filter(|binding| binding.scopes.contains(&scope))
+            {
+                for chord in binding.chords {
+                    assert!(!seen.contains(chord), "{chord} twice in {scope:?}");
+                    seen.push(chord);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_chord_of_the_table_is_a_key_and_finds_its_action() {
+        for binding in BINDINGS {
+            for chord in binding.chords {
+                let parsed: Chord = chord.parse().unwrap();
+                assert_eq!(parsed.to_string(), *chord);
+                for scope in binding.scopes {
+                    assert_eq!(lookup(*scope, parsed), Some(binding.action), "{chord}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_action_is_bound_and_in_the_help() {
+        let lines = help_lines();
+        let last = Action::ChoiceAfter as usize;
+        let bound: std::collections::BTreeSet<usize> = BINDINGS
+            .iter()
+            .map(|binding| binding.action as usize)
+            .collect();
+        assert_eq!(bound, (0..=last).collect());
+        for binding in BINDINGS {
+            let keys: Vec<String> = binding.chords.iter().map(|chord| pretty(chord)).collect();
+            let line = (keys.join(" "), binding.help.to_owned());
+            assert!(lines.contains(&line), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The form of a new call.
+
+use crate::{
+    app::{CallForm, FormField, FormValue, Stage, State, price_of},
+    domain::{ArgumentKind, Stamp, text},
+};
+
+use super::{
+    super::{
+        canvas::Canvas,
+        panes::{
+            detail::wrap,
+            list::price_role,
+            tools::{kind_word, tool_list},
+        },
+        theme::Role,
+        words,
+    },
+    typed,
+};
+
+pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
+    let title = match (&form.origin, form.stage) {
+        (Some(origin), _) => format!("Run {origin} again"),
+        (None, Stage::Server) => "New call: where".to_owned(),
+        (None, Stage::Tool) => "New call: what".to_owned(),
+        (None, Stage::Form) => "New call".to_owned(),
+    };
+    let columns = canvas.columns().saturating_sub(4).min(96);
+    let most = canvas.rows().saturating_sub(2);
+    let wanted = match form.stage {
+        Stage::Server => u16::try_from(state.servers.len())
+            .unwrap_or(u16::MAX)
+            .saturating_add(6),
+        Stage::Tool => 16,
+        Stage::Form => form_rows(form, usize::from(columns.saturating_sub(4))),
+    };
+    let rows = wanted.saturating_add(2).min(most);
+    let mut window = canvas.window(columns, rows, &title);
+    match form.stage {
+        Stage::Server => servers(&mut window, state, form, now),
+        Stage::Tool => tools(&mut window, state, form),
+        Stage::Form => arguments(&mut window, state, form),
+    }
+}
+
+fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
+    let glyphs = window.glyphs();
+    let last = state.servers.len();
+    let at = form.server_at.min(last);
+    let room = usize::from(window.rows().saturating_sub(5)).max(1);
+    let first = (at + 1)
+        .saturating_sub(room)
+        .min(last.saturating_sub(room.min(last)));
+    let mut y = 0;
+    for (place, server) in state.servers.iter().enumerate().skip(first).take(room) {
+        let is_on = place == at;
+        if is_on {
+            window.put(0, y, glyphs.cursor, Role::Focus);
+        }
+        let shown = words::link_state(&server.state, glyphs, now);
+        window.put(2, y, shown.glyph, shown.role);
+        let name = text::clean_line(server.name.as_str());
+        let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });
+        let x = window.put(x.max(18) + 2, y, &shown.word, Role::Dim);
+        window.put(x.max(36) + 2, y, &text::clean_line(&server.url), Role::Dim);
+        y += 1;
+    }
+    y += u16::from(last > 0);
+    let is_on = at == last;
+    if is_on {
+        window.put(0, y, glyphs.cursor, Role::Focus);
+    }
+    typed::field(window, 2, y, "URL of another server: ", &form.url, is_on);
+    y += 2;
+    complaints(
+        window,
+        y,
+        form,
+        "Enter takes it; it is contacted then, and not before.",
+    );
+}
+
+fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
+    let server = form.server.as_ref().map_or("", |server| server.as_str());
+    let server = text::clean_line(server).into_owned();
+    typed::field(
+        window,
+        0,
+        0,
+        &format!("tool on {server}: "),
+        &form.filter,
+        true,
+    );
+    let known = form
+        .server
+        .as_ref()
+        .and_then(|server| state.tools.get(server));
+    let matching = form.matching(state);
+    if matching.is_empty() {
+        let words = match known {
+            Some(tools) if tools.refused.is_some() => {
+                let why = tools.refused.as_deref().unwrap_or_default();
+                format!("No tools: {}", text::clean_line(why))
+            }
+            Some(tools) if tools.is_known && tools.list.is_empty() => {
+                format!("{server} has no tools.")
+            }
+            Some(tools) if tools.is_known => "No tool fits.".to_owned(),
+            _ => format!("Asking {server} for its tools …"),
+        };
+        let room = usize::from(window.columns()).max(1);
+        for (line, y) in wrap(&words, room).iter().zip(2_u16..) {
+            window.put(0, y, line, Role::Plain);
+        }
+        return;
+    }
+    let (columns, rows) = (window.columns(), window.rows());
+    let cursor = form.tool_at.min(matching.len().saturating_sub(1));
+    let mut part = window.part(0, 2, columns, rows.saturating_sub(2));
+    tool_list(&mut part, matching.iter().copied(), matching.len(), cursor);
+}
+
+/// Rows that the form takes: head, fields, name, price, complaints, button.
+fn form_rows(form: &CallForm, columns: usize) -> u16 {
+    let arguments = match &form.raw {
+        Some(raw) => wrap(raw.text(), columns.max(1)).len().max(3) + 1,
+        None => form.fields.len().max(1),
+    };
+    u16::try_from(arguments + 9 + form.complaints.len().saturating_sub(1)).unwrap_or(u16::MAX)
+}
+
+fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
+    let columns = window.columns();
+    let room = usize::from(columns).max(1);
+    let server = form.server.as_ref().map_or("", |server| server.as_str());
+    let x = window.put(0, 0, &text::clean_line(&form.tool_name), Role::Strong);
+    window.put(
+        x,
+        0,
+        &format!(" on {}", text::clean_line(server)),
+        Role::Dim,
+    );
+    let description = form
+        .tool
+        .as_ref()
+        .and_then(|tool| tool.description.as_deref());
+    if let Some(line) =
+        description.and_then(|text| text.lines().find(|line| !line.trim().is_empty()))
+    {
+        window.put(0, 1, &text::clean_line(line.trim()), Role::Dim);
+    }
+    // The button, the price and the complaints keep their place at the bottom; the fields scroll between.
+    let bottom = 6 + u16::try_from(form.complaints.len().saturating_sub(1))
+        .unwrap_or(0)
+        .min(3);
+    let rows = window.rows();
+    let fields_rows = rows.saturating_sub(3 + bottom).max(1);
+    {
+        let mut part = window.part(0, 3, columns, fields_rows);
+        if let Some(raw) = &form.raw {
+            raw_field(&mut part, raw, form.at == 0);
+        } else if form.fields.is_empty() {
+            part.put(0, 0, "It takes no arguments.", Role::Dim);
+        } else {
+            let label = form
+                .fields
+                .iter()
+                .map(|field| text::width(&text::clean_line(&field.spec.name)))
+                .max()
+                .unwrap_or(8)
+                .clamp(6, 24);
+            let first = (form.at.min(form.fields.len().saturating_sub(1)) + 1)
+                .saturating_sub(usize::from(fields_rows));
+            let shown = form.fields.iter().enumerate().skip(first);
+            for ((place, field), y) in shown.take(usize::from(fields_rows)).zip(0_u16..) {
+                form_field(
+                    &mut part,
+                    y,
+                    field,
+                    label,
+                    place == form.at,
+                    form.origin.is_some(),
+                );
+            }
+        }
+    }
+    let mut y = 3 + fields_rows;
+    typed::field(
+        window,
+        0,
+        y,
+        "name (optional): ",
+        &form.name,
+        form.is_at_name(),
+    );
+    y += 1;
+    if let Some(tool) = &form.tool {
+        let known = form
+            .server
+            .as_ref()
+            .and_then(|server| state.tools.get(server));
+        let beside = known.map_or(&[] as &[crate::domain::Tool], |tools| tools.list.as_slice());
+        let server = form.server.as_ref().and_then(|name| state.server(name));
+        let price = price_of(tool, beside, server);
+        let x = window.put(0, y, "leaving it: ", Role::Dim);
+        let x = window.put(x, y, price.word(), price_role(&price));
+        window.put(x, y, &format!(", {}", price.why()), Role::Plain);
+    }
+    y += 2;
+    complaints(
+        window,
+        y,
+        form,
+        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.",
+    );
+    y += 1 + u16::try_from(form.complaints.len().saturating_sub(1))
+        .unwrap_or(0)
+        .min(3);
+    let button = if form.sent.is_some() {
+        "[ saving the intent … ]"
+    } else {
+        "[ Start ]"
+    };
+    let role = if form.is_at_button() {
+        Role::Cursor
+    } else {
+        Role::Key
+    };
+    window.put(0, y, button, role);
+    let _ = room;
+}
+
+fn complaints(window: &mut Canvas<'_>, y: u16, form: &CallForm, otherwise: &str) {
+    if form.complaints.is_empty() {
+        window.put(0, y, otherwise, Role::Dim);
+    }
+    for (complaint, y) in form.complaints.iter().take(4).zip(y..) {
+        window.put(0, y, &text::clean_line(complaint), Role::Failed);
+    }
+}
+
+fn raw_field(part: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
+    part.put(
+        0,
+        0,
+        "arguments as JSON:",
+        if has_cursor { Role::Key } else { Role::Dim },
+    );
+    let room = usize::from(part.columns()).max(1);
+    let rows = usize::from(part.rows().saturating_sub(1)).max(1);
+    let before = text::clean_line(&raw.before()).into_owned();
+    let whole = text::clean_line(raw.text()).into_owned();
+    // Cut every `room` columns, so that the place of the cursor can be computed.
+    let lines = chop(&whole, room);
+    let at = chop(&format!("{before}_"), room);
+    let cursor_line = at.len().saturating_sub(1);
+    let first = (cursor_line + 1).saturating_sub(rows);
+    for (line, y) in lines.iter().skip(first).take(rows).zip(1_u16..) {
+        part.put(0, y, line, Role::Plain);
+    }
+    if has_cursor {
+        let column = at
+            .last()
+            .map_or(0, |line| text::width(line).saturating_sub(1));
+        let y = u16::try_from(cursor_line - first + 1).unwrap_or(u16::MAX);
+        part.lay(u16::try_from(column).unwrap_or(0), y, 1, Role::Cursor);
+    }
+}
+
+/// Cuts text into lines of exactly so many columns.
+fn chop(words: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for letter in words.chars() {
+        let wide = text::width(letter.encode_utf8(&mut [0; 4]));
+        if used + wide > columns && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(letter);
+        }
+        used += wide;
+    }
+    lines
+}
+
+fn form_field(
+    part: &mut Canvas<'_>,
+    y: u16,
+    field: &FormField,
+    label: usize,
+    has_cursor: bool,
+    is_again: bool,
+) {
+    let glyphs = part.glyphs();
+    let need = if field.spec.is_required { "*" } else { " " };
+    let name = text::clean_line(&field.spec.name);
+    let name = text::cut(&name, label, glyphs.more);
+    let pad = " ".repeat(label.saturating_sub(text::width(&name)));
+    let head = format!("{name}{need}{pad} ");
+    let end = part.columns();
+    // What it takes stands at the right edge, as long as there is room.
+    let mut hint = kind_word(&field.spec.kind);
+    if is_again && field.is_changed() {
+        hint = format!("changed, {hint}");
+    }
+    if let Some(words) = &field.spec.description
+        && has_cursor
+    {
+        hint = format!("{hint}: {words}");
+    }
+    let hint = text::clean_line(&hint).into_owned();
+    let room = end
+        .saturating_sub(u16::try_from(label).unwrap_or(0) + 26)
+        .min(44);
+    let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
+    let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
+    {
+        let mut left = part.part(0, y, end.saturating_sub(hint_wide + 1), 1);
+        match &field.value {
+            FormValue::Typed(input) => {
+                typed::field(&mut left, 0, 0, &head, input, has_cursor);
+            }
+            FormValue::Toggle(value) => {
+                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
+                let word = match value {
+                    Some(true) => "yes",
+                    Some(false) => "no",
+                    None => "(left out)",
+                };
+                turned(&mut left, x, word, has_cursor);
+            }
+            FormValue::Choice(at) => {
+                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
+                let word = match (&field.spec.kind, at) {
+                    (ArgumentKind::Choice(choices), Some(at)) => choices
+                        .get(*at)
+                        .map(|choice| match choice {
+                            serde_json::Value::String(word) => word.clone(),
+                            other => other.to_string(),
+                        })
+                        .unwrap_or_default(),
+                    _ => "(left out)".to_owned(),
+                };
+                turned(&mut left, x, &text::clean_line(&word), has_cursor);
+            }
+        }
+    }
+    part.put_before(end, y, &hint, Role::Dim);
+}
+
+/// A value that is turned rather than typed.
+fn turned(left: &mut Canvas<'_>, x: u16, word: &str, has_cursor: bool) {
+    if has_cursor {
+        let x = left.put(x, 0, "< ", Role::Key);
+        let x = left.put(x, 0, word, Role::Cursor);
+        left.put(x, 0, " >", Role::Key);
+    } else {
+        left.put(x, 0, word, Role::Plain);
+    }
+}

@@ -1,0 +1,100 @@
+//! The keys and the commands.
+
+use crate::{
+    app::{Field, State, keymap, matches, scope, why_not},
+    domain::text,
+};
+
+use super::{
+    super::{canvas::Canvas, theme::Role},
+    typed,
+};
+
+/// All keys, from the one table.
+pub(super) fn help(canvas: &mut Canvas<'_>, _state: &State, scroll: usize) {
+    let lines = keymap::help_lines();
+    let rows = canvas.rows();
+    let columns = canvas.columns().saturating_sub(4).min(92);
+    let total = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let mut window = canvas.window(
+        columns,
+        total.saturating_add(2).min(rows.saturating_sub(1)),
+        "Keys",
+    );
+    let room = usize::from(window.rows());
+    let scroll = scroll.min(lines.len().saturating_sub(room));
+    for ((keys, help), y) in lines.iter().skip(scroll).take(room).zip(0_u16..) {
+        if keys.is_empty() {
+            window.put(0, y, help, Role::Heading);
+        } else {
+            window.put_in(1, y, 18, keys, Role::Key);
+            window.put(20, y, help, Role::Plain);
+        }
+    }
+    let below = lines.len().saturating_sub(scroll + room);
+    if below > 0 {
+        let last = window.rows().saturating_sub(1);
+        let end = window.columns();
+        let down = window.glyphs().arrows[1];
+        window.put_before(end, last, &format!(" {below} more {down}"), Role::Dim);
+    }
+}
+
+/// The commands that fit what is typed, each with its key and, where it cannot act, the reason.
+pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor: usize) {
+    let found = matches(field.text());
+    let rows = u16::try_from(found.len()).unwrap_or(u16::MAX).clamp(1, 14);
+    let columns = canvas.columns().saturating_sub(4).min(88);
+    let mut window = canvas.window(columns, rows + 4, "Commands");
+    typed::field(&mut window, 0, 0, ": ", field, true);
+    if found.is_empty() {
+        window.put(0, 2, "No command is called so.", Role::Dim);
+        return;
+    }
+    let room = usize::from(window.rows().saturating_sub(2)).max(1);
+    let cursor = cursor.min(found.len().saturating_sub(1));
+    let first = (cursor + 1).saturating_sub(room);
+    let sign = window.glyphs().cursor;
+    let below = below(state);
+    for ((place, binding), y) in found.iter().enumerate().skip(first).take(room).zip(2_u16..) {
+        let is_on = place == cursor;
+        if is_on {
+            window.put(0, y, sign, Role::Focus);
+        }
+        let reason = why_not(state, binding.action);
+        let role = match (is_on, &reason) {
+            (true, _) => Role::Strong,
+            (false, None) => Role::Plain,
+            (false, Some(_)) => Role::Dim,
+        };
+        window.put(2, y, binding.word, role);
+        let key = binding.chords.first().copied().unwrap_or_default();
+        window.put(13, y, &keymap::pretty(key), Role::Key);
+        let words = match &reason {
+            Some(why) => format!("not now: {}", text::clean_line(why)),
+            None => binding.help.to_owned(),
+        };
+        let end = window.put(20, y, &words, Role::Dim);
+        if is_on && reason.is_none() && !binding.scopes.contains(&below) {
+            window.put(end + 2, y, "(in its own pane)", Role::Dim);
+        }
+    }
+}
+
+/// Where keys would go without the palette.
+fn below(state: &State) -> keymap::Scope {
+    let mut without = state.overlays.len();
+    // The palette is the top layer; what lies below it decides.
+    without = without.saturating_sub(1);
+    if without == 0 {
+        match (state.pane, state.focus) {
+            (crate::app::Pane::Tasks, crate::app::Focus::List) => keymap::Scope::List,
+            (crate::app::Pane::Tasks, crate::app::Focus::Detail) => keymap::Scope::Detail,
+            (crate::app::Pane::Tools, _) => keymap::Scope::Tools,
+            (crate::app::Pane::Servers, _) => keymap::Scope::Servers,
+            (crate::app::Pane::Messages, _) => keymap::Scope::Messages,
+        }
+    } else {
+        scope(state)
+    }
+}

@@ -1,0 +1,102 @@
+//! Text that is being typed: fields and the lines in the footer.
+
+use crate::{
+    app::{EditForm, Field, State},
+    domain::text,
+};
+
+use super::super::{canvas::Canvas, theme::Role};
+
+/// A field with its label; where it has the cursor, the text around the cursor stays in sight.
+pub(super) fn field(
+    canvas: &mut Canvas<'_>,
+    x: u16,
+    y: u16,
+    label: &str,
+    field: &Field,
+    has_cursor: bool,
+) -> u16 {
+    let x = canvas.put(x, y, label, if has_cursor { Role::Key } else { Role::Dim });
+    let room = usize::from(canvas.columns().saturating_sub(x));
+    let clean = text::clean_line(field.text()).into_owned();
+    if !has_cursor {
+        return canvas.put(x, y, &clean, Role::Plain);
+    }
+    let before = text::clean_line(&field.before()).into_owned();
+    let after = text::clean_line(&field.after()).into_owned();
+    // The end of what stands before the cursor is what one looks at.
+    let keep = room.saturating_sub(2);
+    let before = tail(&before, keep);
+    let end = canvas.put(x, y, &before, Role::Plain);
+    let mut letters = after.chars();
+    let under = letters
+        .next()
+        .map_or(" ".to_owned(), |letter| letter.to_string());
+    let rest: String = letters.collect();
+    let end = canvas.put(end, y, &under, Role::Cursor);
+    canvas.put(end, y, &rest, Role::Plain)
+}
+
+/// The end of a text in at most `columns`.
+fn tail(text: &str, columns: usize) -> String {
+    let mut used = 0;
+    let mut kept: Vec<char> = Vec::new();
+    for letter in text.chars().rev() {
+        used += text::width(letter.encode_utf8(&mut [0; 4]));
+        if used > columns {
+            break;
+        }
+        kept.push(letter);
+    }
+    kept.into_iter().rev().collect()
+}
+
+/// A line in the footer.
+pub(super) fn line(canvas: &mut Canvas<'_>, label: &str, typed: &Field, keys: &str) {
+    let end = canvas.columns();
+    let wide = u16::try_from(keys.len()).unwrap_or(0);
+    let has_keys = end > wide + 30;
+    let room = if has_keys { end - wide - 3 } else { end };
+    {
+        let mut part = canvas.part(0, 0, room, 1);
+        field(&mut part, 1, 0, &format!("{label}: "), typed, true);
+    }
+    if has_keys {
+        canvas.put_before(end.saturating_sub(1), 0, keys, Role::Dim);
+    }
+}
+
+/// Name, note and limits of a task.
+pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
+    let rows = 10;
+    let columns = canvas.columns().saturating_sub(4).min(72);
+    let mut window = canvas.window(columns, rows, &format!("Edit {}", form.task));
+    if let Some(entity) = state.task(&form.task) {
+        let tool = text::clean_line(&entity.view.task.tool).into_owned();
+        window.put(0, 0, &tool, Role::Dim);
+    }
+    for (((label, typed), place), y) in EditForm::LABELS
+        .iter()
+        .zip(&form.fields)
+        .zip(0..)
+        .zip(2_u16..)
+    {
+        field(
+            &mut window,
+            0,
+            y,
+            &format!("{label:<12}"),
+            typed,
+            form.at == place,
+        );
+    }
+    match &form.complaint {
+        Some(complaint) => window.put(0, 7, complaint, Role::Failed),
+        None => window.put(
+            0,
+            7,
+            "A limit cancels: 90s, 5m, 2h, or off. Enter goes on and saves.",
+            Role::Dim,
+        ),
+    };
+}

@@ -1,0 +1,61 @@
+//! The list without a row: what a task is, and the next key.
+
+use crate::app::State;
+
+use super::super::{canvas::Canvas, theme::Role};
+
+/// First run, or a filter that lets nothing through.
+pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
+    let is_first = state.counts == crate::app::Counts::default();
+    if !is_first {
+        let words = if state.needs_only {
+            "Nothing needs you. ! or Esc shows all."
+        } else {
+            "No task fits the filter. Esc clears it."
+        };
+        canvas.put(2, 1, words, Role::Plain);
+        return;
+    }
+    let words = [
+        ("", "No task yet."),
+        ("", ""),
+        (
+            "",
+            "A task is one tool call on an MCP server that you care about. It goes on while you",
+        ),
+        (
+            "",
+            "watch, survives a cut network, and is still here after this terminal is gone.",
+        ),
+        ("", ""),
+    ];
+    let keys: &[(&str, &str)] = if state.servers.is_empty() {
+        &[
+            ("a", "add a server by its URL"),
+            ("?", "all keys"),
+            ("q", "leave; longhaul demo shows it all without a server"),
+        ]
+    } else {
+        &[
+            ("n", "start a call"),
+            ("2", "look at the tools"),
+            ("a", "add another server by its URL"),
+            ("?", "all keys"),
+        ]
+    };
+    let mut y = 1;
+    for (_, line) in words {
+        let role = if y == 1 { Role::Strong } else { Role::Plain };
+        for line in
+            super::detail::wrap(line, usize::from(canvas.columns().saturating_sub(4)).max(1))
+        {
+            canvas.put(2, y, &line, role);
+            y += 1;
+        }
+    }
+    for (key, label) in keys {
+        canvas.put(4, y, key, Role::Key);
+        canvas.put(7, y, label, Role::Plain);
+        y += 1;
+    }
+}

@@ -1,0 +1,78 @@
+//! The servers and how each stands.
+
+use crate::{
+    app::State,
+    domain::{LinkState, Stamp, text},
+};
+
+use super::super::{canvas::Canvas, theme::Role, words};
+
+/// One server on two lines: how it stands, and what is known of it.
+pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+    canvas.put(1, 0, "Servers", Role::Heading);
+    if state.servers.is_empty() {
+        canvas.put(1, 2, "No server is known yet.", Role::Strong);
+        canvas.put(
+            1,
+            3,
+            "a adds one by its URL; it is contacted when you ask it something.",
+            Role::Plain,
+        );
+        return;
+    }
+    let glyphs = canvas.glyphs();
+    let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
+    let fitting = usize::from(canvas.rows().saturating_sub(2) / 3).max(1);
+    let first = (cursor + 1).saturating_sub(fitting);
+    for ((place, server), slot) in state
+        .servers
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take(fitting)
+        .zip(0_u16..)
+    {
+        let y = 2 + slot * 3;
+        let is_on = place == cursor;
+        if is_on {
+            canvas.put(1, y, glyphs.cursor, Role::Focus);
+        }
+        let shown = words::link_state(&server.state, glyphs, now);
+        canvas.put(3, y, shown.glyph, shown.role);
+        let name = text::clean_line(server.name.as_str());
+        let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });
+        let x = canvas.put(x.max(20) + 2, y, &shown.word, shown.role);
+        canvas.put(x.max(40) + 2, y, &text::clean_line(&server.url), Role::Dim);
+        let mut parts = Vec::new();
+        if let Some(info) = &server.server_info {
+            parts.push(text::clean_line(info).into_owned());
+        }
+        if !server.era.is_empty() {
+            parts.push(text::clean_line(&server.era).into_owned());
+        }
+        if let Some(tools) = server.tools {
+            parts.push(text::plural(
+                u64::try_from(tools).unwrap_or(u64::MAX),
+                "tool",
+            ));
+        }
+        parts.push(
+            match server.gives_ids {
+                Some(true) => "event ids: streams can be picked up",
+                Some(false) => "no event ids: streams cannot be picked up",
+                None => "event ids not seen yet",
+            }
+            .to_owned(),
+        );
+        parts.push(text::plural(server.requests, "request"));
+        match &server.state {
+            LinkState::Down { why, since, .. } => {
+                let age = text::span(now.wall.since(*since));
+                parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
+            }
+            LinkState::NeedsLogin { why } => parts.insert(0, text::clean_line(why).into_owned()),
+            _ => {}
+        }
+        canvas.put(5, y + 1, &parts.join(", "), Role::Dim);
+    }
+}

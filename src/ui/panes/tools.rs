@@ -1,0 +1,150 @@
+//! The tools of a server, with what the chosen one takes.
+
+use crate::{
+    app::State,
+    domain::{ArgumentKind, Tool, text},
+};
+
+use super::{
+    super::{canvas::Canvas, theme::Role},
+    detail::wrap,
+    list::price_role,
+};
+
+/// The list on the left, the chosen tool on the right or, on a narrow screen, below.
+pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
+    let Some(server) = &state.tools_of else {
+        canvas.put(1, 1, "No server is known yet.", Role::Strong);
+        canvas.put(1, 2, "a adds one by its URL.", Role::Plain);
+        return;
+    };
+    let name = text::clean_line(server.as_str());
+    let x = canvas.put(1, 0, "Tools of ", Role::Heading);
+    canvas.put(x, 0, &name, Role::Strong);
+    let known = state.tools.get(server);
+    let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
+    if list.is_empty() {
+        let words = match known {
+            Some(tools) if tools.asked.is_some() => format!("Asking {name} for its tools …"),
+            Some(tools) if tools.refused.is_some() => {
+                let why = tools.refused.as_deref().unwrap_or_default();
+                format!("No tools: {}", text::clean_line(why))
+            }
+            Some(tools) if tools.is_known => format!("{name} has no tools."),
+            _ => "Not asked yet.".to_owned(),
+        };
+        for (line, y) in wrap(&words, usize::from(canvas.columns().saturating_sub(2)))
+            .iter()
+            .zip(2..)
+        {
+            canvas.put(1, y, line, Role::Plain);
+        }
+        return;
+    }
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let split = columns >= 90;
+    let left = if split { columns * 2 / 5 } else { columns };
+    let list_rows = if split {
+        rows.saturating_sub(2)
+    } else {
+        rows.saturating_sub(2) / 2
+    };
+    let cursor = state.cursors[0].min(list.len().saturating_sub(1));
+    {
+        let mut part = canvas.part(0, 2, left, list_rows);
+        tool_list(&mut part, list.iter(), list.len(), cursor);
+    }
+    let Some(tool) = list.get(cursor) else { return };
+    let mut about = if split {
+        canvas.part(left + 1, 2, columns - left - 2, rows.saturating_sub(2))
+    } else {
+        canvas.part(
+            1,
+            list_rows + 3,
+            columns.saturating_sub(2),
+            rows.saturating_sub(list_rows + 3),
+        )
+    };
+    about_tool(&mut about, state, tool, list);
+}
+
+/// Tools one a line, as many as there is room for, the chosen one in sight.
+pub(in crate::ui) fn tool_list<'t>(
+    canvas: &mut Canvas<'_>,
+    tools: impl Iterator<Item = &'t Tool>,
+    _count: usize,
+    cursor: usize,
+) {
+    let rows = usize::from(canvas.rows()).max(1);
+    let first = (cursor + 1).saturating_sub(rows);
+    let sign = canvas.glyphs().cursor;
+    for ((place, tool), y) in tools.enumerate().skip(first).take(rows).zip(0_u16..) {
+        let is_on = place == cursor;
+        if is_on {
+            canvas.put(0, y, sign, Role::Focus);
+        }
+        let name = text::clean_line(&tool.name);
+        let x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });
+        let line = tool.description.as_deref().unwrap_or_default();
+        let line = line.lines().find(|line| !line.trim().is_empty());
+        if let Some(line) = line {
+            canvas.put(x.max(28) + 2, y, &text::clean_line(line.trim()), Role::Dim);
+        }
+    }
+}
+
+/// What a tool does, what it takes, and what leaving would cost.
+pub(in crate::ui) fn about_tool(
+    canvas: &mut Canvas<'_>,
+    state: &State,
+    tool: &Tool,
+    beside: &[Tool],
+) {
+    let room = usize::from(canvas.columns()).max(1);
+    let mut y = canvas.rows().min(1);
+    canvas.put(0, 0, &text::clean_line(&tool.name), Role::Strong);
+    let description = tool
+        .description
+        .as_deref()
+        .unwrap_or("It does not say what it does.");
+    let clean = text::clean_block(description.trim()).into_owned();
+    for line in clean.lines().flat_map(|line| wrap(line, room)).take(8) {
+        canvas.put(0, y, &line, Role::Plain);
+        y += 1;
+    }
+    y += 1;
+    for spec in tool.arguments() {
+        let name = text::clean_line(&spec.name).into_owned();
+        let kind = kind_word(&spec.kind);
+        let x = canvas.put(0, y, &name, Role::Strong);
+        let need = if spec.is_required { ", required" } else { "" };
+        let default = spec
+            .default
+            .as_ref()
+            .map_or(String::new(), |value| format!(", default {value}"));
+        let words = text::clean_line(&format!("{kind}{need}{default}")).into_owned();
+        canvas.put(x.max(18) + 2, y, &words, Role::Dim);
+        y += 1;
+    }
+    let server = state.tools_of.as_ref().and_then(|name| state.server(name));
+    let price = crate::app::price_of(tool, beside, server);
+    y += 1;
+    let x = canvas.put(0, y, "leaving ", Role::Dim);
+    let x = canvas.put(x, y, price.word(), price_role(&price));
+    canvas.put(x, y, &format!(": {}", price.why()), Role::Dim);
+}
+
+/// What an argument takes, in a word.
+pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
+    match kind {
+        ArgumentKind::Text => "text".to_owned(),
+        ArgumentKind::Number => "number".to_owned(),
+        ArgumentKind::Integer => "whole number".to_owned(),
+        ArgumentKind::Boolean => "yes or no".to_owned(),
+        ArgumentKind::Choice(choices) => {
+            let words: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
+            format!("one of {}", words.join(" "))
+        }
+        ArgumentKind::Json => "JSON".to_owned(),
+    }
+}

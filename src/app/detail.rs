@@ -37,6 +37,7 @@ fn result_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
             crate::domain::TaskErrorKind::Tool => "The tool failed",
             crate::domain::TaskErrorKind::Protocol => "The server answered with an error",
             crate::domain::TaskErrorKind::Refused => "The call was refused",
+            crate::domain::TaskErrorKind::Unreachable => "The server was not reached",
             crate::domain::TaskErrorKind::TimedOut => "A limit ended it",
         };
         lines.push(format!("{kind}{code}:"));

@@ -3,3 +3,4 @@
 pub mod domain;
 pub mod protocol;
 pub mod store;
+pub mod term;

@@ -1,0 +1,186 @@
+//! What the terminal can show, decided from plain values; the environment is read once, in cli.
+
+/// The variables that speak about the terminal, as they were set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `TERM`.
+    pub term: Option<String>,
+    /// `COLORTERM`.
+    pub colorterm: Option<String>,
+    /// `NO_COLOR`; set and not empty means no colour (no-color.org).
+    pub no_color: Option<String>,
+    /// `LC_ALL`.
+    pub lc_all: Option<String>,
+    /// `LC_CTYPE`.
+    pub lc_ctype: Option<String>,
+    /// `LANG`.
+    pub lang: Option<String>,
+    /// `TMUX`.
+    pub tmux: Option<String>,
+}
+
+/// The user's word on colour (`--color`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColorChoice {
+    /// By the environment.
+    #[default]
+    Auto,
+    /// Even against `NO_COLOR`.
+    Always,
+    /// None.
+    Never,
+}
+
+/// How many colours there are, fewest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColorLevel {
+    /// None: bold, reverse and underline only.
+    Mono,
+    /// The terminal's own sixteen.
+    Ansi16,
+    /// The 256 of xterm.
+    Ansi256,
+    /// Any.
+    True,
+}
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// How many colours to use.
+    pub color: ColorLevel,
+    /// Whether the locale is UTF-8; otherwise the ASCII set is used.
+    pub is_unicode: bool,
+    /// Whether there is a cursor to move at all; without one there is no screen, only lines.
+    pub has_cursor: bool,
+    /// Whether tmux stands between us and the terminal.
+    pub is_tmux: bool,
+}
+
+impl Capabilities {
+    /// Decides from the environment and the user's choice (craft.md 8).
+    pub fn detect(environment: &Environment, choice: ColorChoice) -> Self {
+        let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
+        Self {
+            color: color(environment, choice),
+            is_unicode: is_unicode(environment),
+            has_cursor: is_set(&environment.term) && environment.term.as_deref() != Some("dumb"),
+            is_tmux: is_set(&environment.tmux),
+        }
+    }
+}
+
+fn color(environment: &Environment, choice: ColorChoice) -> ColorLevel {
+    let term = environment.term.as_deref().unwrap_or_default();
+    let colorterm = environment.colorterm.as_deref().unwrap_or_default();
+    let has_none = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
+        || term.ends_with("-m")
+        || term.ends_with("-mono");
+    let level = if has_none {
+        ColorLevel::Mono
+    } else if ["truecolor", "24bit"].contains(&colorterm) || term.ends_with("-direct") {
+        ColorLevel::True
+    } else if term.contains("256color") {
+        ColorLevel::Ansi256
+    } else {
+        ColorLevel::Ansi16
+    };
+    let is_unwanted = environment
+        .no_color
+        .as_deref()
+        .is_some_and(|value| !value.is_empty());
+    match choice {
+        ColorChoice::Never => ColorLevel::Mono,
+        ColorChoice::Always => level.max(ColorLevel::Ansi16),
+        ColorChoice::Auto if is_unwanted => ColorLevel::Mono,
+        ColorChoice::Auto => level,
+    }
+}
+
+/// The first of the three that is set and not empty decides, as in the C library.
+fn is_unicode(environment: &Environment) -> bool {
+    [
+        &environment.lc_all,
+        &environment.lc_ctype,
+        &environment.lang,
+    ]
+    .into_iter()
+    .flatten()
+    .find(|value| !value.is_empty())
+    .is_some_and(|value| {
+        let value = value.to_ascii_lowercase();
+        value.contains("utf-8") || value.contains("utf8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorLevel {
+        let environment = Environment {
+            term: Some(term.into()),
+            colorterm: Some(colorterm.into()),
+            no_color: Some(no_color.into()),
+            ..Environment::default()
+        };
+        Capabilities::detect(&environment, choice).color
+    }
+
+    #[test]
+    fn colour_follows_the_terminal_unless_somebody_says_otherwise() {
+        use ColorChoice::{Always, Auto, Never};
+        use ColorLevel::{Ansi16, Ansi256, Mono, True};
+        for (term, colorterm, no_color, choice, level) in [
+            ("xterm-256color", "truecolor", "", Auto, True),
+            ("xterm-256color", "", "", Auto, Ansi256),
+            ("tmux-direct", "", "", Auto, True),
+            ("linux", "", "", Auto, Ansi16),
+            ("dumb", "truecolor", "", Auto, Mono),
+            ("", "", "", Auto, Mono),
+            ("xterm-mono", "", "", Auto, Mono),
+            ("xterm-256color", "truecolor", "1", Auto, Mono),
+            ("xterm-256color", "truecolor", "1", Always, True),
+            ("dumb", "", "", Always, Ansi16),
+            ("xterm-256color", "truecolor", "", Never, Mono),
+        ] {
+            assert_eq!(
+                color_of(term, colorterm, no_color, choice),
+                level,
+                "{term} {colorterm} {no_color} {choice:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_locale_says_whether_boxes_can_be_drawn() {
+        let unicode = |all: &str, ctype: &str, lang: &str| {
+            let text = |value: &str| Some(value.to_owned());
+            let environment = Environment {
+                lc_all: text(all),
+                lc_ctype: text(ctype),
+                lang: text(lang),
+                ..Environment::default()
+            };
+            Capabilities::detect(&environment, ColorChoice::Auto).is_unicode
+        };
+        assert!(unicode("", "", "en_US.UTF-8"));
+        assert!(unicode("", "C.utf8", "C"));
+        assert!(!unicode("C", "en_US.UTF-8", "en_US.UTF-8"));
+        assert!(!unicode("", "", "de_DE.ISO-8859-1"));
+        assert!(!unicode("", "", ""));
+    }
+
+    #[test]
+    fn a_dumb_terminal_has_no_cursor() {
+        let of = |term: Option<&str>| {
+            let environment = Environment {
+                term: term.map(str::to_owned),
+                ..Environment::default()
+            };
+            Capabilities::detect(&environment, ColorChoice::Auto).has_cursor
+        };
+        assert!(of(Some("xterm")));
+        assert!(!of(Some("dumb")) && !of(Some("")) && !of(None));
+    }
+}

@@ -1,0 +1,304 @@
+//! Taking the terminal and giving it back: once, whole, and from wherever the program ends.
+//!
+//! What has to be undone is kept in statics, because a panic hook and a signal have nothing else to reach it by.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
+};
+use tokio::sync::Notify;
+
+/// Save the title, alternate screen, hide the cursor, bracketed paste, focus events.
+const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?1004h";
+/// End a frame that may be half written; then the reverse of [`ENTER`], with plain attributes in between.
+const LEAVE: &str =
+    "\u{1b}[?2026l\u{1b}[?1004l\u{1b}[?2004l\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[23;2t";
+/// Takes the overall progress off the taskbar. Sent only if one was shown: elsewhere it would pop up as a message.
+const CLEAR_PROGRESS: &str = "\u{1b}]9;4;0;0\u{1b}\\";
+
+/// How long leaving waits for a frame that is being written, or for a terminal that takes no bytes, in milliseconds.
+const PATIENCE_MS: u64 = 100;
+
+/// The terminal as it was found.
+struct Found {
+    tty: Arc<OwnedFd>,
+    modes: Termios,
+}
+
+/// Set with every enter. Held only to look or to put, never while writing.
+static FOUND: Mutex<Option<Found>> = Mutex::new(None);
+/// Whether the terminal is ours at the moment; whoever turns it off gives the terminal back.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+/// Held while a frame is written.
+static PEN: Mutex<()> = Mutex::new(());
+static IS_PROGRESS_SHOWN: AtomicBool = AtomicBool::new(false);
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+static OVER: Notify = Notify::const_new();
+
+/// Holds the terminal; dropping it gives the terminal back.
+#[derive(Debug)]
+pub struct Guard {
+    tty: Arc<OwnedFd>,
+}
+
+impl Guard {
+    /// Takes the terminal behind `out`: raw mode, alternate screen, no cursor, bracketed paste, focus events.
+    ///
+    /// Fails if `out` is no terminal, or if the terminal is taken already. After a failure it is as before.
+    pub fn enter(out: impl AsFd) -> io::Result<Self> {
+        let tty = Arc::new(out.as_fd().try_clone_to_owned()?);
+        enter(&tty)?;
+        Ok(Self { tty })
+    }
+
+    /// Takes the terminal again after [`leave`], or after something else may have changed its modes.
+    ///
+    /// The screen has to be cleared and painted anew.
+    pub fn reenter(&self) -> io::Result<()> {
+        leave();
+        enter(&self.tty)
+    }
+
+    /// Gives the terminal back for a while; nothing can be painted until [`Guard::reenter`].
+    pub fn leave(&self) {
+        leave();
+    }
+
+    /// The terminal.
+    pub fn tty(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.tty)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// A panic elsewhere must not keep the terminal from being given back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn enter(tty: &Arc<OwnedFd>) -> io::Result<()> {
+    if IS_OURS.load(Ordering::SeqCst) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "the terminal is taken already",
+        ));
+    }
+    // Read anew each time: while we were suspended the user may have changed them.
+    let modes = retry(|| tcgetattr(tty.as_fd()))?;
+    let mut raw = modes.clone();
+    raw.make_raw();
+    *lock(&FOUND) = Some(Found {
+        tty: Arc::clone(tty),
+        modes,
+    });
+    // From here on a panic gives back what was found.
+    IS_OURS.store(true, Ordering::SeqCst);
+    let taken = retry(|| tcsetattr(tty.as_fd(), OptionalActions::Now, &raw))
+        .map_err(io::Error::from)
+        .and_then(|()| write_frame(ENTER.as_bytes()));
+    if taken.is_err() {
+        leave();
+    }
+    taken
+}
+
+/// Gives the terminal back if it is ours; may be called from any thread, any number of times.
+///
+/// A terminal that has hung up takes nothing back, and that is no error here.
+pub fn leave() {
+    if !IS_OURS.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    // Let a frame end that another thread writes. If it is stuck, or is ours, go on without it.
+    let mut waited = 0;
+    let pen = loop {
+        match PEN.try_lock() {
+            Ok(pen) => break Some(pen),
+            Err(std::sync::TryLockError::Poisoned(pen)) => break Some(pen.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) if waited >= PATIENCE_MS => break None,
+            Err(std::sync::TryLockError::WouldBlock) => {
+                std::thread::park_timeout(Duration::from_millis(1));
+                waited += 1;
+            }
+        }
+    };
+    let Some(found) = lock(&FOUND).take() else {
+        return;
+    };
+    let tty = found.tty.as_fd();
+    let mut bytes = String::new();
+    if IS_PROGRESS_SHOWN.swap(false, Ordering::SeqCst) {
+        bytes.push_str(CLEAR_PROGRESS);
+    }
+    bytes.push_str(LEAVE);
+    // Nobody can be told of a failure, and the modes are put back whatever became of the bytes.
+    if takes_bytes(tty, Duration::from_millis(PATIENCE_MS)) {
+        let _ = write_all(tty, bytes.as_bytes());
+    }
+    // In the background the modes are those of whoever is in front, and setting them would stop us here for good.
+    if is_foreground(tty) {
+        let _ = retry(|| tcsetattr(tty, OptionalActions::Now, &found.modes));
+    }
+    drop(pen);
+}
+
+/// Writes bytes to the terminal while it is ours, in as few writes as the terminal allows.
+///
+/// Fails if the terminal was given back, or is gone: then the loop is over.
+pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
+    let pen = lock(&PEN);
+    if !IS_OURS.load(Ordering::SeqCst) {
+        return Err(io::Error::new(
+            io::ErrorKind::NotConnected,
+            "the terminal was given back",
+        ));
+    }
+    let Some(tty) = lock(&FOUND).as_ref().map(|found| Arc::clone(&found.tty)) else {
+        return Err(io::ErrorKind::NotConnected.into());
+    };
+    let written = write_all(tty.as_fd(), bytes);
+    drop(pen);
+    written
+}
+
+/// Notes that the taskbar shows a progress, so that leaving takes it away.
+pub(super) fn note_progress(is_shown: bool) {
+    IS_PROGRESS_SHOWN.store(is_shown, Ordering::SeqCst);
+}
+
+fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(&tty, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            // Another program of this terminal may have switched it to non-blocking.
+            Err(Errno::AGAIN) => {
+                takes_bytes(&tty, Duration::from_secs(1));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the terminal takes bytes; false if it does not in time, or has hung up.
+fn takes_bytes(tty: impl AsFd, wait: Duration) -> bool {
+    let wait = Timespec::try_from(wait).unwrap_or_default();
+    let mut fds = [PollFd::new(&tty, PollFlags::OUT)];
+    let ready = retry(|| poll(&mut fds, Some(&wait)));
+    let [tty] = fds;
+    ready.is_ok() && tty.revents().contains(PollFlags::OUT) && !is_end(tty.revents())
+}
+
+/// Whether the terminal listens to our process group; where it cannot say, the next call on it will.
+pub(super) fn is_foreground(tty: impl AsFd) -> bool {
+    !tcgetpgrp(tty).is_ok_and(|group| group != rustix::process::getpgrp())
+}
+
+/// Whether poll says that nothing will ever come again.
+fn is_end(events: PollFlags) -> bool {
+    events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+}
+
+/// Whether the terminal has hung up; asked without waiting.
+pub fn is_hung_up(tty: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&tty, PollFlags::empty())];
+    let asked = retry(|| poll(&mut fds, Some(&Timespec::default())));
+    let [tty] = fds;
+    asked.is_err() || is_end(tty.revents())
+}
+
+/// Waits until the terminal hangs up (`true`), or `stop` is closed at its other end (`false`).
+pub(super) fn wait_for_hang_up(tty: impl AsFd, stop: impl AsFd) -> bool {
+    loop {
+        let mut fds = [
+            PollFd::new(&tty, PollFlags::empty()),
+            PollFd::new(&stop, PollFlags::empty()),
+        ];
+        let asked = retry(|| poll(&mut fds, None));
+        let [tty, stop] = fds;
+        if asked.is_err() || is_end(tty.revents()) {
+            return true;
+        }
+        if is_end(stop.revents()) {
+            return false;
+        }
+    }
+}
+
+/// Waits until there is something to read (`true`), or nothing will come any more (`false`).
+pub(super) fn wait_for_bytes(tty: impl AsFd, stop: impl AsFd) -> bool {
+    loop {
+        let mut fds = [
+            PollFd::new(&tty, PollFlags::IN),
+            PollFd::new(&stop, PollFlags::empty()),
+        ];
+        let asked = retry(|| poll(&mut fds, None));
+        let [tty, stop] = fds;
+        // After a hang-up the terminal is readable without end, and there is nothing in it.
+        if asked.is_err() || is_end(tty.revents()) || is_end(stop.revents()) {
+            return false;
+        }
+        if tty.revents().contains(PollFlags::IN) {
+            return true;
+        }
+    }
+}
+
+/// Signals, SIGCONT among them, interrupt calls that are simply to be made again.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Makes every panic, in whatever thread, give the terminal back first, then report, then end the loop.
+///
+/// To be called once, at the start.
+pub fn install_panic_hook() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        leave();
+        tracing::error!(%panic, "panic");
+        report(panic);
+        IS_OVER.store(true, Ordering::SeqCst);
+        OVER.notify_waiters();
+    }));
+}
+
+/// Whether a panic ended the program; the shell saves what it can and leaves with code 70.
+pub fn is_over() -> bool {
+    IS_OVER.load(Ordering::SeqCst)
+}
+
+/// Waits for [`is_over`].
+pub async fn over() {
+    loop {
+        // Before looking, so that a panic in between is not missed.
+        let notified = OVER.notified();
+        if is_over() {
+            return;
+        }
+        notified.await;
+    }
+}

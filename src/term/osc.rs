@@ -1,0 +1,195 @@
+//! What is said to the terminal beside the picture: title, clipboard, overall progress, bell and notification.
+//!
+//! Every function gives the bytes back, [`Screen::send`](super::screen::Screen::send) writes them. Text in them may
+//! come from a server, so it is sanitised here whatever was done before.
+
+use std::fmt::Write as _;
+
+use crate::domain::text;
+
+/// The bell.
+pub const BELL: &str = "\u{7}";
+
+/// What can be copied at once, in bytes; several terminals drop a sequence of more than 100,000 bytes in silence.
+pub const COPY_LIMIT: usize = 74_000;
+
+/// Columns of a title or notification.
+const LINE_LIMIT: usize = 120;
+/// Ends a string sequence; the older ending, BEL, would ring where the sequence is not understood.
+const END: &str = "\u{1b}\\";
+
+/// Who stands between us and the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Between {
+    /// Nobody that we know of.
+    #[default]
+    Nobody,
+    /// tmux. It keeps to itself what it does not know, unless its `allow-passthrough` is on.
+    Tmux {
+        /// Whether the user said that passthrough may be used.
+        passthrough: bool,
+    },
+}
+
+/// The state of all work, as shown by a taskbar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overall {
+    /// Nothing runs.
+    None,
+    /// A part of 100.
+    Percent(u8),
+    /// Something failed.
+    Error,
+    /// Something runs, nobody knows how far it is.
+    Busy,
+}
+
+/// A text was too long for the clipboard sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes are more than terminals take from a program ({COPY_LIMIT})")]
+pub struct TooLong {
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// The window title (OSC 2); what was there comes back when the guard leaves.
+pub fn title(words: &str) -> String {
+    format!("\u{1b}]2;{}{END}", line(words))
+}
+
+/// Puts text into the clipboard (OSC 52). Whether the terminal did it cannot be known.
+///
+/// tmux understands this one itself (`set-clipboard`), so it is never wrapped.
+pub fn copy(words: &str) -> Result<String, TooLong> {
+    if words.len() > COPY_LIMIT {
+        return Err(TooLong { bytes: words.len() });
+    }
+    Ok(format!("\u{1b}]52;c;{}{END}", base64(words.as_bytes())))
+}
+
+/// The overall progress (OSC 9;4); `None` where it could not reach the terminal.
+pub fn progress(overall: Overall, between: Between) -> Option<String> {
+    let (state, value) = match overall {
+        Overall::None => (0, 0),
+        Overall::Percent(percent) => (1, percent.min(100)),
+        Overall::Error => (2, 100),
+        Overall::Busy => (3, 0),
+    };
+    through(format!("\u{1b}]9;4;{state};{value}{END}"), between)
+}
+
+/// A notification of the desktop (OSC 9); `None` where it could not reach the terminal.
+pub fn notify(words: &str, between: Between) -> Option<String> {
+    // The name in front keeps a text that begins with `4;` from being taken for progress.
+    through(format!("\u{1b}]9;longhaul: {}{END}", line(words)), between)
+}
+
+fn line(words: &str) -> String {
+    text::truncate(&text::clean_line(words), LINE_LIMIT).into_owned()
+}
+
+/// Wraps a sequence so that tmux hands it on (tmux(1), `allow-passthrough`).
+fn through(sequence: String, between: Between) -> Option<String> {
+    match between {
+        Between::Nobody => Some(sequence),
+        Between::Tmux { passthrough: false } => None,
+        Between::Tmux { passthrough: true } => {
+            let mut out = String::from("\u{1b}Ptmux;");
+            for letter in sequence.chars() {
+                if letter == '\u{1b}' {
+                    out.push(letter);
+                }
+                out.push(letter);
+            }
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{END}");
+            Some(out)
+        }
+    }
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * place) & 63) as usize);
+            match letter {
+                // A group of n bytes fills n + 1 letters.
+                Some(letter) if place <= group.len() => out.push(char::from(*letter)),
+                _ => out.push('='),
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+    }
+
+    #[test]
+    fn a_hostile_title_cannot_end_its_sequence() {
+        assert_eq!(
+            title("a\u{1b}\\\u{7}\u{9c}\n]52;c;eA=="),
+            "\u{1b}]2;a\u{fffd}\\\u{fffd}\u{fffd} ]52;c;eA==\u{1b}\\"
+        );
+    }
+
+    #[test]
+    fn a_copy_that_would_be_dropped_is_refused() {
+        assert_eq!(copy("hi").unwrap(), "\u{1b}]52;c;aGk=\u{1b}\\");
+        assert_eq!(
+            copy(&"x".repeat(COPY_LIMIT + 1)),
+            Err(TooLong {
+                bytes: COPY_LIMIT + 1
+            })
+        );
+    }
+
+    #[test]
+    fn tmux_gets_a_wrapper_only_when_that_is_allowed() {
+        let tmux = |passthrough| Between::Tmux { passthrough };
+        assert_eq!(
+            progress(Overall::Percent(40), Between::Nobody).unwrap(),
+            "\u{1b}]9;4;1;40\u{1b}\\"
+        );
+        assert_eq!(progress(Overall::None, tmux(false)), None);
+        assert_eq!(
+            notify("4;1;1", tmux(true)).unwrap(),
+            "\u{1b}Ptmux;\u{1b}\u{1b}]9;longhaul: 4;1;1\u{1b}\u{1b}\\\u{1b}\\"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_steers_the_terminal(words in any::<String>()) {
+            for sequence in [Some(title(&words)), notify(&words, Between::Nobody), copy(&words).ok()] {
+                let sequence = sequence.unwrap();
+                let inner = sequence.strip_prefix('\u{1b}').unwrap().strip_suffix("\u{1b}\\").unwrap();
+                prop_assert!(!inner.chars().any(char::is_control));
+            }
+        }
+    }
+}

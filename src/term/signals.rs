@@ -1,0 +1,90 @@
+//! Signals as values, and stopping for a while as the shell's job control wants it.
+
+use std::{io, time::Duration};
+
+use tokio::signal::unix::{self, SignalKind};
+
+use super::guard::{Guard, is_foreground};
+
+/// Something that the system or the user tells the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT: from outside, because in raw mode Ctrl-C is a key.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// SIGHUP: the terminal is gone.
+    HangUp,
+    /// SIGQUIT.
+    Quit,
+    /// SIGCONT: after a stop that we may not have asked for, so the terminal is to be taken anew.
+    Continue,
+}
+
+impl Signal {
+    /// Whether the program is to end.
+    pub fn ends(self) -> bool {
+        self != Self::Continue
+    }
+}
+
+/// The signals of this process, caught from the moment this is made. A change of size comes as
+/// [`Input::Resize`](super::input::Input::Resize).
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hang_up: unix::Signal,
+    quit: unix::Signal,
+    resume: unix::Signal,
+}
+
+impl Signals {
+    /// Starts to catch them; has to be called within a runtime.
+    pub fn catch() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            terminate: unix::signal(SignalKind::terminate())?,
+            hang_up: unix::signal(SignalKind::hangup())?,
+            quit: unix::signal(SignalKind::quit())?,
+            resume: unix::signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+        })
+    }
+
+    /// Waits for the next one. Dropping the wait loses nothing.
+    pub async fn next(&mut self) -> Signal {
+        tokio::select! {
+            biased;
+            _ = self.hang_up.recv() => Signal::HangUp,
+            _ = self.terminate.recv() => Signal::Terminate,
+            _ = self.quit.recv() => Signal::Quit,
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.resume.recv() => Signal::Continue,
+        }
+    }
+}
+
+/// How long the signals that woke us may take to arrive; they are there by then, only not yet told.
+const WAKING: Duration = Duration::from_millis(200);
+
+/// Gives the terminal back, stops the process group as Ctrl-Z would, and takes the terminal again once the user comes
+/// back to us.
+///
+/// To be called on the main thread, where the system delivers the signal before the call ends. Gives back a signal that
+/// ends the program, if one came meanwhile; then the terminal is not taken again. Otherwise the screen has to be
+/// cleared and painted. Where nobody could wake us (no shell with job control) the system does not stop us.
+pub async fn suspend(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
+    guard.leave();
+    loop {
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+        match tokio::time::timeout(WAKING, signals.next()).await {
+            Ok(signal) if signal.ends() => return Ok(Some(signal)),
+            // Woken in the background (`bg`), where there is nothing to do: taking the terminal there would stop us
+            // within the call, deaf to SIGTERM.
+            Ok(_) if !is_foreground(guard.tty()) => {}
+            _ => break,
+        }
+    }
+    guard.reenter()?;
+    Ok(None)
+}

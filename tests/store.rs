@@ -375,7 +375,7 @@ fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
     save(vec![step(1, 1), step(2, 1)]);
     // The second try may have grown in the meantime.
     save(vec![step(1, 1), step(2, 1), log(3)]);
-    save(vec![step(4, 1)]);
+    save(vec![log(3), step(4, 1)]);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, 99)

@@ -9,7 +9,7 @@ pub fn initialize(id: &str, version: ProtocolVersion) -> String {
     request(
         id,
         "initialize",
-        json!({
+        &json!({
             "protocolVersion": version.word(),
             "capabilities": {},
             "clientInfo": {"name": "longhaul", "version": env!("CARGO_PKG_VERSION")},
@@ -24,7 +24,7 @@ pub fn initialized() -> String {
 
 /// `ping`.
 pub fn ping(id: &str) -> String {
-    request(id, "ping", json!({}))
+    request(id, "ping", &json!({}))
 }
 
 /// `tools/list`, from the page at `cursor`.
@@ -32,14 +32,14 @@ pub fn list_tools(id: &str, cursor: Option<&str>) -> String {
     request(
         id,
         "tools/list",
-        cursor.map_or(json!({}), |cursor| json!({"cursor": cursor})),
+        &cursor.map_or(json!({}), |cursor| json!({"cursor": cursor})),
     )
 }
 
 /// `tools/call` with a progress token.
 pub fn call_tool(id: &str, token: &str, tool: &str, arguments: &Value) -> String {
     let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": token}});
-    request(id, "tools/call", params)
+    request(id, "tools/call", &params)
 }
 
 /// `notifications/cancelled` for one of our requests.
@@ -59,7 +59,7 @@ pub fn answer_unsupported(id: &RawValue, method: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.get())
 }
 
-fn request(id: &str, method: &str, params: Value) -> String {
+fn request(id: &str, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use longhaul::domain::{Entry, Happening, LinkRecord, LostReason, Phase, Row, Status, Task, TaskId, Window};
+use longhaul::domain::{
+    Entry, Happening, LinkRecord, LostReason, Phase, Row, Status, Task, TaskId, Window,
+};
 use serde_json::Value;
 
 use super::{
@@ -39,7 +41,10 @@ impl File {
                         if let Some(old) = all.get(&entry.seq)
                             && *old != entry
                         {
-                            return Err(format!("{task}: seq {} was {old:?} and became {entry:?}", entry.seq));
+                            return Err(format!(
+                                "{task}: seq {} was {old:?} and became {entry:?}",
+                                entry.seq
+                            ));
                         }
                         all.insert(entry.seq, entry);
                     }
@@ -64,13 +69,23 @@ impl File {
     }
 
     /// What must hold whenever a task is written.
-    pub(crate) fn check(&mut self, id: &TaskId, server: &Server, plans: &Plans) -> Result<(), String> {
-        let Some(task) = self.tasks.get(id) else { return Ok(()) };
+    pub(crate) fn check(
+        &mut self,
+        id: &TaskId,
+        server: &Server,
+        plans: &Plans,
+    ) -> Result<(), String> {
+        let Some(task) = self.tasks.get(id) else {
+            return Ok(());
+        };
         let none = BTreeMap::new();
         let history = self.history.get(id).unwrap_or(&none);
         let count = u64::try_from(history.len()).unwrap_or(0);
         if count != task.seq || history.keys().next_back().copied().unwrap_or(0) != count {
-            return Err(format!("{id}: the record says seq {}, the history holds {count}", task.seq));
+            return Err(format!(
+                "{id}: the record says seq {}, the history holds {count}",
+                task.seq
+            ));
         }
         compare(task, history, server, &mut self.compared)?;
         let before = self.statuses.insert(id.clone(), task.status.clone());
@@ -82,7 +97,9 @@ impl File {
 
     /// What must hold of a task in the end.
     pub(crate) fn judge(&self, id: &TaskId, server: &Server, plans: &Plans) -> Result<(), String> {
-        let (Some(task), Some(history), Some(plan)) = (self.tasks.get(id), self.history.get(id), plans.get(id)) else {
+        let (Some(task), Some(history), Some(plan)) =
+            (self.tasks.get(id), self.history.get(id), plans.get(id))
+        else {
             return Ok(());
         };
         let mut ids = BTreeSet::new();
@@ -102,9 +119,15 @@ impl File {
                 last.insert(entry.attempt, value);
             }
         }
-        let settled = history.values().filter(|entry| matches!(entry.what, Happening::Settled { .. })).count();
+        let settled = history
+            .values()
+            .filter(|entry| matches!(entry.what, Happening::Settled { .. }))
+            .count();
         if settled != usize::from(task.status.is_settled()) {
-            return Err(format!("{id}: {settled} settled lines for {}", task.status.word()));
+            return Err(format!(
+                "{id}: {settled} settled lines for {}",
+                task.status.word()
+            ));
         }
         if task.status == Status::Completed && !plan.is_checkpoint && !server.style.crosses {
             return all_there(task, history, server);
@@ -114,21 +137,42 @@ impl File {
 }
 
 /// Compares what is on disk up to the saved cursor with what the server sent up to it.
-fn compare(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server, compared: &mut HashMap<String, u64>) -> Result<(), String> {
-    let Some(attempt) = task.attempts.last() else { return Ok(()) };
-    let Some(cursor) = attempt.cursors.data.as_ref().and_then(|id| server.order_of(id)) else {
+#[expect(clippy::float_cmp, reason = "steps are whole numbers")]
+fn compare(
+    task: &Task,
+    history: &BTreeMap<u64, Entry>,
+    server: &Server,
+    compared: &mut HashMap<String, u64>,
+) -> Result<(), String> {
+    let Some(attempt) = task.attempts.last() else {
         return Ok(());
     };
-    let Some(stream) = server.stream_of(&attempt.request_id) else { return Ok(()) };
+    let Some(cursor) = attempt
+        .cursors
+        .data
+        .as_ref()
+        .and_then(|id| server.order_of(id))
+    else {
+        return Ok(());
+    };
+    let Some(stream) = server.stream_of(&attempt.request_id) else {
+        return Ok(());
+    };
     let seen = compared.entry(attempt.request_id.clone()).or_default();
-    for event in stream.events.iter().filter(|event| event.order > *seen && event.order <= cursor && !event.is_dropped) {
+    for event in stream
+        .events
+        .iter()
+        .filter(|event| event.order > *seen && event.order <= cursor && !event.is_dropped)
+    {
         let is_there = match &event.what {
             What::Prime => true,
             What::Progress(step) => {
                 attempt.last_value.is_some_and(|last| last >= *step)
                     && history.values().any(|entry| match &entry.what {
                         // What the list told is not told again; where it left is told once.
-                        Happening::Progress { value, .. } => value == step || entry.event_id.is_none() && value >= step,
+                        Happening::Progress { value, .. } => {
+                            value == step || entry.event_id.is_none() && value >= step
+                        }
                         _ => false,
                     })
             }
@@ -136,7 +180,10 @@ fn compare(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server, compare
             What::Response => attempt.phase == Phase::Ended,
         };
         if !is_there {
-            return Err(format!("{}: the saved cursor is past {:?}, which is not in the file", task.id, event));
+            return Err(format!(
+                "{}: the saved cursor is past {:?}, which is not in the file",
+                task.id, event
+            ));
         }
     }
     *seen = (*seen).max(cursor);
@@ -144,44 +191,72 @@ fn compare(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server, compare
 }
 
 /// Whether a status that was just saved is the truth.
-fn truth(task: &Task, result: Option<&String>, server: &Server, plans: &Plans) -> Result<(), String> {
-    let (id, Some(plan), Some(attempt)) = (&task.id, plans.get(&task.id), task.attempts.last()) else {
+fn truth(
+    task: &Task,
+    result: Option<&String>,
+    server: &Server,
+    plans: &Plans,
+) -> Result<(), String> {
+    let (id, Some(plan), Some(attempt)) = (&task.id, plans.get(&task.id), task.attempts.last())
+    else {
         return Ok(());
     };
     let cursors = &attempt.cursors;
-    let wrong = |words: &str| Err(format!("{id} is {} ({:?}), but {words}", task.status.word(), task.status.reason()));
+    let wrong = |words: &str| {
+        Err(format!(
+            "{id} is {} ({:?}), but {words}",
+            task.status.word(),
+            task.status.reason()
+        ))
+    };
     match &task.status {
         Status::Completed => {
-            let Some(result) = result else { return wrong("no result is saved") };
+            let Some(result) = result else {
+                return wrong("no result is saved");
+            };
             let value: Value = serde_json::from_str(result).unwrap_or_default();
             let text = value["content"][0]["text"].as_str().unwrap_or_default();
             if plan.is_checkpoint {
                 let checkpoint = server.checkpoint_of(&plan.key);
                 let total = plan.steps * 2 + 4;
-                if checkpoint.is_none_or(|checkpoint| checkpoint.rows != total) || !text.contains("completed") {
-                    return wrong(&format!("there are {:?} rows of {total}", checkpoint.map(|c| c.rows)));
+                if checkpoint.is_none_or(|checkpoint| checkpoint.rows != total)
+                    || !text.contains("completed")
+                {
+                    return wrong(&format!(
+                        "there are {:?} rows of {total}",
+                        checkpoint.map(|c| c.rows)
+                    ));
                 }
             } else if text != format!("result {}", plan.key) {
                 return wrong(&format!("the result is {text:?}"));
             }
         }
         Status::Lost(LostReason::SessionGone { .. }) => {
-            let session = server.stream_of(&attempt.request_id).and_then(|of| of.session.clone());
+            let session = server
+                .stream_of(&attempt.request_id)
+                .and_then(|of| of.session.clone());
             if server.stream_of(&attempt.request_id).is_some() && server.knows(session.as_ref()) {
                 return wrong("the session is alive");
             }
         }
-        Status::Lost(LostReason::ReplayGone { .. }) => {
-            if server.can_deliver(&attempt.request_id, cursors.data.as_ref().or(cursors.first.as_ref())) {
-                return wrong("the server would still deliver it");
-            }
+        Status::Lost(LostReason::ReplayGone { .. })
+            if server.can_deliver(
+                &attempt.request_id,
+                cursors.data.as_ref().or(cursors.first.as_ref()),
+            ) =>
+        {
+            return wrong("the server would still deliver it");
         }
         Status::Unknown(window) => {
-            let is_json = server.stream_of(&attempt.request_id).is_some_and(|of| of.events.is_empty());
+            let is_json = server
+                .stream_of(&attempt.request_id)
+                .is_some_and(|of| of.events.is_empty());
             let is_right = match window {
                 Window::BeforeFirstId => cursors.newest.is_none(),
                 Window::NoIds => cursors.newest.is_none() && (!server.style.gives_ids || is_json),
-                Window::NoReplay => server.style.on_get == OnGet::NotAllowed || !server.style.has_session,
+                Window::NoReplay => {
+                    server.style.on_get == OnGet::NotAllowed || !server.style.has_session
+                }
                 Window::HttpStatus(_) => false,
                 Window::NoCheckpoint => server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0),
             };
@@ -193,7 +268,10 @@ fn truth(task: &Task, result: Option<&String>, server: &Server, plans: &Plans) -
         Status::Paused => {
             let moves = |checkpoint: &super::server::Checkpoint| {
                 let is_good = server.style.convention == Some(Convention::Good);
-                checkpoint.loops.iter().any(|l| is_good || server.now.saturating_sub(l.moved) < 4000)
+                checkpoint
+                    .loops
+                    .iter()
+                    .any(|l| is_good || server.now.saturating_sub(l.moved) < 4000)
             };
             if server.checkpoint_of(&plan.key).is_some_and(moves) {
                 return wrong("it moves");
@@ -213,8 +291,13 @@ fn truth(task: &Task, result: Option<&String>, server: &Server, plans: &Plans) -
 }
 
 /// A plain call that was answered has everything in its history that the server did not let fall itself.
+#[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn all_there(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server) -> Result<(), String> {
-    let Some(stream) = task.attempts.last().and_then(|attempt| server.stream_of(&attempt.request_id)) else {
+    let Some(stream) = task
+        .attempts
+        .last()
+        .and_then(|attempt| server.stream_of(&attempt.request_id))
+    else {
         return Ok(());
     };
     // A store that drops its oldest events leaves gaps, which are the server's.
@@ -222,14 +305,25 @@ fn all_there(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server) -> Re
         return Ok(());
     }
     let may_fall = server.style.replay == Replay::Loses;
-    for event in stream.events.iter().filter(|event| !(may_fall && event.is_dropped)) {
+    for event in stream
+        .events
+        .iter()
+        .filter(|event| !(may_fall && event.is_dropped))
+    {
         let is_there = match &event.what {
-            What::Progress(step) => history.values().any(|entry| matches!(&entry.what, Happening::Progress { value, .. } if value == step)),
-            What::Log(_) if event.id.is_some() => history.values().any(|entry| entry.event_id == event.id),
+            What::Progress(step) => history.values().any(
+                |entry| matches!(&entry.what, Happening::Progress { value, .. } if value == step),
+            ),
+            What::Log(_) if event.id.is_some() => {
+                history.values().any(|entry| entry.event_id == event.id)
+            }
             _ => true,
         };
         if !is_there {
-            return Err(format!("{}: {:?} was sent and is not in the history", task.id, event.what));
+            return Err(format!(
+                "{}: {:?} was sent and is not in the history",
+                task.id, event.what
+            ));
         }
     }
     Ok(())

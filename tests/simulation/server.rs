@@ -108,19 +108,21 @@ impl Style {
         let has_retry = one_in(3);
         let crosses = gives_ids && one_in(8);
         let few = one_in(8);
+        let replay = match dice.u32(0..10) {
+            _ if crosses => Replay::Silent,
+            0..4 => Replay::Good,
+            4 | 5 => Replay::Closes,
+            6 => Replay::Inclusive,
+            7 => Replay::Silent,
+            _ => Replay::Loses,
+        };
         Self {
             gives_ids,
             primes,
             retry_ms: has_retry.then(|| dice.u64(10..3000)),
             keeps: if few { dice.usize(4..30) } else { usize::MAX },
             forgets_done,
-            replay: match dice.u32(0..10) {
-                0..4 => Replay::Good,
-                4 | 5 => Replay::Closes,
-                6 => Replay::Inclusive,
-                7 => Replay::Silent,
-                _ => Replay::Loses,
-            },
+            replay,
             stranger: match dice.u32(0..3) {
                 0 => Stranger::Silent,
                 1 => Stranger::Empty,
@@ -153,9 +155,7 @@ impl Style {
             answers_json,
             crosses,
             survives,
-            notices_ms: *[20, 500, 8000, 60_000]
-                .get(dice.usize(0..4))
-                .unwrap_or(&20),
+            notices_ms: *[20, 500, 8000, 60_000].get(dice.usize(0..4)).unwrap_or(&20),
             hangs_up,
         }
     }
@@ -446,7 +446,12 @@ impl Server {
         match params["name"].as_str().unwrap_or_default() {
             "list_session_tasks" => {
                 let client = arguments["client_id"].as_str().unwrap_or_default();
-                let list: Vec<Value> = self.checkpoints.get(client).map(listed).into_iter().collect();
+                let list: Vec<Value> = self
+                    .checkpoints
+                    .get(client)
+                    .map(listed)
+                    .into_iter()
+                    .collect();
                 self.companion(conn, &id, &json!({"tasks": list}));
             }
             "pause_task" => {
@@ -455,16 +460,35 @@ impl Server {
                 self.companion(conn, &id, &answer);
             }
             "work" => {
-                let client = arguments["client_id"].as_str().unwrap_or_default().to_owned();
-                let stream = self.begin_stream(conn, request, &id, &params["_meta"]["progressToken"], key, false);
-                let size = (number("total", 20), number("batch", 2), number("every", 500));
+                let client = arguments["client_id"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                let stream = self.begin_stream(
+                    conn,
+                    request,
+                    &id,
+                    &params["_meta"]["progressToken"],
+                    key,
+                    false,
+                );
+                let size = (
+                    number("total", 20),
+                    number("batch", 2),
+                    number("every", 500),
+                );
                 self.work(stream, client, size);
             }
             _ => {
                 let steps = number("steps", 0);
                 let is_json = self.style.answers_json && steps == 0;
                 let stream = self.begin_stream(
-                    conn, request, &id, &params["_meta"]["progressToken"], key.clone(), is_json,
+                    conn,
+                    request,
+                    &id,
+                    &params["_meta"]["progressToken"],
+                    key.clone(),
+                    is_json,
                 );
                 *self.begun.entry(key.clone()).or_default() += 1;
                 let every = number("every", 1000);
@@ -493,7 +517,8 @@ impl Server {
         let stream = self.streams.len();
         let request_id = id.as_str().unwrap_or_default().to_owned();
         if self.by_request.insert(request_id.clone(), stream).is_some() {
-            self.violations.push(format!("request id {request_id} was used twice"));
+            self.violations
+                .push(format!("request id {request_id} was used twice"));
         }
         self.streams.push(Stream {
             session: request.session.clone(),
@@ -516,11 +541,14 @@ impl Server {
     }
 
     fn emit(&mut self, stream: usize, what: What, data: String) {
-        let gives_ids = self.style.gives_ids && self.streams.get(stream).is_some_and(|s| !s.is_json);
+        let gives_ids =
+            self.style.gives_ids && self.streams.get(stream).is_some_and(|s| !s.is_json);
         self.order += 1;
         let order = self.order;
         let retry_ms = self.style.retry_ms.filter(|_| what == What::Prime);
-        let Some(of) = self.streams.get_mut(stream) else { return };
+        let Some(of) = self.streams.get_mut(stream) else {
+            return;
+        };
         let id = gives_ids.then(|| format!("{:x}/{}", stream * 7919 % 4093, of.events.len()));
         let is_lost = of.conn.is_some() && self.now < of.replays_until;
         let event = Event {
@@ -545,7 +573,11 @@ impl Server {
             if self.streams.get(stream).is_some_and(|s| s.is_json) {
                 self.open(conn, Body::Json, None);
             }
-            let arrival = Arrival::Event { id: id.clone(), retry_ms, data };
+            let arrival = Arrival::Event {
+                id: id.clone(),
+                retry_ms,
+                data,
+            };
             self.send(conn, arrival.clone());
             if id.is_some() && self.dice.u32(0..60) == 0 {
                 self.send(conn, arrival);
@@ -565,7 +597,9 @@ impl Server {
     }
 
     fn report(&mut self, stream: usize, value: u64, total: u64, words: &str) {
-        let Some(of) = self.streams.get(stream) else { return };
+        let Some(of) = self.streams.get(stream) else {
+            return;
+        };
         let data = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
             "progressToken": of.token, "progress": value, "total": total, "message": words}});
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -580,35 +614,47 @@ impl Server {
     }
 
     fn result(&mut self, stream: usize, text: &str, is_error: bool) {
-        let Some(of) = self.streams.get(stream) else { return };
+        let Some(of) = self.streams.get(stream) else {
+            return;
+        };
         let data = json!({"jsonrpc": "2.0", "id": of.request,
             "result": {"content": [{"type": "text", "text": text}], "isError": is_error}});
         self.emit(stream, What::Response, data.to_string());
     }
 
     fn error(&mut self, stream: usize, code: i64, words: &str) {
-        let Some(of) = self.streams.get(stream).filter(|of| !of.is_done) else { return };
-        let data = json!({"jsonrpc": "2.0", "id": of.request, "error": {"code": code, "message": words}});
+        let Some(of) = self.streams.get(stream).filter(|of| !of.is_done) else {
+            return;
+        };
+        let data =
+            json!({"jsonrpc": "2.0", "id": of.request, "error": {"code": code, "message": words}});
         self.emit(stream, What::Response, data.to_string());
     }
 
     fn work(&mut self, stream: usize, client: String, (total, batch, every): (u64, u64, u64)) {
         let now = self.now;
         let is_good = self.style.convention == Some(Convention::Good);
-        let key = self.streams.get(stream).map(|of| of.key.clone()).unwrap_or_default();
+        let key = self
+            .streams
+            .get(stream)
+            .map(|of| of.key.clone())
+            .unwrap_or_default();
         let count = self.checkpoints.len();
-        let checkpoint = self.checkpoints.entry(client).or_insert_with(|| Checkpoint {
-            task_id: format!("cp-{count}"),
-            key,
-            total,
-            batch,
-            position: 0,
-            rows: 0,
-            status: "running",
-            updated: now,
-            is_pausing: false,
-            loops: Vec::new(),
-        });
+        let checkpoint = self
+            .checkpoints
+            .entry(client)
+            .or_insert_with(|| Checkpoint {
+                task_id: format!("cp-{count}"),
+                key,
+                total,
+                batch,
+                position: 0,
+                rows: 0,
+                status: "running",
+                updated: now,
+                is_pausing: false,
+                loops: Vec::new(),
+            });
         let position = checkpoint.position;
         if checkpoint.status == "completed" {
             let text = json!({"status": "completed", "rows": checkpoint.total}).to_string();
@@ -617,14 +663,19 @@ impl Server {
         if is_good && let Some(running) = checkpoint.loops.first_mut() {
             running.streams.push(stream);
         } else {
-            if let Some(old) = checkpoint.loops.iter().find(|old| now.saturating_sub(old.moved) < 4000) {
+            if let Some(old) = checkpoint
+                .loops
+                .iter()
+                .find(|old| now.saturating_sub(old.moved) < 4000)
+            {
                 self.violations.push(format!(
                     "a second loop for {} while the first moved {} ms ago",
                     checkpoint.key,
                     now - old.moved
                 ));
             }
-            (checkpoint.status, checkpoint.updated, checkpoint.is_pausing) = ("running", now, false);
+            (checkpoint.status, checkpoint.updated, checkpoint.is_pausing) =
+                ("running", now, false);
             checkpoint.loops.push(Loop {
                 position,
                 every,
@@ -656,7 +707,9 @@ impl Server {
     }
 
     fn cancelled(&mut self, session: Option<&String>, request: &str) {
-        let Some(stream) = self.by_request.get(request).copied() else { return };
+        let Some(stream) = self.by_request.get(request).copied() else {
+            return;
+        };
         let is_theirs = self.streams.get(stream).is_some_and(|of| {
             !of.is_done && (of.session.as_ref() == session || !self.style.has_session)
         });
@@ -667,7 +720,11 @@ impl Server {
         self.runs.retain(|run| run.stream != stream);
         let mut answered = vec![stream];
         for checkpoint in self.checkpoints.values_mut() {
-            if let Some(at) = checkpoint.loops.iter().position(|l| l.streams.contains(&stream)) {
+            if let Some(at) = checkpoint
+                .loops
+                .iter()
+                .position(|l| l.streams.contains(&stream))
+            {
                 answered = checkpoint.loops.remove(at).streams;
                 if is_good {
                     (checkpoint.status, checkpoint.updated) = ("cancelled", self.now);
@@ -726,16 +783,28 @@ impl Server {
         };
         if self.style.crosses {
             let session = request.session.as_ref();
-            let order = self.streams.get(stream).and_then(|of| Some(of.events.get(at)?.order));
+            let order = self
+                .streams
+                .get(stream)
+                .and_then(|of| Some(of.events.get(at)?.order));
             let others = self.streams.iter().enumerate().filter(|(other, of)| {
-                *other != stream && !self.forgotten.contains(other) && of.session.as_ref() == session
+                *other != stream
+                    && !self.forgotten.contains(other)
+                    && of.session.as_ref() == session
             });
             let more = others.flat_map(|(_, of)| of.events.iter());
             events.extend(more.filter(|event| Some(event.order) > order).cloned());
             events.sort_by_key(|event| event.order);
         }
         for event in events.into_iter().filter(|event| event.id.is_some()) {
-            self.send(conn, Arrival::Event { id: event.id, retry_ms: None, data: event.data });
+            self.send(
+                conn,
+                Arrival::Event {
+                    id: event.id,
+                    retry_ms: None,
+                    data: event.data,
+                },
+            );
         }
         let is_done = self.streams.get(stream).is_some_and(|of| of.is_done);
         let goes_live = !is_attached && !is_done;
@@ -763,8 +832,12 @@ impl Server {
         let Some(session) = request.session.clone() else {
             return self.refuse(conn, 405, "no", None);
         };
-        let is_of = |of: Option<&Stream>| of.is_some_and(|of| of.session.as_ref() == Some(&session));
-        let ended = self.runs.iter().filter(|run| is_of(self.streams.get(run.stream)));
+        let is_of =
+            |of: Option<&Stream>| of.is_some_and(|of| of.session.as_ref() == Some(&session));
+        let ended = self
+            .runs
+            .iter()
+            .filter(|run| is_of(self.streams.get(run.stream)));
         for run in ended {
             self.violations.push(format!("DELETE ended {}", run.key));
         }
@@ -819,10 +892,19 @@ impl Server {
     /// When it next does something by itself.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         let runs = self.runs.iter().map(|run| run.next);
-        let loops = self.checkpoints.values().flat_map(|c| c.loops.iter().map(|l| l.next));
-        let primes = self.streams.iter().filter(|of| of.replays_until > 0).map(|of| of.replays_until);
-        let has_listener = self.streams.iter().any(|of| of.conn.is_some()) || !self.silent_conns.is_empty();
-        let comment = (self.style.comments && has_listener).then_some(self.next_comment.max(self.now));
+        let loops = self
+            .checkpoints
+            .values()
+            .flat_map(|c| c.loops.iter().map(|l| l.next));
+        let primes = self
+            .streams
+            .iter()
+            .filter(|of| of.replays_until > 0)
+            .map(|of| of.replays_until);
+        let has_listener =
+            self.streams.iter().any(|of| of.conn.is_some()) || !self.silent_conns.is_empty();
+        let comment =
+            (self.style.comments && has_listener).then_some(self.next_comment.max(self.now));
         runs.chain(loops).chain(primes).chain(comment).min()
     }
 
@@ -830,13 +912,21 @@ impl Server {
         self.now = now;
         if self.style.comments && now >= self.next_comment {
             self.next_comment = now + 15_000;
-            let conns: Vec<Conn> = self.streams.iter().filter(|of| !of.is_json).filter_map(|of| of.conn).collect();
+            let conns: Vec<Conn> = self
+                .streams
+                .iter()
+                .filter(|of| !of.is_json)
+                .filter_map(|of| of.conn)
+                .collect();
             for conn in conns.into_iter().chain(self.silent_conns.clone()) {
                 self.send(conn, Arrival::Alive);
             }
         }
         for stream in 0..self.streams.len() {
-            let is_over = self.streams.get(stream).is_some_and(|of| of.replays_until > 0 && of.replays_until <= now);
+            let is_over = self
+                .streams
+                .get(stream)
+                .is_some_and(|of| of.replays_until > 0 && of.replays_until <= now);
             if is_over && let Some(of) = self.streams.get_mut(stream) {
                 of.replays_until = 0;
                 if of.is_done {
@@ -858,7 +948,9 @@ impl Server {
             .filter(|at| self.runs.get(*at).is_some_and(|run| run.next <= self.now))
             .collect();
         for at in due.into_iter().rev() {
-            let Some(run) = self.runs.get_mut(at) else { continue };
+            let Some(run) = self.runs.get_mut(at) else {
+                continue;
+            };
             run.step += 1;
             run.next = self.now + run.every;
             let run = run.clone();
@@ -878,8 +970,12 @@ impl Server {
     fn tick_checkpoint(&mut self, client: &str) {
         let now = self.now;
         let is_good = self.style.convention == Some(Convention::Good);
-        let Some(checkpoint) = self.checkpoints.get_mut(client) else { return };
-        let Some(at) = checkpoint.loops.iter().position(|l| l.next <= now) else { return };
+        let Some(checkpoint) = self.checkpoints.get_mut(client) else {
+            return;
+        };
+        let Some(at) = checkpoint.loops.iter().position(|l| l.next <= now) else {
+            return;
+        };
         let (total, batch) = (checkpoint.total, checkpoint.batch);
         if checkpoint.is_pausing {
             let ended = checkpoint.loops.remove(at);
@@ -891,7 +987,9 @@ impl Server {
             }
             return;
         }
-        let Some(running) = checkpoint.loops.get_mut(at) else { return };
+        let Some(running) = checkpoint.loops.get_mut(at) else {
+            return;
+        };
         let wrote = batch.min(total - running.position);
         running.position += wrote;
         (running.moved, running.next) = (now, now + running.every);
@@ -924,7 +1022,10 @@ impl Server {
     /// Whether anything of a task is at work.
     pub(crate) fn is_working(&self, key: &str) -> bool {
         self.runs.iter().any(|run| run.key == key)
-            || self.checkpoints.values().any(|c| c.key == key && !c.loops.is_empty())
+            || self
+                .checkpoints
+                .values()
+                .any(|c| c.key == key && !c.loops.is_empty())
     }
 
     pub(crate) fn checkpoint_of(&self, key: &str) -> Option<&Checkpoint> {
@@ -933,7 +1034,9 @@ impl Server {
 
     /// The truth about `lost`: whether a client with this cursor could still get the result.
     pub(crate) fn can_deliver(&self, request: &str, cursor: Option<&String>) -> bool {
-        let Some(of) = self.stream_of(request) else { return false };
+        let Some(of) = self.stream_of(request) else {
+            return false;
+        };
         let has_result = of.events.iter().any(|event| event.what == What::Response);
         let comes = has_result || self.is_working(&of.key);
         let can_ask = self.style.on_get == OnGet::Works

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
     domain::{
-        Ask, AskId, LinkRecord, Limits, Mono, NewCall, Row, ServerName, Stamp, Status, TaskId,
+        Ask, AskId, Limits, LinkRecord, Mono, NewCall, Row, ServerName, Stamp, Status, TaskId,
         TaskView, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
@@ -43,15 +43,25 @@ pub(crate) struct Plan {
 
 #[derive(Debug)]
 enum Event {
-    Deliver { life: u32, conn: Conn, arrival: Arrival },
-    Reach { conn: Conn, request: Box<Request> },
+    Deliver {
+        life: u32,
+        conn: Conn,
+        arrival: Arrival,
+    },
+    Reach {
+        conn: Conn,
+        request: Box<Request>,
+    },
     Notice(Conn),
-    Disk { life: u32, token: SaveToken },
+    Disk {
+        life: u32,
+        token: SaveToken,
+    },
     Act(Act),
     Fault(Fault),
     Reborn,
     Boot,
-    Wake,
+    Wake(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +110,13 @@ struct Line {
 
 #[derive(Debug)]
 enum Held {
-    Send { exchange: ExchangeId, request: Box<Request> },
-    Answer { ask: AskId },
+    Send {
+        exchange: ExchangeId,
+        request: Box<Request>,
+    },
+    Answer {
+        ask: AskId,
+    },
 }
 
 pub(crate) struct World {
@@ -194,7 +209,12 @@ impl World {
             user_acts: 0,
             dice,
         };
-        world.say(|w| format!("style {:?}, trouble {trouble}, kill rate {kill_rate}, faults until {faults_end}", w.server.style));
+        world.say(|w| {
+            format!(
+                "style {:?}, trouble {trouble}, kill rate {kill_rate}, faults until {faults_end}",
+                w.server.style
+            )
+        });
         for _ in 0..world.dice.u32(0..6) {
             let fault = world.draw_fault();
             let at = world.dice.u64(0..faults_end);
@@ -206,7 +226,10 @@ impl World {
             world.push(at, Event::Act(Act::Start));
         }
         for _ in 0..world.dice.u32(0..6) {
-            let (which, at) = (world.dice.usize(0..4), world.dice.u64(2000..faults_end + 20_000));
+            let (which, at) = (
+                world.dice.usize(0..4),
+                world.dice.u64(2000..faults_end + 20_000),
+            );
             let act = match world.dice.u32(0..9) {
                 0 | 1 => Act::Pause(which),
                 2 | 3 => Act::Resume(which),
@@ -261,7 +284,9 @@ impl World {
     fn wrong(&mut self, words: String) {
         self.say(|_| format!("VIOLATION {words}"));
         if self.out.violations.len() < 5 {
-            self.out.violations.push(format!("at {}: {words}", self.now));
+            self.out
+                .violations
+                .push(format!("at {}: {words}", self.now));
         }
     }
 
@@ -288,16 +313,24 @@ impl World {
         let end = self.faults_end + HORIZON;
         for _ in 0..400_000 {
             let next = self.queue.keys().next().map(|(at, _)| *at);
-            let tick = self.server.next_tick().filter(|_| self.is_up).map(|at| at.max(self.now));
+            let tick = self
+                .server
+                .next_tick()
+                .filter(|_| self.is_up)
+                .map(|at| at.max(self.now));
             let timer = self.timer();
-            let Some(at) = [next, tick, timer].into_iter().flatten().min() else { break };
+            let Some(at) = [next, tick, timer].into_iter().flatten().min() else {
+                break;
+            };
             if at > end || !self.out.violations.is_empty() {
                 break;
             }
             self.now = at;
             self.server.now = at;
             if next == Some(at) {
-                let Some((_, event)) = self.queue.pop_first() else { break };
+                let Some((_, event)) = self.queue.pop_first() else {
+                    break;
+                };
                 self.happen(event);
             } else if tick == Some(at) {
                 self.server.tick(at);
@@ -332,7 +365,12 @@ impl World {
         self.now > self.faults_end
             && self.user_acts == 0
             && self.writing.is_none()
-            && !self.queue.values().any(|event| matches!(event, Event::Act(_) | Event::Fault(_) | Event::Reborn | Event::Boot | Event::Wake))
+            && !self.queue.values().any(|event| {
+                matches!(
+                    event,
+                    Event::Act(_) | Event::Fault(_) | Event::Reborn | Event::Boot | Event::Wake(_)
+                )
+            })
             && self.link.as_ref().is_some_and(Link::is_at_rest)
             && self.file.tasks.values().all(|task| {
                 task.forgotten_at.is_some()
@@ -353,7 +391,12 @@ impl World {
             .map(|task| task.id.clone())
             .collect();
         if running.is_empty() {
-            let asks: Vec<AskId> = self.asks.iter().filter(|(_, n)| **n == 0).map(|(a, _)| *a).collect();
+            let asks: Vec<AskId> = self
+                .asks
+                .iter()
+                .filter(|(_, n)| **n == 0)
+                .map(|(a, _)| *a)
+                .collect();
             self.wrong(format!("never came to rest, unanswered asks {asks:?}"));
         }
         for id in running {
@@ -365,12 +408,19 @@ impl World {
 
     /// The cases in which the design never gives up: a person does, and sees why on the row.
     fn may_wait_for_ever(&self, id: &TaskId) -> bool {
-        let Some(task) = self.file.tasks.get(id) else { return false };
-        let Some(attempt) = task.attempts.last() else { return false };
+        let Some(task) = self.file.tasks.get(id) else {
+            return false;
+        };
+        let Some(attempt) = task.attempts.last() else {
+            return false;
+        };
         let style = &self.server.style;
         let has_older_cursor = attempt.cursors.data.is_some()
             && (attempt.cursors.before.is_some() || attempt.cursors.first != attempt.cursors.data);
-        let was_stopped = self.server.stream_of(&attempt.request_id).is_some_and(|of| !of.is_done)
+        let was_stopped = self
+            .server
+            .stream_of(&attempt.request_id)
+            .is_some_and(|of| !of.is_done)
             && !self.server.is_working(&of_key(self, id));
         // The server's resume fails for now, as far as it says.
         style.on_get == super::server::OnGet::Breaks
@@ -380,17 +430,29 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        let is_ours = matches!(event, Event::Deliver { .. } | Event::Disk { .. } | Event::Act(_) | Event::Reborn);
+        let is_ours = matches!(
+            event,
+            Event::Deliver { .. } | Event::Disk { .. } | Event::Act(_) | Event::Reborn
+        );
         if is_ours && self.now < self.asleep_until {
             let at = self.asleep_until;
             return self.push(at, event);
         }
         match event {
-            Event::Deliver { life, conn, arrival } => {
-                let Some(line) = self.lines.get(conn) else { return };
+            Event::Deliver {
+                life,
+                conn,
+                arrival,
+            } => {
+                let Some(line) = self.lines.get(conn) else {
+                    return;
+                };
                 let exchange = line.exchange;
                 if life == self.life && self.conns.get(&exchange) == Some(&conn) {
-                    let is_last = !matches!(arrival, Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive);
+                    let is_last = !matches!(
+                        arrival,
+                        Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive
+                    );
                     if is_last {
                         self.conns.remove(&exchange);
                     }
@@ -409,7 +471,8 @@ impl World {
                 self.server.boot();
                 self.drain();
             }
-            Event::Wake => {
+            Event::Wake(slept) => {
+                self.slept += slept;
                 self.feed(Input::Timer);
             }
         }
@@ -424,7 +487,9 @@ impl World {
             let words: String = words.chars().take(330).collect();
             self.say(|_| format!("-> {words}"));
         }
-        let Some(link) = self.link.as_mut() else { return };
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
         self.out.inputs += 1;
         link.handle(stamp, input);
         let outputs = link.take_outputs();
@@ -452,7 +517,14 @@ impl World {
     fn carry_out(&mut self, output: Output) {
         if self.is_traced {
             let words = match &output {
-                Output::Save { token, rows, is_vital } => format!("save {token} vital {is_vital}: {}", rows.iter().map(brief).collect::<Vec<_>>().join("; ")),
+                Output::Save {
+                    token,
+                    rows,
+                    is_vital,
+                } => format!(
+                    "save {token} vital {is_vital}: {}",
+                    rows.iter().map(brief).collect::<Vec<_>>().join("; ")
+                ),
                 other => format!("{other:?}"),
             };
             let words: String = words.chars().take(900).collect();
@@ -465,10 +537,25 @@ impl World {
                 }
                 self.writing = Some((token, rows));
                 let slow = self.dice.u32(0..30) == 0;
-                let at = self.now + if slow { self.dice.u64(50..3000) } else { self.dice.u64(0..20) };
-                self.push(at, Event::Disk { life: self.life, token });
+                let at = self.now
+                    + if slow {
+                        self.dice.u64(50..3000)
+                    } else {
+                        self.dice.u64(0..20)
+                    };
+                self.push(
+                    at,
+                    Event::Disk {
+                        life: self.life,
+                        token,
+                    },
+                );
             }
-            Output::Send { exchange, request, after } => match after {
+            Output::Send {
+                exchange,
+                request,
+                after,
+            } => match after {
                 Some(token) if token > self.saved => {
                     let request = Box::new(request);
                     self.held.push((token, Held::Send { exchange, request }));
@@ -497,7 +584,9 @@ impl World {
     }
 
     fn written(&mut self, token: SaveToken) {
-        let Some((number, rows)) = self.writing.take_if(|(number, _)| *number == token) else { return };
+        let Some((number, rows)) = self.writing.take_if(|(number, _)| *number == token) else {
+            return;
+        };
         let fails = self.now < self.disk_fails_until;
         // The worst failure: it is on disk, and nobody knows.
         if !fails || self.dice.u32(0..3) == 0 {
@@ -505,10 +594,15 @@ impl World {
         }
         if fails {
             self.held.retain(|(after, _)| *after != number);
-            return self.feed(Input::SaveFailed { token, why: "disk full".to_owned() });
+            return self.feed(Input::SaveFailed {
+                token,
+                why: "disk full".to_owned(),
+            });
         }
         self.saved = number;
-        let (go, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(|(after, _)| *after <= number);
+        let (go, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|(after, _)| *after <= number);
         self.held = stay;
         for (_, held) in go {
             match held {
@@ -522,7 +616,10 @@ impl World {
     fn apply(&mut self, rows: Vec<Row>) {
         let changed = self.file.write(rows);
         let wrongs: Vec<String> = match changed {
-            Ok(ids) => ids.iter().filter_map(|id| self.file.check(id, &self.server, &self.plans).err()).collect(),
+            Ok(ids) => ids
+                .iter()
+                .filter_map(|id| self.file.check(id, &self.server, &self.plans).err())
+                .collect(),
             Err(words) => vec![words],
         };
         for words in wrongs {
@@ -535,14 +632,28 @@ impl World {
         if view.task.status.is_settled() && !view.is_unsaved {
             let saved = self.file.tasks.get(&id).map(|task| task.status.clone());
             if saved.as_ref() != Some(&view.task.status) {
-                self.wrong(format!("{id} is shown {} and saved as {saved:?}", view.task.status.word()));
+                self.wrong(format!(
+                    "{id} is shown {} and saved as {saved:?}",
+                    view.task.status.word()
+                ));
             }
         }
-        let newest = self.file.history.get(&id).and_then(|all| all.keys().next_back().copied());
+        let newest = self
+            .file
+            .history
+            .get(&id)
+            .and_then(|all| all.keys().next_back().copied());
         if view.saved_seq > newest.unwrap_or(0) {
-            self.wrong(format!("{id} claims seq {} saved, the file has {newest:?}", view.saved_seq));
+            self.wrong(format!(
+                "{id} claims seq {} saved, the file has {newest:?}",
+                view.saved_seq
+            ));
         }
-        if self.views.get(&id).is_some_and(|old| old.task.status.is_settled() && old.task.status != view.task.status) {
+        if self
+            .views
+            .get(&id)
+            .is_some_and(|old| old.task.status.is_settled() && old.task.status != view.task.status)
+        {
             self.wrong(format!("{id} was settled and changed"));
         }
         self.views.insert(id, view);
@@ -573,7 +684,11 @@ impl World {
         if self.link.is_some() {
             return;
         }
-        let record = self.file.link.clone().unwrap_or_else(|| LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+        let record = self
+            .file
+            .link
+            .clone()
+            .unwrap_or_else(|| LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
         let seed = self.dice.u64(..);
         self.link = Some(Link::new(record, Choice::default(), seed, self.stamp()));
         self.views.clear();
@@ -584,8 +699,15 @@ impl World {
             .filter(|task| !task.status.is_settled())
             .map(|task| {
                 let attempt = task.attempts.last().map_or(0, |attempt| attempt.number);
-                let entries = self.file.history.get(&task.id).into_iter().flat_map(|all| all.values());
-                let ids = entries.filter(|entry| entry.attempt == attempt).filter_map(|entry| entry.event_id.clone());
+                let entries = self
+                    .file
+                    .history
+                    .get(&task.id)
+                    .into_iter()
+                    .flat_map(|all| all.values());
+                let ids = entries
+                    .filter(|entry| entry.attempt == attempt)
+                    .filter_map(|entry| entry.event_id.clone());
                 (task.clone(), ids.collect())
             })
             .collect();
@@ -623,16 +745,48 @@ impl World {
         let at = self.now + self.delay();
         if self.has_trouble() {
             match self.dice.u32(0..4) {
-                0 => return self.finish(conn, Arrival::NotSent { why, is_refused: false }),
-                1 => return self.finish(conn, Arrival::NoAnswer { why: "cut before it arrived".to_owned() }),
+                0 => {
+                    return self.finish(
+                        conn,
+                        Arrival::NotSent {
+                            why,
+                            is_refused: false,
+                        },
+                    );
+                }
+                1 => {
+                    return self.finish(
+                        conn,
+                        Arrival::NoAnswer {
+                            why: "cut before it arrived".to_owned(),
+                        },
+                    );
+                }
                 2 => {
-                    self.push(at, Event::Reach { conn, request: Box::new(request) });
-                    return self.finish(conn, Arrival::NoAnswer { why: "cut before an answer".to_owned() });
+                    self.push(
+                        at,
+                        Event::Reach {
+                            conn,
+                            request: Box::new(request),
+                        },
+                    );
+                    return self.finish(
+                        conn,
+                        Arrival::NoAnswer {
+                            why: "cut before an answer".to_owned(),
+                        },
+                    );
                 }
                 _ => self.stall(conn),
             }
         }
-        self.push(at, Event::Reach { conn, request: Box::new(request) });
+        self.push(
+            at,
+            Event::Reach {
+                conn,
+                request: Box::new(request),
+            },
+        );
     }
 
     fn reach(&mut self, conn: Conn, request: &Request) {
@@ -640,7 +794,9 @@ impl World {
             return self.cut(conn);
         }
         self.server.request(conn, request);
-        let is_gone = self.lines.get(conn).is_some_and(|line| line.health == Health::Over || self.conns.get(&line.exchange) != Some(&conn));
+        let is_gone = self.lines.get(conn).is_some_and(|line| {
+            line.health == Health::Over || self.conns.get(&line.exchange) != Some(&conn)
+        });
         if is_gone {
             let at = self.now + self.server.style.notices_ms;
             self.push(at, Event::Notice(conn));
@@ -651,7 +807,6 @@ impl World {
     /// What the server wrote goes on its way.
     fn drain(&mut self) {
         for (conn, arrival) in std::mem::take(&mut self.server.wire) {
-            let is_head = matches!(arrival, Arrival::Opened { .. } | Arrival::Refused(_));
             if self.has_trouble() {
                 match self.dice.u32(0..3) {
                     0 => self.cut(conn),
@@ -663,9 +818,6 @@ impl World {
                     _ => self.stall(conn),
                 }
             }
-            if is_head && let Some(line) = self.lines.get_mut(conn) {
-                line.is_opened = line.is_opened || line.health == Health::Sound;
-            }
             self.deliver(conn, arrival);
         }
     }
@@ -673,30 +825,67 @@ impl World {
     fn deliver(&mut self, conn: Conn, arrival: Arrival) {
         let delay = self.delay();
         let now = self.now;
-        let Some(line) = self.lines.get_mut(conn).filter(|line| line.health == Health::Sound) else { return };
+        let Some(line) = self
+            .lines
+            .get_mut(conn)
+            .filter(|line| line.health == Health::Sound)
+        else {
+            return;
+        };
         line.last = line.last.max(now + delay);
+        line.is_opened |= matches!(arrival, Arrival::Opened { .. });
         if matches!(arrival, Arrival::Ended | Arrival::Refused(_)) {
             line.health = Health::Over;
         }
-        let (at, life) = (line.last, line.life);
-        self.push(at, Event::Deliver { life, conn, arrival });
+        let (at, of) = (line.last, line.life);
+        self.push(
+            at,
+            Event::Deliver {
+                life: of,
+                conn,
+                arrival,
+            },
+        );
     }
 
     /// The last thing that a connection brings.
     fn finish(&mut self, conn: Conn, arrival: Arrival) {
         let delay = self.delay();
         let now = self.now;
-        let Some(line) = self.lines.get_mut(conn).filter(|line| line.health != Health::Over) else { return };
+        let Some(line) = self
+            .lines
+            .get_mut(conn)
+            .filter(|line| line.health != Health::Over)
+        else {
+            return;
+        };
         line.last = line.last.max(now + delay);
         line.health = Health::Over;
-        let (at, life) = (line.last, line.life);
-        self.push(at, Event::Deliver { life, conn, arrival });
+        let (at, of) = (line.last, line.life);
+        self.push(
+            at,
+            Event::Deliver {
+                life: of,
+                conn,
+                arrival,
+            },
+        );
     }
 
     fn cut(&mut self, conn: Conn) {
-        let Some(line) = self.lines.get(conn).filter(|line| line.health != Health::Over) else { return };
+        let Some(line) = self
+            .lines
+            .get(conn)
+            .filter(|line| line.health != Health::Over)
+        else {
+            return;
+        };
         let why = "connection reset by peer".to_owned();
-        let arrival = if line.is_opened { Arrival::Broken { why } } else { Arrival::NoAnswer { why } };
+        let arrival = if line.is_opened {
+            Arrival::Broken { why }
+        } else {
+            Arrival::NoAnswer { why }
+        };
         self.finish(conn, arrival);
         let at = self.now + self.server.style.notices_ms;
         self.push(at, Event::Notice(conn));
@@ -712,13 +901,30 @@ impl World {
     }
 
     fn stall_one(&mut self, conn: Conn) {
-        let Some(line) = self.lines.get_mut(conn).filter(|line| line.health == Health::Sound) else { return };
+        let Some(line) = self
+            .lines
+            .get_mut(conn)
+            .filter(|line| line.health == Health::Sound)
+        else {
+            return;
+        };
         line.health = Health::Stalled;
         let why = "timed out".to_owned();
-        let arrival = if line.is_opened { Arrival::Broken { why } } else { Arrival::NoAnswer { why } };
-        let life = line.life;
+        let arrival = if line.is_opened {
+            Arrival::Broken { why }
+        } else {
+            Arrival::NoAnswer { why }
+        };
+        let of = line.life;
         let at = self.now + KERNEL_PATIENCE;
-        self.push(at, Event::Deliver { life, conn, arrival });
+        self.push(
+            at,
+            Event::Deliver {
+                life: of,
+                conn,
+                arrival,
+            },
+        );
         self.push(at, Event::Notice(conn));
         self.say(|_| format!("connection {conn} stalls"));
     }
@@ -742,23 +948,34 @@ impl World {
     fn fault(&mut self, fault: Fault) {
         self.say(|_| format!("FAULT {fault:?}"));
         match fault {
-            Fault::CutAll => self.open_conns().into_iter().for_each(|conn| self.cut(conn)),
+            Fault::CutAll => self
+                .open_conns()
+                .into_iter()
+                .for_each(|conn| self.cut(conn)),
             Fault::StallAll => {
                 self.last_stall = self.now;
-                self.open_conns().into_iter().for_each(|conn| self.stall_one(conn));
+                self.open_conns()
+                    .into_iter()
+                    .for_each(|conn| self.stall_one(conn));
             }
             Fault::NetDown(time) => {
                 self.net_down_until = self.now + time;
                 if self.dice.bool() {
-                    self.open_conns().into_iter().for_each(|conn| self.cut(conn));
+                    self.open_conns()
+                        .into_iter()
+                        .for_each(|conn| self.cut(conn));
                 } else {
                     self.last_stall = self.now;
-                    self.open_conns().into_iter().for_each(|conn| self.stall_one(conn));
+                    self.open_conns()
+                        .into_iter()
+                        .for_each(|conn| self.stall_one(conn));
                 }
             }
             Fault::Restart(time) => {
                 self.is_up = false;
-                self.open_conns().into_iter().for_each(|conn| self.cut(conn));
+                self.open_conns()
+                    .into_iter()
+                    .for_each(|conn| self.cut(conn));
                 self.server.die();
                 let at = self.now + time;
                 self.push(at, Event::Boot);
@@ -769,14 +986,18 @@ impl World {
                 }
             }
             Fault::Sleep(time) => {
+                if self.now < self.asleep_until {
+                    return;
+                }
                 self.asleep_until = self.now + time;
-                self.slept += time;
                 if self.dice.bool() {
                     self.last_stall = self.now + time;
-                    self.open_conns().into_iter().for_each(|conn| self.stall_one(conn));
+                    self.open_conns()
+                        .into_iter()
+                        .for_each(|conn| self.stall_one(conn));
                 }
                 let at = self.asleep_until;
-                self.push(at, Event::Wake);
+                self.push(at, Event::Wake(time));
             }
             Fault::WallJump(by) => self.jumped += by,
             Fault::ForgetSessions => self.server.forget_sessions(),
@@ -793,7 +1014,9 @@ impl World {
         }
         let chosen = |world: &Self, which: usize| {
             let count = world.order.len();
-            (count > 0).then(|| world.order.get(which % count).cloned()).flatten()
+            (count > 0)
+                .then(|| world.order.get(which % count).cloned())
+                .flatten()
         };
         let what = match act {
             Act::Start => Some(self.new_call()),
@@ -801,7 +1024,11 @@ impl World {
             Act::Resume(which) => chosen(self, which).map(Ask::Resume),
             Act::Cancel(which) => chosen(self, which).map(Ask::Cancel),
             Act::GiveUp(which) => chosen(self, which)
-                .filter(|id| self.views.get(id).is_some_and(|view| matches!(view.task.status, Status::Unknown(_))))
+                .filter(|id| {
+                    self.views
+                        .get(id)
+                        .is_some_and(|view| matches!(view.task.status, Status::Unknown(_)))
+                })
                 .map(Ask::GiveUp),
             Act::Forget(which) => chosen(self, which).map(Ask::Forget),
             Act::RetryNow => Some(Ask::RetryNow),
@@ -828,7 +1055,13 @@ impl World {
         } else {
             json!({"key": key, "steps": steps, "every": if steps == 0 { every * 20 } else { every }, "fails": fails})
         };
-        let plan = Plan { key, is_checkpoint, fails, steps, has_limit };
+        let plan = Plan {
+            key,
+            is_checkpoint,
+            fails,
+            steps,
+            has_limit,
+        };
         self.plans.insert(id.clone(), plan);
         self.order.push(id.clone());
         let seconds = |dice: &mut fastrand::Rng| std::time::Duration::from_secs(dice.u64(5..200));
@@ -859,7 +1092,11 @@ impl World {
         if !self.out.violations.is_empty() {
             return;
         }
-        let unanswered = self.asks.iter().find(|(_, count)| **count == 0).map(|(ask, _)| *ask);
+        let unanswered = self
+            .asks
+            .iter()
+            .find(|(_, count)| **count == 0)
+            .map(|(ask, _)| *ask);
         if let Some(ask) = unanswered {
             self.wrong(format!("ask {ask} was never answered"));
         }
@@ -878,7 +1115,10 @@ impl World {
         let mut from = 0;
         let requests = std::mem::take(&mut self.server.requests);
         for (to, at) in requests.iter().enumerate() {
-            while requests.get(from).is_some_and(|first| at - first > 3_600_000) {
+            while requests
+                .get(from)
+                .is_some_and(|first| at - first > 3_600_000)
+            {
                 from += 1;
             }
             // A restarted process begins with a fresh budget: seconds of the next start, not a storm.
@@ -890,16 +1130,37 @@ impl World {
 }
 
 fn of_key(world: &World, id: &TaskId) -> String {
-    world.plans.get(id).map(|plan| plan.key.clone()).unwrap_or_default()
+    world
+        .plans
+        .get(id)
+        .map(|plan| plan.key.clone())
+        .unwrap_or_default()
 }
 
 fn brief(row: &Row) -> String {
     match row {
         Row::Task(task) => format!(
             "task {} {:?} asked {:?} seq {} attempt {:?}",
-            task.id, task.status, task.asked.map(|a| a.what), task.seq, task.attempts.last().map(|a| (a.number, a.phase, a.session_number, a.cursors.newest.clone(), a.cursors.data.clone(), a.last_value))
+            task.id,
+            task.status,
+            task.asked.map(|a| a.what),
+            task.seq,
+            task.attempts.last().map(|a| (
+                a.number,
+                a.phase,
+                a.session_number,
+                a.cursors.newest.clone(),
+                a.cursors.data.clone(),
+                a.last_value
+            ))
         ),
-        Row::History { entries, .. } => format!("history {:?}", entries.iter().map(|e| (e.seq, e.event_id.clone(), e.what.clone())).collect::<Vec<_>>()),
+        Row::History { entries, .. } => format!(
+            "history {:?}",
+            entries
+                .iter()
+                .map(|e| (e.seq, e.event_id.clone(), e.what.clone()))
+                .collect::<Vec<_>>()
+        ),
         Row::Result { task, .. } => format!("result {task}"),
         Row::Link(link) => format!("link {link:?} initialized {}", link.is_initialized),
         Row::Erase(id) => format!("erase {id}"),

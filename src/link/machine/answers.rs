@@ -181,7 +181,7 @@ impl Link {
                 self.door_failed(why, Some(&refusal));
             }
             (Kind::ListTools { so_far, cursors }, Ok(result)) => {
-                self.tools_listed(so_far, cursors, result)
+                self.tools_listed(so_far, cursors, result);
             }
             (Kind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
             // Any answer to a ping is a sign of life, an error too.
@@ -209,7 +209,9 @@ impl Link {
             .is_some_and(|wish| wish.what == AskedFor::Cancelling);
         let result = match outcome {
             Ok(result) => result,
-            Err(_) if is_cancelling => return self.conclude(id, Status::Cancelled, None),
+            Err(_) if is_cancelling || running.was_cancelled => {
+                return self.conclude(id, Status::Cancelled, None);
+            }
             Err(error) => {
                 return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }

@@ -57,7 +57,8 @@ impl Link {
         }
         if let Arrival::Event { data, .. } = &arrival {
             self.last_traffic = self.now.mono;
-            return self.read(None, None, data);
+            self.read(None, None, data);
+            return;
         }
         if let Arrival::Opened { body, session } = arrival {
             errand.is_opened = true;
@@ -265,7 +266,7 @@ impl Link {
             running.is_dirty = true;
         }
         if let Some(event_id) = &event_id {
-            let cursors = &mut attempt.cursors;
+            let cursors = &attempt.cursors;
             let is_known = has_data
                 && (running.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
             if running.skip_to.is_some() {
@@ -278,26 +279,6 @@ impl Link {
             }
             if is_known {
                 return;
-            }
-            let is_first = cursors.newest.is_none();
-            cursors.first.get_or_insert_with(|| event_id.clone());
-            cursors.newest = Some(event_id.clone());
-            if has_data {
-                cursors.before = cursors.data.replace(event_id.clone());
-                running.ids.add(event_id);
-            }
-            running.task.resumability.stream = Some(true);
-            (running.is_dirty, running.task.updated_at) = (true, now.wall);
-            if is_first {
-                // From here on it can be found again: that has to be on disk at once.
-                running.is_shown_stale = true;
-                self.saver.urge(now.mono);
-                if self.record.gives_ids != Some(true) {
-                    self.record.gives_ids = Some(true);
-                    self.record_changed();
-                }
-            } else {
-                self.saver.touch(now.mono);
             }
         } else if running.skip_to.is_some() {
             return;
@@ -319,10 +300,11 @@ impl Link {
                 }
             }
         }
-        if !has_data {
-            return;
+        let is_ours = !has_data || self.read(Some(id), event_id.as_deref(), &data);
+        if is_ours && let Some(event_id) = event_id {
+            self.came_to(id, event_id, has_data);
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(running) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;
         };
         running.has_news = true;
@@ -330,7 +312,38 @@ impl Link {
         running.silent_probes = 0;
         running.last_news = now.mono;
         self.last_traffic = now.mono;
-        self.read(Some(id), event_id.as_deref(), &data);
+    }
+
+    /// Moves the cursors of a stream; they go to disk together with what the event changed.
+    fn came_to(&mut self, id: &TaskId, event_id: String, has_data: bool) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(attempt) = running.task.attempts.last_mut() else {
+            return;
+        };
+        let cursors = &mut attempt.cursors;
+        let is_first = cursors.newest.is_none();
+        cursors.first.get_or_insert_with(|| event_id.clone());
+        if has_data {
+            running.ids.add(&event_id);
+            cursors.before = cursors.data.replace(event_id.clone());
+        }
+        cursors.newest = Some(event_id);
+        running.task.resumability.stream = Some(true);
+        (running.is_dirty, running.task.updated_at) = (true, now.wall);
+        if is_first {
+            // From here on it can be found again: that has to be on disk at once.
+            running.is_shown_stale = true;
+            self.saver.urge(now.mono);
+            if self.record.gives_ids != Some(true) {
+                self.record.gives_ids = Some(true);
+                self.record_changed();
+            }
+        } else {
+            self.saver.touch(now.mono);
+        }
     }
 
     /// The body of a task's stream ended. Only the response is an end; this is not.

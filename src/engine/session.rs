@@ -18,7 +18,10 @@ use super::{
     driver, socket,
 };
 use crate::{
-    domain::{Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef},
+    domain::{
+        Ask, AskId, Done, News, Notice, NoticeLevel, Price, ProtocolVersion, Refused, ServerRef,
+        TaskId, TaskView,
+    },
     store::{DriverLock, Paths},
 };
 
@@ -123,6 +126,21 @@ impl Session {
         }
     }
 
+    /// Tasks that would end with this process, because it drives and nothing else leads back to them; also those of
+    /// other terminals.
+    pub fn tasks_that_die(&self) -> Vec<TaskId> {
+        if !self.board.is_driven_by_us() {
+            return Vec::new();
+        }
+        let dies = |view: &Arc<TaskView>| view.leaving.as_ref().is_some_and(Price::dies);
+        self.board
+            .tasks()
+            .iter()
+            .filter(|view| dies(view))
+            .map(|view| view.task.id.clone())
+            .collect()
+    }
+
     /// Leaves in order: what may end is ended, everything is saved, within two seconds or so.
     pub fn close(mut self) {
         self.leave.take();
@@ -141,12 +159,25 @@ pub(super) enum Ending {
     DriverGone,
 }
 
+/// Tells everybody who waits if the network thread ends by a panic; nobody else could.
+struct LastWords<'b>(&'b Board);
+
+impl Drop for LastWords<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
+            self.0.publish(News::Trouble { words, exit: 70 });
+        }
+    }
+}
+
 fn run(
     options: Options,
     board: &Arc<Board>,
     asks: mpsc::Receiver<Asked>,
     leaving: oneshot::Receiver<()>,
 ) {
+    let _last_words = LastWords(board);
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -141,12 +141,25 @@ pub(super) enum Ending {
     DriverGone,
 }
 
+/// Tells everybody who waits if the network thread ends by a panic; nobody else could.
+struct LastWords<'b>(&'b Board);
+
+impl Drop for LastWords<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
+            self.0.publish(News::Trouble { words, exit: 70 });
+        }
+    }
+}
+
 fn run(
     options: Options,
     board: &Arc<Board>,
     asks: mpsc::Receiver<Asked>,
     leaving: oneshot::Receiver<()>,
 ) {
+    let _last_words = LastWords(board);
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

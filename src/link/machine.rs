@@ -646,7 +646,7 @@ impl Link {
             .values()
             .filter(|running| running.is_shown_stale && running.held.is_none())
         {
-            views.push(running.view(self.contact(running), price::price_of(&running.task)));
+            views.push(running.view(self.contact(running), price::price_of_task(&running.task)));
         }
         for view in &views {
             if let Some(running) = self.tasks.get_mut(&view.task.id) {

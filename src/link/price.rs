@@ -4,8 +4,8 @@ use crate::domain::{LinkRecord, Phase, Price, Status, Task, Tool};
 
 use super::checkpoint;
 
-/// The price of leaving a task that the machine holds; `None` once it is settled.
-pub(super) fn price_of(task: &Task) -> Option<Price> {
+/// The price of leaving a task, as far as its record tells; `None` once it is settled.
+pub fn price_of_task(task: &Task) -> Option<Price> {
     let safe = |why: &str| {
         Some(Price::Safe {
             why: why.to_owned(),

@@ -5,11 +5,13 @@
 
 pub mod real;
 
-use std::{collections::VecDeque, future::Future, io, time::Duration};
+use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, time::Duration};
+
+use futures_util::FutureExt as _;
 
 use crate::{
     app::{self, Command, Event, Input, LeaveNote, State},
-    domain::{Ask, AskId, Entry, Mono, Stamp, TaskId},
+    domain::{Ask, AskId, Entry, Mono, News, Stamp, TaskId},
 };
 
 /// A frame at most this often, unless a key was pressed: no eye sees more, and the engine needs the time.
@@ -17,15 +19,23 @@ const FRAME_EVERY: Duration = Duration::from_millis(33);
 /// Inputs taken in one turn; a paste is one input.
 const INPUTS_A_TURN: usize = 256;
 
+/// The exit code of a panic (design.md 6).
+const BUG: u8 = 70;
+/// The exit code of a hang-up, 128 and the number of SIGHUP.
+const HUNG_UP: u8 = 129;
+
 /// The terminal, as the loop sees it; the tests bring their own.
 pub trait Surface {
     /// The next thing that comes from outside. Dropping the wait loses nothing.
     fn next(&mut self) -> impl Future<Output = Outside>;
     /// Inputs that wait already.
     fn drain(&mut self, limit: usize) -> Vec<Input>;
-    /// Paints a frame; a failure means that the terminal is gone.
+    /// Paints a frame.
+    ///
+    /// A failure means that the terminal is gone; [`io::ErrorKind::NotConnected`], that a panic has given it back.
     fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()>;
-    /// Carries out a command that only concerns the terminal; gives back an event if one follows.
+    /// Carries out a command that only concerns the terminal; gives back an event if one follows. Fails as
+    /// [`Self::draw`] does.
     fn carry_out(&mut self, command: Command) -> impl Future<Output = io::Result<Option<Event>>>;
 }
 
@@ -85,16 +95,17 @@ struct Pacer {
 }
 
 impl Pacer {
-    fn next(&self, is_dirty: bool) -> Option<Mono> {
+    /// When the next frame is due; `None` while there is nothing to draw.
+    fn next(&self, is_dirty: bool, now: Stamp) -> Option<Mono> {
         match self.drawn_at {
             _ if !is_dirty => None,
             Some(at) if !self.has_key => Some(at.after(FRAME_EVERY)),
-            _ => Some(Mono(0)),
+            _ => Some(now.mono),
         }
     }
 
     fn is_due(&self, is_dirty: bool, now: Stamp) -> bool {
-        self.next(is_dirty).is_some_and(|at| now.mono >= at)
+        self.next(is_dirty, now).is_some_and(|at| now.mono >= at)
     }
 
     fn drawn(&mut self, now: Stamp) {
@@ -102,24 +113,38 @@ impl Pacer {
     }
 }
 
-/// Runs the screen until the user leaves, the terminal is gone or a signal ends it.
+/// Runs the screen until the user leaves, the terminal is gone, a signal ends it or something panics.
 pub async fn run<S: Surface, B: Backstage, T: Time>(
     surface: &mut S,
     backstage: &mut B,
     time: &T,
     state: &mut State,
 ) -> Outcome {
+    // A panic in the loop itself takes the same way out as one in any other thread.
+    let turns = AssertUnwindSafe(turns(surface, backstage, time, state)).catch_unwind();
+    turns.await.unwrap_or_else(|_| Outcome::silent(BUG))
+}
+
+async fn turns<S: Surface, B: Backstage, T: Time>(
+    surface: &mut S,
+    backstage: &mut B,
+    time: &T,
+    state: &mut State,
+) -> Outcome {
     let mut pacer = Pacer::default();
+    // Why the session cannot be used, while that stands; whoever leaves then is told once more, on stderr.
+    let mut trouble = None;
     loop {
         let now = time.now();
         if pacer.is_due(state.is_dirty(), now) {
             state.take_dirty();
-            if surface.draw(state, now).is_err() {
-                return gone();
+            if let Err(error) = surface.draw(state, now) {
+                return gone(&error);
             }
             pacer.drawn(now);
         }
-        let wake = [app::next_wake(state, now), pacer.next(state.is_dirty())]
+        let is_dirty = state.is_dirty();
+        let wake = [app::next_wake(state, now), pacer.next(is_dirty, now)]
             .into_iter()
             .flatten()
             .min();
@@ -138,44 +163,66 @@ pub async fn run<S: Surface, B: Backstage, T: Time>(
                     events.push(Event::Input(input));
                     events.extend(surface.drain(INPUTS_A_TURN).into_iter().map(Event::Input));
                 }
-                Outside::HungUp => return gone(),
+                Outside::HungUp => return Outcome::silent(HUNG_UP),
                 Outside::Signal(number) => {
                     return Outcome { note: app::leave_note(state), exit: number.saturating_add(128) };
                 }
-                Outside::Panic => return Outcome { note: app::leave_note(state), exit: 70 },
+                Outside::Panic => return Outcome { note: app::leave_note(state), exit: BUG },
                 Outside::Continued => events.push(Event::Resumed),
             },
-            () = backstage.changed() => {}
+            // While a frame is due already, more news can wait for it: in its slots the newest replaces the older.
+            () = backstage.changed(), if !is_dirty => {}
             () = timer => events.push(Event::Tick),
         }
         events.extend(backstage.take());
         let now = time.now();
         for event in events {
+            match &event {
+                Event::News(News::Trouble { words, exit }) => {
+                    trouble = Some((words.clone(), *exit));
+                }
+                Event::News(News::Driver { .. }) => trouble = None,
+                _ => {}
+            }
             let todo = app::update(state, event, now);
-            if follow_up(surface, backstage, state, todo, now)
-                .await
-                .is_err()
-            {
-                return gone();
+            if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
+                return gone(&error);
             }
         }
+        // A key that changed nothing does not hurry the next news.
+        pacer.has_key &= state.is_dirty();
         if let Some(note) = state.is_over() {
-            return Outcome {
-                note: note.clone(),
-                exit: 0,
+            return match trouble {
+                Some((line, exit)) => Outcome {
+                    note: LeaveNote { line },
+                    exit,
+                },
+                None => Outcome {
+                    note: note.clone(),
+                    exit: 0,
+                },
             };
         }
     }
 }
 
-/// The terminal is gone; nobody is there to read a note.
-fn gone() -> Outcome {
-    Outcome {
-        note: LeaveNote {
-            line: String::new(),
-        },
-        exit: 129,
+impl Outcome {
+    /// An end with nobody there to read a note, or nothing to say in it.
+    fn silent(exit: u8) -> Self {
+        let line = String::new();
+        Self {
+            note: LeaveNote { line },
+            exit,
+        }
     }
+}
+
+/// The terminal cannot be painted on any more.
+fn gone(error: &io::Error) -> Outcome {
+    Outcome::silent(match error.kind() {
+        io::ErrorKind::NotConnected => BUG,
+        _ => HUNG_UP,
+    })
 }
 
 /// Carries out what an update asks for, and what follows from that.
@@ -188,7 +235,7 @@ async fn follow_up<S: Surface, B: Backstage>(
 ) -> io::Result<()> {
     let mut todo = VecDeque::from(todo);
     while let Some(command) = todo.pop_front() {
-        if let Some(event) = carry_out(surface, backstage, command).await? {
+        for event in carry_out(surface, backstage, command).await? {
             todo.extend(app::update(state, event, now));
         }
     }
@@ -199,31 +246,42 @@ async fn carry_out<S: Surface, B: Backstage>(
     surface: &mut S,
     backstage: &mut B,
     command: Command,
-) -> io::Result<Option<Event>> {
+) -> io::Result<Vec<Event>> {
+    // A read that failed is answered too, so that the next one can be asked for.
     Ok(match command {
         Command::Ask(ask, what) => {
             backstage.ask(ask, what);
-            None
+            Vec::new()
         }
         Command::ReadHistory { task, after_seq } => {
-            Some(match backstage.history(&task, after_seq) {
-                Ok((entries, dropped)) => Event::History {
-                    task,
-                    entries,
-                    dropped,
-                },
-                Err(words) => Event::Failed(words),
-            })
+            let (read, failed) = split(backstage.history(&task, after_seq));
+            let (entries, dropped) = read.unwrap_or_default();
+            let history = Event::History {
+                task,
+                entries,
+                dropped,
+            };
+            std::iter::once(history).chain(failed).collect()
         }
-        Command::ReadResult(task) => Some(match backstage.result(&task) {
-            Ok(json) => Event::ResultRead { task, json },
-            Err(words) => Event::Failed(words),
-        }),
+        Command::ReadResult(task) => {
+            let (read, failed) = split(backstage.result(&task));
+            let json = read.flatten();
+            std::iter::once(Event::ResultRead { task, json })
+                .chain(failed)
+                .collect()
+        }
         Command::Break(what) => {
             backstage.break_demo(&what);
-            None
+            Vec::new()
         }
-        Command::Quit(_) => None,
-        other => surface.carry_out(other).await?,
+        Command::Quit(_) => Vec::new(),
+        other => surface.carry_out(other).await?.into_iter().collect(),
     })
+}
+
+fn split<V>(outcome: Result<V, String>) -> (Option<V>, Option<Event>) {
+    match outcome {
+        Ok(value) => (Some(value), None),
+        Err(words) => (None, Some(Event::Failed(words))),
+    }
 }

@@ -43,7 +43,7 @@ mod simulation {
         let first = number("LONGHAUL_SIM_FIRST").unwrap_or(0);
         let next = AtomicU64::new(first);
         let failures = Mutex::new(Vec::new());
-        let seen: Mutex<(BTreeMap<&str, u32>, u64)> = Mutex::new((BTreeMap::new(), 0));
+        let tally: Mutex<(BTreeMap<&str, u32>, u64)> = Mutex::new((BTreeMap::new(), 0));
         let workers = std::thread::available_parallelism().map_or(2, usize::from);
         std::thread::scope(|scope| {
             for _ in 0..workers {
@@ -59,16 +59,16 @@ mod simulation {
                                 "LONGHAUL_SIM_SEED={seed} cargo test --test simulation replay -- --nocapture   # {words}"
                             ));
                         }
-                        let mut seen = seen.lock().unwrap();
-                        seen.1 += outcome.inputs;
+                        let mut sums = tally.lock().unwrap();
+                        sums.1 += outcome.inputs;
                         for (status, times) in outcome.statuses {
-                            *seen.0.entry(status).or_default() += times;
+                            *sums.0.entry(status).or_default() += times;
                         }
                     }
                 });
             }
         });
-        println!("{count} schedules: {:?}", seen.into_inner().unwrap());
+        println!("{count} schedules: {:?}", tally.into_inner().unwrap());
         let failures = failures.into_inner().unwrap();
         assert!(failures.is_empty(), "\n{}", failures.join("\n"));
     }

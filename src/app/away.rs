@@ -31,6 +31,16 @@ pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Awa
     }
 }
 
+/// `6 h 21 m`: an absence, to the minute.
+fn long(span: Duration) -> String {
+    let minutes = (span.as_secs() + 30) / 60;
+    match minutes {
+        0..60 => format!("{minutes} m"),
+        60..2_880 => format!("{} h {} m", minutes / 60, minutes % 60),
+        _ => format!("{} days", minutes / 1_440),
+    }
+}
+
 /// What happened meanwhile, in one line; `None` while there is nothing to tell.
 pub fn away_line(state: &State, _now: Stamp) -> Option<String> {
     let away = state.away.as_ref()?;
@@ -70,10 +80,7 @@ pub fn away_line(state: &State, _now: Stamp) -> Option<String> {
             parts.push(format!("{} {word}", text::grouped(count)));
         }
     }
-    let mut line = format!(
-        "While you were away {}",
-        text::span(away.until.since(away.from))
-    );
+    let mut line = format!("While you were away {}", long(away.until.since(away.from)));
     if away.asleep {
         line = format!(
             "{line} (asleep {}-{})",

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::domain::{Entry, Happening, Phase, Resumable, Status, text};
 
-use super::{State, Tab, state::Entity};
+use super::{State, Tab, number, state::Entity};
 
 /// Arguments longer than this are not laid out.
 const ARGUMENTS_BYTES: usize = 256 * 1024;
@@ -44,7 +44,7 @@ fn result_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
         lines.push(String::new());
         lines.extend(text::clean_block(&error.message).lines().map(str::to_owned));
     } else if task.result_bytes.is_some() {
-        lines.push("Reading the result …".to_owned());
+        lines.push("Reading the result ...".to_owned());
     } else if let Some(reason) = task.status.reason() {
         lines.push(format!("No result: {reason}."));
         lines.push("Enter shows what can be done now.".to_owned());
@@ -273,11 +273,11 @@ pub(super) fn entry_text(entry: &Entry) -> String {
             total,
             message,
         } => {
-            let total = total.map_or(String::new(), |total| format!("/{}", text::amount(total)));
+            let total = total.map_or(String::new(), |total| format!("/{}", number(total)));
             let message = message
                 .as_deref()
                 .map_or(String::new(), |message| format!("  {}", clean(message)));
-            format!("step {}{total}{message}", text::amount(*value))
+            format!("step {}{total}{message}", number(*value))
         }
         Happening::Log {
             level,

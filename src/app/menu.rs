@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::{Ask, Price, Stamp, Status, TaskId, text};
 
-use super::{Prices, State, detail, leave::is_viewer, select::hidden_marks};
+use super::{Prices, State, detail, leave::is_viewer, number, select::hidden_marks};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
@@ -210,11 +210,10 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             if let Some(progress) = &task.progress {
                 lines.push(told(format!(
                     "Last seen at {}{}.",
-                    text::amount(progress.value),
-                    progress.total.map_or(String::new(), |total| format!(
-                        " of {}",
-                        text::amount(total)
-                    ))
+                    number(progress.value),
+                    progress
+                        .total
+                        .map_or(String::new(), |total| format!(" of {}", number(total)))
                 )));
             }
             lines

@@ -53,9 +53,9 @@ impl Room {
                 if rows < BOTH || state.cursor.is_none() {
                     room.list = left;
                 } else {
-                    let wanted = u16::try_from(state.lines.len()).unwrap_or(u16::MAX).max(3);
+                    let wanted = u16::try_from(state.lines.len()).unwrap_or(u16::MAX).max(5);
                     let least = if rows >= 32 { DETAIL + 2 } else { DETAIL - 1 };
-                    let detail = left.saturating_sub(wanted).max(least).min(left / 2 + 6);
+                    let detail = left.saturating_sub(wanted).max(least);
                     room.detail = detail;
                     room.list = left.saturating_sub(detail);
                 }

@@ -106,6 +106,7 @@ pub fn attention(state: &State, now: Stamp) -> (String, Attention) {
 fn asked_line(state: &State, now: Stamp) -> Option<String> {
     let (entity, asked) = state
         .open_tasks()
+        .filter(|entity| !matches!(entity.view.contact, Contact::Unwatched { .. }))
         .filter_map(|entity| entity.view.task.asked.map(|asked| (entity, asked)))
         .min_by_key(|(_, asked)| asked.at)?;
     let age = now.wall.since(asked.at);
@@ -117,7 +118,7 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
         .progress
         .as_ref()
         .map_or(String::new(), |progress| {
-            format!(" ({})", text::amount(progress.value))
+            format!(" ({})", number(progress.value))
         });
     Some(match asked.what {
         AskedFor::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
@@ -181,6 +182,20 @@ fn demo_line(state: &State) -> String {
         _ => "try: b c cuts the network 5 s; q leaves, the same command comes back to all of it"
             .to_owned(),
     }
+}
+
+/// A progress number for a person: whole ones with thousands set apart, big ones short.
+pub fn number(value: f64) -> String {
+    if (0.0..10_000.0).contains(&value) && value.fract().abs() < f64::EPSILON {
+        // The range is checked, so nothing is cut off.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to 10,000 and whole"
+        )]
+        return text::grouped(value as u64);
+    }
+    text::amount(value)
 }
 
 /// Whether a line has what is searched for, without regard to case.
@@ -261,6 +276,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::Accept, Scope::Form, _) => "next",
                 (Do::Open, Scope::Tools, _) => "call",
                 (Do::Open, Scope::Servers, _) => "tools",
                 _ => binding.label,

@@ -472,7 +472,7 @@ pub(super) fn quit(state: &mut State, todo: &mut Vec<Command>) {
 }
 
 fn set_title(state: &mut State, todo: &mut Vec<Command>) {
-    if !state.is_order_stale && !state.is_dirty {
+    if state.over.is_some() || !state.is_dirty {
         return;
     }
     let (mut needs, mut running) = (0_u64, 0_u64);

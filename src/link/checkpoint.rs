@@ -68,12 +68,14 @@ impl Listed {
         matches!(self.status.as_str(), "cancelled" | "canceled")
     }
 
-    /// Calling the tool again brings the outcome at once.
-    pub(super) fn is_over(&self) -> bool {
-        matches!(
-            self.status.as_str(),
-            "completed" | "complete" | "done" | "failed" | "error"
-        ) || self.is_cancelled()
+    /// Calling the tool again brings the result at once.
+    fn is_finished(&self) -> bool {
+        matches!(self.status.as_str(), "completed" | "complete" | "done")
+    }
+
+    /// The server itself says that no loop is left.
+    fn has_stopped(&self) -> bool {
+        matches!(self.status.as_str(), "failed" | "error" | "interrupted")
     }
 
     /// Whether anything differs that a working loop would change.
@@ -111,7 +113,7 @@ fn listed(entry: &Value) -> Option<Listed> {
                 _ => None,
             })
     };
-    let number = |keys: &[&str]| keys.iter().find_map(|key| entry.get(*key)).and_then(amount);
+    let number = |keys: &[&str]| keys.iter().find_map(|key| entry.get(*key).and_then(amount));
     Some(Listed {
         task_id: text(&["task_id", "id"])?,
         tool: text(&["tool", "tool_name", "task_name"]),
@@ -170,11 +172,17 @@ const STANDS_AT_LEAST: Duration = Duration::from_secs(10);
 /// The same, where the list itself says paused.
 const PAUSED_AT_LEAST: Duration = Duration::from_secs(5);
 
+/// Refused connections and a lost session mean a restart, most likely; a loop that lives on would show in this time.
+const RESTARTED_AT_LEAST: Duration = Duration::from_secs(3);
+/// The longest time between two looks that a step is measured by.
+const LOOKS_APART: Duration = Duration::from_secs(5);
+
 /// Watching a task by its server's list, because no stream carries it.
 #[derive(Clone, Debug)]
 pub(super) struct Follow {
     last: Option<Listed>,
     moved_at: Mono,
+    seen_at: Mono,
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
@@ -193,6 +201,8 @@ pub(super) enum Verdict {
     Paused,
     /// It was cancelled on the server.
     Cancelled,
+    /// It is finished: the same call brings the result at once.
+    Finished,
     /// Call the tool again with the same arguments and client id.
     CallAgain,
     /// The server does not know it.
@@ -204,6 +214,7 @@ impl Follow {
         Self {
             last: None,
             moved_at: now,
+            seen_at: now,
             longest_step,
             is_restarted,
             next: Some(now),
@@ -229,18 +240,25 @@ impl Follow {
         };
         match &self.last {
             Some(last) if last.differs(entry) => {
-                self.longest_step = self.longest_step.max(now.since(self.moved_at));
+                // It stood at least from the move to the last look; what it did between two looks that are far
+                // apart, because we were cut off, nobody saw.
+                let stood = self.seen_at.since(self.moved_at);
+                let since = now.since(self.seen_at).min(LOOKS_APART);
+                self.longest_step = self.longest_step.max(stood.saturating_add(since));
                 self.moved_at = now;
             }
             Some(_) => {}
             None => self.moved_at = now,
         }
-        let is_first = self.last.replace(entry.clone()).is_none();
+        self.last = Some(entry.clone());
+        self.seen_at = now;
         let stood = now.since(self.moved_at);
         let stands = |at_least: Duration| stood >= at_least.max(self.longest_step * 3);
         if entry.is_cancelled() {
             Verdict::Cancelled
-        } else if entry.is_over() || entry.status == "interrupted" {
+        } else if entry.is_finished() {
+            Verdict::Finished
+        } else if entry.has_stopped() {
             Verdict::CallAgain
         } else if entry.is_paused() {
             if stands(PAUSED_AT_LEAST) {
@@ -248,7 +266,9 @@ impl Follow {
             } else {
                 Verdict::Watch
             }
-        } else if self.is_restarted && is_first || stands(STANDS_AT_LEAST) {
+        } else if self.is_restarted && stood >= RESTARTED_AT_LEAST.max(self.longest_step)
+            || stands(STANDS_AT_LEAST)
+        {
             Verdict::CallAgain
         } else {
             Verdict::Watch
@@ -299,7 +319,7 @@ mod tests {
             Some(Some(15.0))
         );
         assert_eq!(
-            find(&list, Some("b"), "work").map(|entry| entry.is_paused()),
+            find(&list, Some("b"), "work").map(Listed::is_paused),
             Some(true)
         );
         assert_eq!(read_list(r#"[{"task_id":7}]"#).len(), 1);
@@ -330,10 +350,26 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_server_has_no_old_loop_to_wait_for() {
+    fn a_restarted_server_is_called_again_sooner_unless_it_moves_after_all() {
         let entry = read_list(LIST).remove(0);
         let mut follow = Follow::new(Mono(0), Duration::ZERO, true);
-        assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::CallAgain);
+        assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
+        assert_eq!(follow.judge(Mono(3000), Some(&entry)), Verdict::CallAgain);
+        let moved = Listed {
+            progress: Some(20.0),
+            ..entry
+        };
+        assert_eq!(follow.judge(Mono(4000), Some(&moved)), Verdict::Watch);
+    }
+
+    #[test]
+    fn a_finished_entry_is_fetched_at_once() {
+        let entry = Listed {
+            status: "completed".into(),
+            ..read_list(LIST).remove(0)
+        };
+        let mut follow = Follow::new(Mono(0), Duration::ZERO, false);
+        assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Finished);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Contact, LinkRecord, LinkState, Mono, Refused, Row, ServerView, Stamp, TaskId,
-        TaskView, Tool,
+        AskId, Contact, Done, LinkRecord, LinkState, Mono, Phase, Refused, Row, ServerView, Stamp,
+        TaskId, TaskView, Tool,
     },
     protocol::{Method, Request, encode},
 };
@@ -80,10 +80,16 @@ struct Errand {
     request_id: Option<String>,
     until: Option<Mono>,
     is_opened: bool,
+    /// The session that it was sent in; what it says of that session holds for no other.
+    session_number: u64,
 }
 
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "marks of what has to be done next, each apart from the others"
+)]
 pub struct Link {
     record: LinkRecord,
     choice: Choice,
@@ -93,6 +99,8 @@ pub struct Link {
     counter: u64,
     now: Stamp,
     door: Door,
+    /// Handshakes in a row after which nothing worked.
+    door_tries: u32,
     path: Path,
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
@@ -109,7 +117,11 @@ pub struct Link {
     wake: Option<Mono>,
     is_restless: bool,
     is_leaving: bool,
+    /// Something forgotten still works in the server's session, so that it must not be ended.
+    spares_session: bool,
     is_view_stale: bool,
+    /// Intents whose save failed and may be on disk all the same.
+    erasing: Vec<TaskId>,
     erased: Vec<TaskId>,
     published: Vec<TaskView>,
     out: Vec<Output>,
@@ -136,6 +148,7 @@ impl Link {
             counter: 0,
             now,
             door,
+            door_tries: 0,
             path: Path::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),
@@ -150,7 +163,9 @@ impl Link {
             wake: None,
             is_restless: false,
             is_leaving: false,
+            spares_session: false,
             is_view_stale: true,
+            erasing: Vec::new(),
             erased: Vec::new(),
             published: Vec::new(),
             out: Vec::new(),
@@ -176,6 +191,7 @@ impl Link {
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::Leave => {
                 (self.is_leaving, self.is_restless) = (true, true);
+                self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
@@ -291,6 +307,9 @@ impl Link {
                 break;
             }
         }
+        if !self.saver.is_behind() && self.is_dirty() {
+            self.saver.touch(self.now.mono);
+        }
         if self.saver.is_due(self.now.mono) {
             self.flush();
         }
@@ -321,9 +340,10 @@ impl Link {
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
+                session_number: self.record.session_number,
             },
         );
-        self.path.sent();
+        self.path.sent(self.now);
         self.requests += 1;
         self.last_traffic = self.now.mono;
         self.is_view_stale = true;
@@ -369,8 +389,11 @@ impl Link {
                         .now
                         .mono
                         .after(Duration::from_millis(place * 25 + self.dice.u64(0..25)));
-                    *until = (*until).min(turn).max(turn.min(*until));
-                    place += 1;
+                    // What waits because its server asked for it goes on waiting.
+                    if *until < turn {
+                        *until = turn;
+                        place += 1;
+                    }
                 }
             }
         }
@@ -437,7 +460,7 @@ impl Link {
         let has_stream = self
             .tasks
             .values()
-            .any(|running| matches!(running.line, Line::Open { .. }));
+            .any(|running| matches!(running.line, Line::Open { .. } | Line::Calling(_)));
         (has_stream && self.door == Door::Open && self.path.down().is_none())
             .then(|| self.last_traffic.after(PING_AFTER))
     }
@@ -457,6 +480,7 @@ impl Link {
     fn say_goodbye(&mut self) {
         let may_end = self.is_leaving
             && !self.has_unsettled()
+            && !self.spares_session
             && self.door == Door::Open
             && self.path.down().is_none()
             && self.requests > 0
@@ -483,8 +507,15 @@ impl Link {
         self.path.spend(self.now).map_err(Some)
     }
 
+    fn is_dirty(&self) -> bool {
+        self.is_record_dirty
+            || !self.erasing.is_empty()
+            || self.tasks.values().any(|running| running.is_dirty)
+    }
+
     fn flush(&mut self) {
-        let mut rows = Vec::new();
+        // First, so that a call asked for again under the same id is not taken out with its failed intent.
+        let mut rows: Vec<Row> = self.erasing.drain(..).map(Row::Erase).collect();
         if std::mem::take(&mut self.is_record_dirty) {
             rows.push(Row::Link(Box::new(self.record.clone())));
         }
@@ -522,8 +553,7 @@ impl Link {
             if let Row::Task(task) = row
                 && let Some(running) = self.tasks.get_mut(&task.id)
             {
-                running.saved_seq = task.seq;
-                running.is_shown_stale = true;
+                (running.saved_seq, running.is_shown_stale) = (task.seq, true);
             }
         }
         let is_past = |waits: Option<SaveToken>| waits.is_some_and(|waits| waits <= token);
@@ -534,7 +564,7 @@ impl Link {
             if is_past(running.sending) {
                 running.sending = None;
             }
-            if is_past(running.intent) {
+            if is_past(running.intent.as_ref().map(|intent| intent.save)) {
                 running.intent = None;
             }
             if running.is_unsaved {
@@ -554,7 +584,7 @@ impl Link {
     }
 
     fn save_failed(&mut self, token: SaveToken, why: String) {
-        let Some(flight) = self.saver.failed(self.now.mono, token, why.clone()) else {
+        let Some(flight) = self.saver.failed(self.now.mono, token, why) else {
             return;
         };
         for row in flight.rows {
@@ -576,9 +606,10 @@ impl Link {
                         running.result.get_or_insert(json);
                     }
                 }
-                Row::Erase(_) => {}
+                Row::Erase(id) => self.erasing.push(id),
             }
         }
+        let trouble = self.disk_trouble();
         // Whoever carries us out has forgotten what waited for this save; so nothing of it was sent.
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(running) = self.tasks.get_mut(&id) else {
@@ -589,13 +620,18 @@ impl Link {
                 running.sending = None;
                 self.unsend(&id);
             }
-            if self
+            let intent = self
                 .tasks
                 .get(&id)
-                .is_some_and(|running| running.intent == Some(token))
-            {
+                .and_then(|running| running.intent.as_ref());
+            if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
+                self.calls.retain(|_, of| *of != id);
+                self.erasing.push(id.clone());
                 self.erased.push(id);
+                for ask in intent.asks {
+                    self.answer(ask, trouble.clone().map_or(Ok(Done::Accepted), Err));
+                }
             }
         }
         // A view that waits for the disk is shown now, marked as not saved.
@@ -685,27 +721,33 @@ impl Link {
             next = earliest(next, errand.until);
         }
         let can_ask = self.door == Door::Open;
-        let when_possible = |at: Mono| {
-            if self.path.may_send(self.now) {
-                Some(at)
-            } else {
-                self.path.next_try().map(|t| t.max(at))
-            }
-        };
-        if self.wants_door() && !can_ask {
-            next = earliest(next, self.path.next_try());
+        let allowed_at = self.path.allowed_at(self.now);
+        let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));
+        if self.door == Door::Shut && self.wants_door() || can_ask && self.wants_tools() {
+            next = earliest(next, allowed_at);
         }
         for running in self.tasks.values() {
+            if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {
+                continue;
+            }
             if can_ask {
                 if let Line::Waiting { until } = running.line {
-                    next = earliest(next, when_possible(until));
+                    next = earliest(next, when_allowed(until));
                 }
                 if let Some(at) = running.follow.as_ref().and_then(|follow| follow.next) {
-                    next = earliest(next, when_possible(at));
+                    next = earliest(next, when_allowed(at));
+                }
+                if running.phase() == Phase::Queued {
+                    next = earliest(next, allowed_at);
                 }
             }
             next = earliest(next, Self::silence_ends(running));
-            next = earliest(next, running.wish.as_ref().map(|wish| wish.until));
+            if let Some(wish) = &running.wish {
+                next = earliest(next, Some(wish.until));
+                if can_ask && wish.waits_to_cancel() && running.sending.is_none() {
+                    next = earliest(next, when_allowed(wish.retry_at.unwrap_or(self.now.mono)));
+                }
+            }
             next = earliest(next, self.limit_ends(running));
         }
         // What is due but could not be done waits for something else to change; never spin.

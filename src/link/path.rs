@@ -15,6 +15,9 @@ const LATER: Duration = Duration::from_secs(30);
 /// How long after a refused connection a lost session is taken as a restart of the server.
 const RESTART_MEMORY: Duration = Duration::from_secs(120);
 
+/// How long a prober may take before the next may go: a call as prober can be silent for hours.
+const PROBE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Requests that may go out at once without having been asked for by a person.
 const BURST: f64 = 300.0;
 /// Requests an hour that the bucket regains; with the burst this stays below 1,000 in any hour.
@@ -37,7 +40,15 @@ pub(super) struct Down {
     pub(super) next: Mono,
     pub(super) next_wall: Wall,
     pub(super) why: String,
-    is_probing: bool,
+    probing_since: Option<Mono>,
+}
+
+impl Down {
+    /// When the next try is due, given the one that is out.
+    fn due(&self) -> Mono {
+        self.probing_since
+            .map_or(self.next, |at| self.next.max(at.after(PROBE_PATIENCE)))
+    }
 }
 
 impl Path {
@@ -57,30 +68,33 @@ impl Path {
 
     /// Whether a request may go out now: freely when the way is open, one prober at a time when it is not.
     pub(super) fn may_send(&self, now: Stamp) -> bool {
-        self.down
-            .as_ref()
-            .is_none_or(|down| !down.is_probing && now.mono >= down.next)
+        self.down.as_ref().is_none_or(|down| now.mono >= down.due())
     }
 
     /// When [`Self::may_send`] turns true by the passing of time.
     pub(super) fn next_try(&self) -> Option<Mono> {
-        self.down
-            .as_ref()
-            .filter(|down| !down.is_probing)
-            .map(|down| down.next)
+        self.down.as_ref().map(Down::due)
+    }
+
+    /// When an automatic request may go out, if not now: the outage and the budget both have a say.
+    pub(super) fn allowed_at(&self, now: Stamp) -> Option<Mono> {
+        let way = self.next_try().filter(|at| *at > now.mono);
+        let missing = 1.0 - self.tokens_at(now);
+        let budget = (missing > 0.0).then(|| now.mono.after(regain(missing)));
+        way.max(budget)
     }
 
     /// A request goes out; during an outage it is the prober.
-    pub(super) fn sent(&mut self) {
+    pub(super) fn sent(&mut self, now: Stamp) {
         if let Some(down) = &mut self.down {
-            down.is_probing = true;
+            down.probing_since = Some(now.mono);
         }
     }
 
     /// The prober was given up before it could tell; the next may go.
     pub(super) fn prober_gone(&mut self) {
         if let Some(down) = &mut self.down {
-            down.is_probing = false;
+            down.probing_since = None;
         }
     }
 
@@ -115,7 +129,7 @@ impl Path {
             next: now.mono.after(wait),
             next_wall: now.wall.after(wait),
             why,
-            is_probing: false,
+            probing_since: None,
         });
     }
 
@@ -123,6 +137,7 @@ impl Path {
     pub(super) fn hurry(&mut self, now: Stamp) {
         if let Some(down) = &mut self.down {
             (down.next, down.next_wall) = (now.mono, now.wall);
+            down.probing_since = None;
         }
     }
 
@@ -134,18 +149,25 @@ impl Path {
 
     /// Takes one automatic request from the budget, or says when there will be one.
     pub(super) fn spend(&mut self, now: Stamp) -> Result<(), Mono> {
-        let regained = now.mono.since(self.filled_at).as_secs_f64() * AN_HOUR / 3600.0;
-        self.tokens = (self.tokens + regained).min(BURST);
+        self.tokens = self.tokens_at(now);
         self.filled_at = now.mono;
         if self.tokens >= 1.0 {
             self.tokens -= 1.0;
             return Ok(());
         }
-        let missing = (1.0 - self.tokens) * 3600.0 / AN_HOUR;
-        Err(now
-            .mono
-            .after(Duration::try_from_secs_f64(missing).unwrap_or(LATER)))
+        Err(now.mono.after(regain(1.0 - self.tokens)))
     }
+
+    fn tokens_at(&self, now: Stamp) -> f64 {
+        let regained = now.mono.since(self.filled_at).as_secs_f64() * AN_HOUR / 3600.0;
+        (self.tokens + regained).min(BURST)
+    }
+}
+
+/// How long the bucket takes to regain this much; a little more, so that it is there when the time has come.
+fn regain(tokens: f64) -> Duration {
+    let time = Duration::try_from_secs_f64(tokens * 3600.0 / AN_HOUR).unwrap_or(LATER);
+    time + Duration::from_millis(2)
 }
 
 /// `first` doubled `times`, at most `cap`.
@@ -185,7 +207,7 @@ mod tests {
             assert!(next - now <= 38_000, "the next try is never far");
             now = next;
         }
-        assert!((200..400).contains(&tries), "{tries}");
+        assert!((150..400).contains(&tries), "{tries}");
     }
 
     #[test]
@@ -199,8 +221,9 @@ mod tests {
             &mut fastrand::Rng::with_seed(1),
         );
         assert!(!path.may_send(at(100)) && path.may_send(at(1000)));
-        path.sent();
-        assert!(!path.may_send(at(1000)) && path.next_try().is_none());
+        path.sent(at(1000));
+        assert!(!path.may_send(at(10_900)), "the prober has time to tell");
+        assert!(path.may_send(at(11_000)), "but not for ever");
         assert!(path.worked() && path.may_send(at(1000)));
     }
 

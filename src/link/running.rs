@@ -7,8 +7,8 @@ use std::{
 
 use super::{ExchangeId, SaveToken, checkpoint::Follow};
 use crate::domain::{
-    Asked, AskedFor, Attempt, Contact, Entry, Happening, Mono, Phase, Price, Stamp, Status, Task,
-    TaskId, TaskView, Wall,
+    AskId, Asked, AskedFor, Attempt, Contact, Entry, Happening, LostReason, Mono, Phase, Price,
+    Stamp, Status, Task, TaskId, TaskView, Wall,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -56,7 +56,9 @@ pub(super) struct RecentIds {
 impl RecentIds {
     pub(super) fn restored(ids: Vec<String>) -> Self {
         let mut recent = Self::default();
-        ids.into_iter().for_each(|id| recent.add(&id));
+        for id in ids {
+            recent.add(&id);
+        }
         recent
     }
 
@@ -91,12 +93,39 @@ pub(super) struct Wish {
     pub(super) until: Mono,
     /// Whether the server took the request (2xx).
     pub(super) is_taken: bool,
-    /// Whether the companion has been called; its task id may have to be found first.
+    /// Whether the request has been sent; the server's id of the work may have to be found first.
     pub(super) is_sent: bool,
+    /// A request that failed is sent again then.
+    pub(super) retry_at: Option<Mono>,
+}
+
+impl Wish {
+    /// Whether it is a cancel that has to go out.
+    pub(super) fn waits_to_cancel(&self) -> bool {
+        self.what == AskedFor::Cancelling && !self.is_sent
+    }
+}
+
+/// The save that holds the intent of a call, and who waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Intent {
+    pub(super) save: SaveToken,
+    pub(super) asks: Vec<AskId>,
+}
+
+/// The server no longer knows the session of an open stream; what may still come of it has a little time.
+#[derive(Clone, Debug)]
+pub(super) struct Orphan {
+    pub(super) until: Mono,
+    pub(super) reason: LostReason,
 }
 
 /// An unsettled task.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "marks that come and go each by itself"
+)]
 pub(super) struct Running {
     pub(super) task: Task,
     pub(super) line: Line,
@@ -124,8 +153,19 @@ pub(super) struct Running {
     pub(super) wish: Option<Wish>,
     /// The save that the call waits for before it goes out.
     pub(super) sending: Option<SaveToken>,
-    /// The save that holds the intent, until it is on disk, and who asked.
-    pub(super) intent: Option<SaveToken>,
+    /// The save that holds the intent, until it is on disk.
+    pub(super) intent: Option<Intent>,
+    /// A call that came back unsent goes out again only within the budget.
+    pub(super) was_unsent: bool,
+    /// The attempt whose start the history holds, so that sending it again adds no second line.
+    pub(super) started: u32,
+    /// The user wanted it stopped; what stands still since then is not started again.
+    pub(super) was_cancelled: bool,
+    pub(super) orphan: Option<Orphan>,
+    /// Since when we are in contact; the idle limit does not count our own outages.
+    pub(super) contact_since: Mono,
+    /// Probes in a row that stayed open and silent.
+    pub(super) silent_probes: u32,
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
     /// History that no save holds yet.
@@ -163,6 +203,12 @@ impl Running {
             wish: None,
             sending: None,
             intent: None,
+            was_unsent: false,
+            started: 0,
+            was_cancelled: false,
+            orphan: None,
+            contact_since: now.mono,
+            silent_probes: 0,
             must_survive: false,
             pending: Vec::new(),
             result: None,

@@ -4,19 +4,20 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::sync::mpsc;
 
-use super::{Backstage, Outcome, Outside, Surface, Time, follow_up, run};
+use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
     app::{self, Command, Event, Input, Setup, State},
     domain::{
-        Ask, AskId, Contact, Entry, Key, LinkState, Mono, ServerView, Stamp, Task, TaskId,
+        Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerView, Stamp, Task, TaskId,
         TaskView, Wall,
     },
     engine::{Clock, Options, Session, Subscription},
-    store::{ListFilter, Paths, Reader},
+    store::{ListFilter, Paths, Reader, StoreError},
     term::{
         guard::{self, Guard},
         input::{self, InputStream},
@@ -33,6 +34,8 @@ const HISTORY_AT_ONCE: usize = 2000;
 const FIRST_PAINT: usize = 200;
 /// Words of demo faults that may wait.
 const WORDS_WAITING: usize = 16;
+/// How long a panicking thread may take to say what happened.
+const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
 /// How to open the screen.
 #[derive(Debug)]
@@ -50,51 +53,74 @@ pub struct Opening {
 }
 
 /// Opens the screen on the terminal of stdout, runs it to its end, gives the terminal back and leaves the session.
+///
+/// Fails if stdout is no terminal, or none that can be painted on; then nothing was changed.
 pub fn open(opening: Opening) -> io::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
-        guard::install_panic_hook();
-        let mut terminal = Terminal::take()?;
-        let clock = opening.engine.clock;
-        let paths = opening.engine.paths.clone();
-        let mut state = State::new(opening.setup);
-        let (columns, rows) = input::size(terminal.guard.tty());
-        let mut todo = app::update(
-            &mut state,
-            Event::Input(Input::Resize(columns, rows)),
-            clock.now(),
-        );
-        todo.extend(app::update(&mut state, saved(&paths), clock.now()));
-        todo.extend(
-            opening
-                .attach
-                .map(Event::Attached)
-                .map_or(Vec::new(), |event| {
-                    app::update(&mut state, event, clock.now())
-                }),
-        );
-        // The first frame comes before the engine, its HTTP client and the rest of the session.
-        terminal.draw(&state, clock.now())?;
-        let session = Session::open(opening.engine);
-        let mut engine = Engine::new(session, paths, opening.demo_dir);
-        // The screen counts its own asks from below; nothing of it waits for these answers.
-        for (number, what) in (0..).zip(opening.asks) {
-            engine.ask(AskId::MAX - number, what);
-        }
-        follow_up(&mut terminal, &mut engine, &mut state, todo, clock.now()).await?;
-        let outcome = run(&mut terminal, &mut engine, &clock, &mut state).await;
-        // The terminal first: whoever waits for it should not wait for the network.
-        drop(terminal);
-        engine.session.close();
-        Ok(outcome)
-    })
+    let outcome = runtime.block_on(show(opening));
+    // Somebody may wait for a demo server that does not answer; nobody has to wait for him.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn show(opening: Opening) -> io::Result<Outcome> {
+    guard::install_panic_hook();
+    let mut terminal = Terminal::take()?;
+    let clock = opening.engine.clock;
+    let paths = opening.engine.paths.clone();
+    let mut state = State::new(opening.setup);
+    let (columns, rows) = input::size(terminal.guard.tty());
+    let events = [Event::Input(Input::Resize(columns, rows)), saved(&paths)];
+    let mut todo = Vec::new();
+    for event in events
+        .into_iter()
+        .chain(opening.attach.map(Event::Attached))
+    {
+        todo.extend(app::update(&mut state, event, clock.now()));
+    }
+    // The first frame comes before the engine, its HTTP client and the rest of the session.
+    if let Err(error) = terminal.draw(&state, clock.now()) {
+        return Ok(gone(&error));
+    }
+    let session = Session::open(opening.engine);
+    let mut engine = Engine::new(session, paths, opening.demo_dir);
+    for what in opening.asks {
+        engine.ask_for_opening(what);
+    }
+    let begun = follow_up(&mut terminal, &mut engine, &mut state, todo, clock.now()).await;
+    let mut outcome = match begun {
+        Ok(()) => run(&mut terminal, &mut engine, &clock, &mut state).await,
+        Err(error) => gone(&error),
+    };
+    // The terminal first: whoever waits for it should not wait for the network.
+    let mut signals = terminal.give_back();
+    if outcome.exit == BUG {
+        // The thread that panicked may still be at its report; without it the code would say nothing.
+        let _ = tokio::time::timeout(REPORT_WITHIN, guard::over()).await;
+    }
+    let closing = tokio::task::spawn_blocking(move || engine.session.close());
+    tokio::select! {
+        // A panic in there was reported.
+        _ = closing => {}
+        // Impatience; what is not saved by now is as after a kill, which costs nothing but the next start.
+        () = ending(&mut signals) => {}
+    }
+    if guard::is_over() {
+        outcome.exit = BUG;
+    }
+    Ok(outcome)
+}
+
+/// Waits for a signal that ends the program.
+async fn ending(signals: &mut Signals) {
+    while !signals.next().await.ends() {}
 }
 
 /// What the session file shows before anybody drives.
 fn saved(paths: &Paths) -> Event {
-    let read = || -> Result<Event, crate::store::StoreError> {
+    let read = || -> Result<Event, StoreError> {
         let mut reader = Reader::open(paths)?;
         let saved_at = reader.saved_at()?;
         let tasks = reader.tasks(ListFilter {
@@ -161,8 +187,9 @@ struct Terminal {
 
 impl Terminal {
     fn take() -> io::Result<Self> {
-        let guard = Guard::enter(io::stdout())?;
+        // Before the terminal is taken: a signal in between would leave it painted.
         let signals = Signals::catch()?;
+        let guard = Guard::enter(io::stdout())?;
         let inputs = InputStream::open(guard.tty())?;
         let screen = Screen::new(&guard)?;
         Ok(Self {
@@ -174,15 +201,34 @@ impl Terminal {
         })
     }
 
-    /// Shows text on the plain terminal, where the mouse can take it, until Enter.
+    fn give_back(self) -> Signals {
+        self.signals
+    }
+
+    /// Shows text on the plain terminal, where the mouse can take it, until Enter or Ctrl-C.
     async fn print(&mut self, text: &str) -> io::Result<()> {
         self.guard.leave();
         let mut out = io::stdout();
         writeln!(out, "{text}\n\n(Enter goes back)")?;
         out.flush()?;
-        while let Some(input) = self.inputs.next().await {
-            if matches!(&input, input::Input::Key(chord) if chord.key == Key::Enter) {
-                break;
+        loop {
+            tokio::select! {
+                biased;
+                () = guard::over() => return Err(io::ErrorKind::NotConnected.into()),
+                signal = self.signals.next() => match signal {
+                    Signal::Continue => {}
+                    // Ctrl-C: here the terminal makes a signal of it.
+                    Signal::Interrupt => break,
+                    Signal::Terminate | Signal::HangUp | Signal::Quit => {
+                        self.pending = Some(signal);
+                        return Ok(());
+                    }
+                },
+                input = self.inputs.next() => match input {
+                    Some(input::Input::Key(chord)) if chord.key == Key::Enter => break,
+                    Some(_) => {}
+                    None => return Err(io::ErrorKind::BrokenPipe.into()),
+                },
             }
         }
         self.guard.reenter()?;
@@ -226,6 +272,10 @@ impl Surface for Terminal {
     }
 
     fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()> {
+        // The program ends, and the terminal was given back for a stop before.
+        if self.pending.is_some() {
+            return Ok(());
+        }
         self.screen.draw(|frame| ui::view(frame, state, now))
     }
 
@@ -246,6 +296,7 @@ impl Surface for Terminal {
                 }
                 return Ok(Some(Event::Resumed));
             }
+            _ if self.pending.is_some() => {}
             Command::Redraw => self.screen.clear()?,
             Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
             Command::Bell => self.screen.send("\u{7}")?,
@@ -278,6 +329,8 @@ struct Engine {
     words: mpsc::Sender<Event>,
     said: mpsc::Receiver<Event>,
     heard: Vec<Event>,
+    /// Asks that came with the opening, which the screen knows nothing of.
+    opening: Vec<AskId>,
 }
 
 impl Engine {
@@ -292,6 +345,24 @@ impl Engine {
             words,
             said,
             heard: Vec::new(),
+            opening: Vec::new(),
+        }
+    }
+
+    /// Asks for something that only has to be said if it is refused. The screen counts its own asks from below.
+    fn ask_for_opening(&mut self, what: Ask) {
+        let ask = AskId::MAX - self.opening.len() as AskId;
+        self.opening.push(ask);
+        self.session.ask_as(&self.subscription, ask, what);
+    }
+
+    fn event(&self, news: News) -> Event {
+        match news {
+            News::Answer {
+                ask,
+                outcome: Err(refused),
+            } if self.opening.contains(&ask) => Event::Failed(refused.to_string()),
+            news => Event::News(news),
         }
     }
 
@@ -310,7 +381,8 @@ impl Backstage for Engine {
 
     fn take(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.heard);
-        events.extend(self.subscription.take().into_iter().map(Event::News));
+        let news = self.subscription.take();
+        events.extend(news.into_iter().map(|news| self.event(news)));
         events
     }
 
@@ -319,10 +391,16 @@ impl Backstage for Engine {
     }
 
     fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String> {
-        let mut entries = self
-            .reader()?
-            .history_tail(task, HISTORY_AT_ONCE)
-            .map_err(|error| format!("could not {error}"))?;
+        let mut reader = self.reader()?;
+        let mut read = || {
+            // Mostly only a few are new, and reading all that the screen can hold would be in vain.
+            let entries = reader.history(task, after_seq, HISTORY_AT_ONCE)?;
+            if entries.len() < HISTORY_AT_ONCE {
+                return Ok(entries);
+            }
+            reader.history_tail(task, HISTORY_AT_ONCE)
+        };
+        let mut entries = read().map_err(|error: StoreError| format!("could not {error}"))?;
         entries.retain(|entry| entry.seq > after_seq);
         let dropped = entries
             .first()
@@ -360,7 +438,10 @@ impl Backstage for Engine {
     }
 
     #[cfg(not(feature = "demo"))]
-    fn break_demo(&mut self, _what: &str) {}
+    fn break_demo(&mut self, _what: &str) {
+        let why = "this longhaul was built without the demo".to_owned();
+        self.heard.push(Event::Failed(why));
+    }
 }
 
 impl Time for Clock {

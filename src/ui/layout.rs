@@ -76,7 +76,7 @@ const ID: u16 = 7;
 const SERVER: u16 = 10;
 const END: u16 = 9;
 const AGE: u16 = 7;
-const LEAVE: u16 = 6;
+const LEAVE: u16 = 7;
 
 impl Columns {
     /// Shares out the columns of the screen. What leaves first as it narrows: ID, AGE, SERVER, LEAVE, then END,

@@ -69,7 +69,9 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
             part(layout.list, &mut |c| empty::empty(c, state));
         }
         Pane::Tasks => {
-            part(layout.titles, &mut |c| list::titles(c, state));
+            part(layout.titles, &mut |c| {
+                list::titles(c, state, layout.list.height);
+            });
             part(layout.list, &mut |c| list::list(c, state, now));
             part(layout.detail, &mut |c| detail::detail(c, state, now));
         }

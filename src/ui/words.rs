@@ -36,6 +36,16 @@ pub(crate) fn brief(age: Duration) -> String {
     }
 }
 
+/// `40 s`, `12 m`, `3 h`: an age of which only the order of magnitude matters.
+fn coarse(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3_600 => format!("{} m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// The state of a task.
 pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> Shown {
     let task = &entity.view.task;
@@ -47,7 +57,7 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
         Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
         Status::Unknown(_) => return Shown::new(glyphs.unknown, "unknown", Role::Needs),
         Status::InputRequired => {
-            let age = text::span(now.wall.since(task.updated_at));
+            let age = coarse(now.wall.since(task.updated_at));
             return Shown::new(glyphs.asks, format!("asks {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}
@@ -125,19 +135,7 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
     }
 }
 
-/// A progress number for a person: whole ones with thousands set apart, big ones short.
-pub(crate) fn number(value: f64) -> String {
-    if (0.0..10_000.0).contains(&value) && value.fract().abs() < f64::EPSILON {
-        // The range is checked, so nothing is cut off.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 0 to 10,000 and whole"
-        )]
-        return text::grouped(value as u64);
-    }
-    text::amount(value)
-}
+pub(crate) use crate::app::number;
 
 /// `30/50`, or `41` without a total.
 pub(crate) fn count(progress: &Progress) -> String {

@@ -137,6 +137,7 @@ impl File {
 }
 
 /// Compares what is on disk up to the saved cursor with what the server sent up to it.
+#[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn compare(
     task: &Task,
     history: &BTreeMap<u64, Entry>,
@@ -238,13 +239,13 @@ fn truth(
                 return wrong("the session is alive");
             }
         }
-        Status::Lost(LostReason::ReplayGone { .. }) => {
+        Status::Lost(LostReason::ReplayGone { .. })
             if server.can_deliver(
                 &attempt.request_id,
                 cursors.data.as_ref().or(cursors.first.as_ref()),
-            ) {
-                return wrong("the server would still deliver it");
-            }
+            ) =>
+        {
+            return wrong("the server would still deliver it");
         }
         Status::Unknown(window) => {
             let is_json = server
@@ -290,6 +291,7 @@ fn truth(
 }
 
 /// A plain call that was answered has everything in its history that the server did not let fall itself.
+#[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn all_there(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server) -> Result<(), String> {
     let Some(stream) = task
         .attempts

@@ -108,19 +108,21 @@ impl Style {
         let has_retry = one_in(3);
         let crosses = gives_ids && one_in(8);
         let few = one_in(8);
+        let replay = match dice.u32(0..10) {
+            _ if crosses => Replay::Silent,
+            0..4 => Replay::Good,
+            4 | 5 => Replay::Closes,
+            6 => Replay::Inclusive,
+            7 => Replay::Silent,
+            _ => Replay::Loses,
+        };
         Self {
             gives_ids,
             primes,
             retry_ms: has_retry.then(|| dice.u64(10..3000)),
             keeps: if few { dice.usize(4..30) } else { usize::MAX },
             forgets_done,
-            replay: match dice.u32(0..10) {
-                0..4 => Replay::Good,
-                4 | 5 => Replay::Closes,
-                6 => Replay::Inclusive,
-                7 => Replay::Silent,
-                _ => Replay::Loses,
-            },
+            replay,
             stranger: match dice.u32(0..3) {
                 0 => Stranger::Silent,
                 1 => Stranger::Empty,

@@ -61,7 +61,7 @@ enum Event {
     Fault(Fault),
     Reborn,
     Boot,
-    Wake,
+    Wake(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -368,7 +368,7 @@ impl World {
             && !self.queue.values().any(|event| {
                 matches!(
                     event,
-                    Event::Act(_) | Event::Fault(_) | Event::Reborn | Event::Boot | Event::Wake
+                    Event::Act(_) | Event::Fault(_) | Event::Reborn | Event::Boot | Event::Wake(_)
                 )
             })
             && self.link.as_ref().is_some_and(Link::is_at_rest)
@@ -471,7 +471,8 @@ impl World {
                 self.server.boot();
                 self.drain();
             }
-            Event::Wake => {
+            Event::Wake(slept) => {
+                self.slept += slept;
                 self.feed(Input::Timer);
             }
         }
@@ -806,7 +807,6 @@ impl World {
     /// What the server wrote goes on its way.
     fn drain(&mut self) {
         for (conn, arrival) in std::mem::take(&mut self.server.wire) {
-            let is_head = matches!(arrival, Arrival::Opened { .. } | Arrival::Refused(_));
             if self.has_trouble() {
                 match self.dice.u32(0..3) {
                     0 => self.cut(conn),
@@ -817,9 +817,6 @@ impl World {
                     }
                     _ => self.stall(conn),
                 }
-            }
-            if is_head && let Some(line) = self.lines.get_mut(conn) {
-                line.is_opened = line.is_opened || line.health == Health::Sound;
             }
             self.deliver(conn, arrival);
         }
@@ -836,14 +833,15 @@ impl World {
             return;
         };
         line.last = line.last.max(now + delay);
+        line.is_opened |= matches!(arrival, Arrival::Opened { .. });
         if matches!(arrival, Arrival::Ended | Arrival::Refused(_)) {
             line.health = Health::Over;
         }
-        let (at, life) = (line.last, line.life);
+        let (at, of) = (line.last, line.life);
         self.push(
             at,
             Event::Deliver {
-                life,
+                life: of,
                 conn,
                 arrival,
             },
@@ -863,11 +861,11 @@ impl World {
         };
         line.last = line.last.max(now + delay);
         line.health = Health::Over;
-        let (at, life) = (line.last, line.life);
+        let (at, of) = (line.last, line.life);
         self.push(
             at,
             Event::Deliver {
-                life,
+                life: of,
                 conn,
                 arrival,
             },
@@ -917,12 +915,12 @@ impl World {
         } else {
             Arrival::NoAnswer { why }
         };
-        let life = line.life;
+        let of = line.life;
         let at = self.now + KERNEL_PATIENCE;
         self.push(
             at,
             Event::Deliver {
-                life,
+                life: of,
                 conn,
                 arrival,
             },
@@ -988,8 +986,10 @@ impl World {
                 }
             }
             Fault::Sleep(time) => {
+                if self.now < self.asleep_until {
+                    return;
+                }
                 self.asleep_until = self.now + time;
-                self.slept += time;
                 if self.dice.bool() {
                     self.last_stall = self.now + time;
                     self.open_conns()
@@ -997,7 +997,7 @@ impl World {
                         .for_each(|conn| self.stall_one(conn));
                 }
                 let at = self.asleep_until;
-                self.push(at, Event::Wake);
+                self.push(at, Event::Wake(time));
             }
             Fault::WallJump(by) => self.jumped += by,
             Fault::ForgetSessions => self.server.forget_sessions(),

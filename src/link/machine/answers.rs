@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{Kind, Link, asks::end_attempts};
 use crate::{
     domain::{
-        AskedFor, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId, text,
+        AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
+        text,
     },
     link::running::Line,
     protocol::{self, Incoming, Method, RpcError, encode},
@@ -15,9 +16,32 @@ use crate::{
 const LINE_BYTES: usize = 400;
 
 impl Link {
-    /// Reads one event: on the stream of `task`, with its id if it has one.
-    pub(super) fn read(&mut self, task: Option<&TaskId>, event_id: Option<&str>, data: &str) {
-        for message in protocol::decode(data) {
+    /// Reads one event: on the stream of `task`, with its id if it has one. Returns whether it belongs to that stream.
+    ///
+    /// Some servers replay the steps and results of other calls too. They are taken, but a cursor of this stream that
+    /// stood on one of them could be past steps of its own that never came.
+    pub(super) fn read(
+        &mut self,
+        task: Option<&TaskId>,
+        event_id: Option<&str>,
+        data: &str,
+    ) -> bool {
+        let messages = protocol::decode(data);
+        let mut is_ours = messages.is_empty();
+        let attempts = |link: &Self, is_it: &dyn Fn(&Attempt) -> bool| {
+            task.and_then(|id| link.tasks.get(id))
+                .is_some_and(|running| running.task.attempts.iter().any(is_it))
+        };
+        for message in messages {
+            is_ours |= match &message {
+                Incoming::Progress { token, .. } => {
+                    attempts(self, &|attempt| attempt.token == token.as_ref())
+                }
+                Incoming::Response { id, .. } => {
+                    attempts(self, &|attempt| attempt.request_id == id.as_ref())
+                }
+                _ => true,
+            };
             match message {
                 Incoming::Progress {
                     token,
@@ -72,6 +96,7 @@ impl Link {
                 Incoming::Other => {}
             }
         }
+        is_ours
     }
 
     /// A step. Within an attempt only a higher value is one; replays and stale reports are not.
@@ -181,7 +206,7 @@ impl Link {
                 self.door_failed(why, Some(&refusal));
             }
             (Kind::ListTools { so_far, cursors }, Ok(result)) => {
-                self.tools_listed(so_far, cursors, result)
+                self.tools_listed(so_far, cursors, result);
             }
             (Kind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
             // Any answer to a ping is a sign of life, an error too.
@@ -209,7 +234,9 @@ impl Link {
             .is_some_and(|wish| wish.what == AskedFor::Cancelling);
         let result = match outcome {
             Ok(result) => result,
-            Err(_) if is_cancelling => return self.conclude(id, Status::Cancelled, None),
+            Err(_) if is_cancelling || running.was_cancelled => {
+                return self.conclude(id, Status::Cancelled, None);
+            }
             Err(error) => {
                 return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }

@@ -12,7 +12,7 @@ use crate::{
         Output,
         checkpoint::{self, CLIENT_ID, Follow},
         price,
-        running::{Line, Running, new_attempt, new_task},
+        running::{Intent, Line, Running, new_attempt, new_task},
     },
     protocol::{Method, encode},
 };
@@ -78,9 +78,18 @@ impl Link {
             return self.answer(ask, Err(trouble));
         }
         let id = call.id.clone();
-        if self.tasks.contains_key(&id) {
+        if let Some(running) = self.tasks.get_mut(&id) {
             // Asked twice, because the first answer was lost on the way.
-            return self.answer(ask, Ok(Done::Started(id)));
+            let after = running.intent.as_mut().map(|intent| {
+                intent.asks.push(ask);
+                intent.save
+            });
+            let outcome = Ok(Done::Started(id));
+            return self.out.push(Output::Answer {
+                ask,
+                outcome,
+                after,
+            });
         }
         let must_survive = call.must_survive;
         let mut running = Running::new(self.now, new_task(self.now.wall, call), Vec::new());
@@ -96,7 +105,10 @@ impl Link {
         self.unbar();
         // The intent goes to disk before anything else; with a session at hand the call follows in the same save.
         let token = self.saver.next_token();
-        running.intent = Some(token);
+        running.intent = Some(Intent {
+            save: token,
+            asks: vec![ask],
+        });
         running.held = Some(token);
         self.tasks.insert(id.clone(), running);
         self.saver.urge(self.now.mono);
@@ -156,7 +168,7 @@ impl Link {
         };
         attempt.phase = Phase::Sent;
         attempt.session_number = session_number;
-        let request_id = attempt.request_id.clone();
+        let (number, request_id) = (attempt.number, attempt.request_id.clone());
         let body = encode::call_tool(
             &request_id,
             &attempt.token,
@@ -165,14 +177,12 @@ impl Link {
         );
         let mut expected = running.task.resumability;
         expected.stream = expected.stream.or(gives_ids);
-        running.note(
-            now,
-            None,
-            Happening::Started {
-                era,
-                resumability: expected.word().to_owned(),
-            },
-        );
+        if running.started < number {
+            running.started = number;
+            let resumability = expected.word().to_owned();
+            running.note(now, None, Happening::Started { era, resumability });
+        }
+        running.touch(now);
         (running.sending, running.held) = (Some(token), Some(token));
         self.calls.insert(request_id, id.clone());
         let exchange = self.send(
@@ -232,6 +242,7 @@ impl Link {
         };
         let exchange = running.line.exchange();
         running.line = Line::None;
+        (running.was_unsent, running.sending) = (true, None);
         if let Some(attempt) = running.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
@@ -256,7 +267,9 @@ impl Link {
         let exchange = running.line.exchange();
         (running.line, running.follow) = (Line::None, None);
         (running.tries, running.empties, running.round) = (0, 0, 0);
-        (running.cut, running.skip_to) = (None, None);
+        (running.cut, running.skip_to, running.orphan) = (None, None, None);
+        (running.was_cancelled, running.last_step) = (false, None);
+        running.was_unsent = true;
         let mut old = None;
         if let Some(attempt) = running.attempt_mut() {
             attempt.phase = Phase::Ended;
@@ -351,8 +364,12 @@ impl Link {
     }
 
     fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
-        if !self.tasks.contains_key(id) {
-            return Err(no_such_task(id));
+        let running = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
+        if !matches!(running.task.status, Status::Unknown(_)) {
+            return Err(Refused::Usage(format!(
+                "{id} is {}, not unknown; cancel it (x) or forget it (D)",
+                running.task.status.word()
+            )));
         }
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
         Ok(Done::Accepted)
@@ -363,6 +380,7 @@ impl Link {
         let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         running.task.forgotten_at = Some(now.wall);
         running.touch(now);
+        self.spares_session |= !running.is_settled();
         let exchange = running.line.exchange();
         (running.line, running.follow, running.wish) = (Line::None, None, None);
         let request_ids: Vec<String> = running
@@ -371,9 +389,9 @@ impl Link {
             .iter()
             .map(|a| a.request_id.clone())
             .collect();
-        request_ids.iter().for_each(|request_id| {
+        for request_id in &request_ids {
             self.calls.remove(request_id);
-        });
+        }
         if let Some(exchange) = exchange {
             self.close(exchange);
         }
@@ -385,9 +403,18 @@ impl Link {
     pub(super) fn restore(&mut self, task: Task, ids: Vec<String>) {
         let id = task.id.clone();
         let now = self.now;
+        if task.forgotten_at.is_some() {
+            self.spares_session |= !task.status.is_settled();
+            return;
+        }
         let mut running = Running::new(now, task, ids);
-        // What was asked before our death and not proved is asked again by the user, if he still wants it.
-        running.task.asked = None;
+        // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
+        // is asked again by the user, if he still has it.
+        let was_cancelling = running
+            .task
+            .asked
+            .take()
+            .is_some_and(|asked| asked.what == AskedFor::Cancelling);
         let is_same_session = self.record.is_initialized
             && running
                 .attempt()
@@ -407,6 +434,9 @@ impl Link {
         let is_unsettled = running.task.status == Status::Running;
         self.tasks.insert(id.clone(), running);
         self.is_restless = true;
+        if was_cancelling && is_unsettled {
+            self.wish_for(&id, AskedFor::Cancelling);
+        }
         if !is_unsettled || phase == Phase::Queued {
             return;
         }
@@ -422,7 +452,7 @@ impl Link {
             self.out_of_stream(&id, Status::Lost(reason), false);
         } else {
             let window = if phase == Phase::Open {
-                Window::NoIds
+                self.window_without_id(&id)
             } else {
                 Window::BeforeFirstId
             };
@@ -438,11 +468,21 @@ impl Link {
         if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {
             return;
         }
-        let can_call = self.door == Door::Open
-            && self.record.tools_at.is_some()
-            && running.intent.is_none()
-            && self.path.may_send(self.now);
-        if running.phase() == Phase::Queued && running.line == Line::None && can_call {
+        let can_call =
+            self.door == Door::Open && self.record.tools_at.is_some() && running.intent.is_none();
+        let (is_resent, is_queued) = (
+            running.was_unsent,
+            running.phase() == Phase::Queued && running.line == Line::None,
+        );
+        // A call that a person asks for goes out beyond the budget; what we repeat by ourselves does not.
+        let may_call = |link: &mut Self| {
+            if is_resent {
+                link.may_ask().is_ok()
+            } else {
+                link.path.may_send(link.now)
+            }
+        };
+        if is_queued && can_call && may_call(self) {
             self.send_call(id);
         }
         self.step_stream(id);

@@ -1,26 +1,38 @@
 //! The handshake, the tool list, and what to do when the session behind them is gone.
 
-use super::{Door, Errand, Kind, Link};
+use std::time::Duration;
+
+use super::{Door, Errand, Kind, Link, streams::ORPHAN_FOR};
 use crate::{
     domain::{
         AskId, Done, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind, TaskId,
         Tool,
     },
-    link::{Era, Output, running::Line},
+    link::{
+        Era, Output,
+        path::doubled,
+        running::{Line, Orphan},
+    },
     protocol::{self, Method, Refusal, RpcError, encode},
 };
 
 /// Pages of one tool list; a server that has more is going round in circles.
 const PAGES: usize = 1000;
+/// The first and the longest wait between handshakes that lead to nothing.
+const FIRST_KNOCK: Duration = Duration::from_millis(500);
+const LAST_KNOCK: Duration = Duration::from_secs(30);
 
 impl Link {
     /// Whether anything needs a session.
     pub(super) fn wants_door(&self) -> bool {
         !self.tool_waiters.is_empty()
             || self.tasks.values().any(|running| {
-                running.phase() == Phase::Queued && running.is_active() && running.intent.is_none()
-                    || matches!(running.line, Line::Waiting { .. })
-                    || running.follow.is_some()
+                running.task.forgotten_at.is_none()
+                    && (running.phase() == Phase::Queued
+                        && running.is_active()
+                        && running.intent.is_none()
+                        || matches!(running.line, Line::Waiting { .. })
+                        || running.follow.is_some())
             })
     }
 
@@ -35,7 +47,7 @@ impl Link {
                 Era::Stateful => self.knock(),
             }
         }
-        if self.door == Door::Open && self.wants_tools() && self.path.may_send(self.now) {
+        if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
             self.ask_tools(Vec::new(), Vec::new());
         }
     }
@@ -92,7 +104,7 @@ impl Link {
         }
     }
 
-    fn wants_tools(&self) -> bool {
+    pub(super) fn wants_tools(&self) -> bool {
         let is_listing = self
             .errands
             .values()
@@ -126,7 +138,11 @@ impl Link {
         let (tools, next) = protocol::tools(result);
         so_far.extend(tools);
         match next {
-            Some(next) if !cursors.contains(&next) && cursors.len() < PAGES => {
+            Some(next)
+                if !cursors.contains(&next)
+                    && cursors.len() < PAGES
+                    && self.path.spend(self.now).is_ok() =>
+            {
                 cursors.push(next);
                 self.ask_tools(so_far, cursors);
             }
@@ -138,6 +154,7 @@ impl Link {
         self.record.tools = tools;
         self.record.tools_at = Some(self.now.wall);
         self.has_fresh_tools = true;
+        self.door_tries = 0;
         self.record_changed();
         self.is_restless = true;
         for ask in std::mem::take(&mut self.tool_waiters) {
@@ -194,14 +211,19 @@ impl Link {
                 );
             }
         }
-        if self.path.down().is_none() {
-            self.path_failed(why, false, refusal.and_then(|refusal| refusal.retry_after));
-        }
+        self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
         self.refuse_waiters(&if is_unreachable {
             Refused::Unreachable(words)
         } else {
             Refused::Usage(words)
         });
+    }
+
+    /// A server that answers and does not serve: without this, each answer would make the next try come at once.
+    fn back_off(&mut self, why: String, at_least: Option<Duration>) {
+        let wait = doubled(FIRST_KNOCK, self.door_tries, LAST_KNOCK);
+        self.door_tries = self.door_tries.saturating_add(1);
+        self.path_failed(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
     fn queued(&self) -> Vec<TaskId> {
@@ -225,6 +247,11 @@ impl Link {
             self.record.name, refusal.status
         );
         self.refuse_waiters(&Refused::NeedsLogin(why.clone()));
+        if self.door == Door::Announcing {
+            // The server never heard that the handshake is done.
+            self.record.is_initialized = false;
+            self.record_changed();
+        }
         self.door = Door::Barred(why);
         self.show_all();
     }
@@ -242,27 +269,54 @@ impl Link {
     }
 
     /// The server does not know our session any more. What hung on it goes on by another handle or is lost.
-    pub(super) fn session_gone(&mut self, said: Option<String>) {
+    pub(super) fn session_gone(&mut self, said: Option<&str>) {
         if !self.record.is_initialized {
             return;
         }
         (self.record.is_initialized, self.record.session) = (false, None);
         self.record.tools_at = None;
         self.has_fresh_tools = false;
-        self.door = Door::Shut;
+        if !matches!(self.door, Door::Barred(_)) {
+            self.door = Door::Shut;
+        }
         self.record_changed();
+        if self.door_tries > 0 {
+            let why = said.unwrap_or("its sessions end at once").to_owned();
+            self.back_off(why, None);
+        }
+        self.door_tries = self.door_tries.saturating_add(1);
         let after_restart = self.path.was_refused_lately(self.now);
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            let Some(running) = self.tasks.get(&id) else {
+            let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            if !matches!(running.phase(), Phase::Sent | Phase::Open) || !running.is_active() {
+            if matches!(running.line, Line::Verifying { .. }) && running.phase() == Phase::Queued {
+                let refusal = Refusal {
+                    status: 400,
+                    retry_after: None,
+                    error: None,
+                    said: said.map(str::to_owned),
+                };
+                self.requeue(&id, &refusal);
+                continue;
+            }
+            // A call that is out hears of it by its own answer.
+            if !matches!(running.phase(), Phase::Sent | Phase::Open)
+                || !running.is_active()
+                || matches!(running.line, Line::Calling(_))
+            {
                 continue;
             }
             let reason = LostReason::SessionGone {
                 after_restart,
-                said: said.clone(),
+                said: said.map(str::to_owned),
             };
+            if matches!(running.line, Line::Open { .. }) {
+                // No finished result is lost: what is on its way on an open stream may still come.
+                let until = self.now.mono.after(ORPHAN_FOR);
+                running.orphan.get_or_insert(Orphan { until, reason });
+                continue;
+            }
             self.out_of_stream(&id, Status::Lost(reason), after_restart);
         }
         self.is_restless = true;
@@ -274,12 +328,18 @@ impl Link {
     pub(super) fn short_refused(&mut self, errand: &Errand, refusal: Refusal) {
         let has_session = self.record.session.is_some();
         match refusal.status {
-            401 | 403 => self.barred(&refusal),
+            401 | 403 => {
+                self.barred(&refusal);
+                self.errand_lost(errand);
+            }
             404 | 410 | 400
                 if has_session
                     && !matches!(errand.kind, Kind::Handshake { .. } | Kind::Goodbye) =>
             {
-                self.session_gone(refusal.said);
+                if errand.session_number == self.record.session_number {
+                    self.session_gone(refusal.said.as_deref());
+                }
+                self.errand_lost(errand);
             }
             _ => {
                 let why = format!("HTTP {}", refusal.status);
@@ -288,19 +348,29 @@ impl Link {
         }
     }
 
+    /// A short request came to nothing for reasons of the link; who waits for it waits on.
+    fn errand_lost(&mut self, errand: &Errand) {
+        match &errand.kind {
+            Kind::Ping { verifies: Some(id) } => self.verify_later(id),
+            Kind::Look(id) => self.look_failed(id, None),
+            Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
+            _ => {}
+        }
+        self.is_restless = true;
+    }
+
     /// A short request got no answer.
     pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
         match &errand.kind {
             Kind::Handshake { .. } => self.door_failed(why, refusal.as_ref()),
-            Kind::Announce => match refusal {
-                Some(_) => self.announced(),
-                // The session stands only if the server heard of it; shake hands again.
-                None => {
-                    self.door = Door::Shut;
-                    self.record.is_initialized = false;
-                    self.record_changed();
-                }
-            },
+            Kind::Announce if refusal.is_some() => self.announced(),
+            // The session stands only if the server heard of it; shake hands again.
+            Kind::Announce if self.door == Door::Announcing => {
+                self.door = Door::Shut;
+                self.record.is_initialized = false;
+                self.record_changed();
+                self.back_off(why, None);
+            }
             Kind::ListTools { .. } => match refusal {
                 Some(refusal) if refusal.status < 500 => {
                     let message = refusal.said.unwrap_or(why);
@@ -315,13 +385,7 @@ impl Link {
                         self.record.name, self.record.url
                     );
                     self.refuse_waiters(&Refused::Unreachable(words));
-                    if self.path.down().is_none() {
-                        self.path_failed(
-                            why,
-                            false,
-                            refusal.and_then(|refusal| refusal.retry_after),
-                        );
-                    }
+                    self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
                 }
             },
             Kind::Ping { verifies } => {
@@ -333,11 +397,13 @@ impl Link {
                 }
             }
             Kind::Look(id) => self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after)),
-            Kind::Pause(id) => {
-                self.wish_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why))
+            Kind::Pause(id) if refusal.is_some() => {
+                self.wish_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why));
             }
-            Kind::Cancel(id) => self.cancel_failed(id),
-            Kind::Reply | Kind::Goodbye | Kind::Stream(_) => {}
+            // A server that refuses the cancel has heard it; the limit says that it did not react.
+            Kind::Cancel(_) if refusal.is_some() => {}
+            Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
+            Kind::Announce | Kind::Reply | Kind::Goodbye | Kind::Stream(_) => {}
         }
         self.is_restless = true;
     }

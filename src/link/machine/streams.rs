@@ -26,6 +26,16 @@ const PROBE_WITHIN: Duration = Duration::from_secs(20);
 const SLOW_POLL: Duration = Duration::from_secs(60);
 /// Polls of a server that closes each replay at once keep at least this distance.
 const POLL_AT_LEAST: Duration = Duration::from_millis(50);
+/// The longest wait before a stream is asked for again that did not get as far as an answer.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// A stream that never showed a heartbeat may be dead without a word; it is asked for again after this much silence.
+const RECHECK_AFTER: Duration = Duration::from_secs(300);
+/// A probe that is open and silent may have met a dead connection; only several in a row say something of the server.
+const SILENT_PROBES: u32 = 2;
+/// What may still come of an open stream whose session is gone has this long since its last news.
+pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
+/// Failing resumes after which a checkpoint is the better way.
+const TRIES_BEFORE_CHECKPOINT: u32 = 3;
 /// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
 const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// A resume whose response head does not come.
@@ -47,7 +57,8 @@ impl Link {
         }
         if let Arrival::Event { data, .. } = &arrival {
             self.last_traffic = self.now.mono;
-            return self.read(None, None, data);
+            self.read(None, None, data);
+            return;
         }
         if let Arrival::Opened { body, session } = arrival {
             errand.is_opened = true;
@@ -72,7 +83,7 @@ impl Link {
         match arrival {
             Arrival::Ended if errand.is_opened => self.exchange_ended(&errand, None),
             Arrival::Ended => {
-                self.exchange_ended(&errand, Some("the connection was closed".to_owned()))
+                self.exchange_ended(&errand, Some("the connection was closed".to_owned()));
             }
             Arrival::Broken { why } => self.exchange_ended(&errand, Some(why)),
             Arrival::TooLarge { cap } => self.too_large(&errand, cap),
@@ -80,9 +91,18 @@ impl Link {
                 let is_gateway = matches!(refusal.status, 502..=504);
                 if !is_gateway {
                     self.path_worked();
+                } else if self.path.down().is_some() {
+                    // A gateway that answers for a server that is down is no sign of the server.
+                    self.path_failed(
+                        format!("HTTP {}", refusal.status),
+                        false,
+                        refusal.retry_after,
+                    );
                 }
                 match &errand.kind {
-                    Kind::Stream(id) => self.stream_refused(&id.clone(), refusal),
+                    Kind::Stream(id) => {
+                        self.stream_refused(&id.clone(), errand.session_number, &refusal);
+                    }
                     _ => self.short_refused(&errand, refusal),
                 }
             }
@@ -108,7 +128,7 @@ impl Link {
 
     fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
         match &errand.kind {
-            Kind::Stream(id) => self.stream_unanswered(&id.clone(), why, is_unsent),
+            Kind::Stream(id) => self.stream_unanswered(&id.clone(), &why, is_unsent),
             _ => self.short_failed(errand, why, None),
         }
     }
@@ -118,6 +138,8 @@ impl Link {
             Kind::Stream(id) => self.stream_ended(&id.clone(), broken),
             Kind::Announce if broken.is_none() => self.announced(),
             Kind::Cancel(id) if broken.is_none() => self.cancel_taken(&id.clone()),
+            // Whatever it said, somebody is there.
+            Kind::Ping { verifies: None } if broken.is_none() => {}
             Kind::Reply | Kind::Goodbye => {}
             // An answer was due and did not come; where it did, the errand was removed with it.
             _ => self.short_failed(
@@ -156,6 +178,7 @@ impl Link {
             return;
         };
         running.last_byte = now;
+        running.contact_since = now.mono;
         running.is_shown_stale = true;
         let is_stream = matches!(body, Body::Stream | Body::Json);
         match running.line {
@@ -183,7 +206,7 @@ impl Link {
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
             Line::Calling(_) => {
-                self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false)
+                self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
             }
             Line::Asking { is_probe, .. } if is_stream => {
                 running.line = Line::Open {
@@ -193,6 +216,8 @@ impl Link {
                 };
                 running.has_news = false;
                 running.probe_found = false;
+                // The time without contact is no step of the tool.
+                running.last_step = None;
                 if !is_probe && let Some(cut) = running.cut.take() {
                     let back = now.mono.since(cut.at).as_secs_f64();
                     let why = format!("back after {back:.1} s");
@@ -241,7 +266,7 @@ impl Link {
             running.is_dirty = true;
         }
         if let Some(event_id) = &event_id {
-            let cursors = &mut attempt.cursors;
+            let cursors = &attempt.cursors;
             let is_known = has_data
                 && (running.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
             if running.skip_to.is_some() {
@@ -254,26 +279,6 @@ impl Link {
             }
             if is_known {
                 return;
-            }
-            let is_first = cursors.newest.is_none();
-            cursors.first.get_or_insert_with(|| event_id.clone());
-            cursors.newest = Some(event_id.clone());
-            if has_data {
-                cursors.before = cursors.data.replace(event_id.clone());
-                running.ids.add(event_id);
-            }
-            running.task.resumability.stream = Some(true);
-            (running.is_dirty, running.task.updated_at) = (true, now.wall);
-            if is_first {
-                // From here on it can be found again: that has to be on disk at once.
-                running.is_shown_stale = true;
-                self.saver.urge(now.mono);
-                if self.record.gives_ids != Some(true) {
-                    self.record.gives_ids = Some(true);
-                    self.record_changed();
-                }
-            } else {
-                self.saver.touch(now.mono);
             }
         } else if running.skip_to.is_some() {
             return;
@@ -288,23 +293,57 @@ impl Link {
             // A bare answer says nothing about streams; a step without an id does.
             if !is_answer {
                 running.task.resumability.stream = Some(false);
+                running.touch(now);
                 if self.record.gives_ids.is_none() {
                     self.record.gives_ids = Some(false);
                     self.record_changed();
                 }
             }
         }
-        if !has_data {
-            return;
+        let is_ours = !has_data || self.read(Some(id), event_id.as_deref(), &data);
+        if is_ours && let Some(event_id) = event_id {
+            self.came_to(id, event_id, has_data);
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(running) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;
         };
         running.has_news = true;
         (running.tries, running.empties, running.round) = (0, 0, 0);
+        running.silent_probes = 0;
         running.last_news = now.mono;
         self.last_traffic = now.mono;
-        self.read(Some(id), event_id.as_deref(), &data);
+    }
+
+    /// Moves the cursors of a stream; they go to disk together with what the event changed.
+    fn came_to(&mut self, id: &TaskId, event_id: String, has_data: bool) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(attempt) = running.task.attempts.last_mut() else {
+            return;
+        };
+        let cursors = &mut attempt.cursors;
+        let is_first = cursors.newest.is_none();
+        cursors.first.get_or_insert_with(|| event_id.clone());
+        if has_data {
+            running.ids.add(&event_id);
+            cursors.before = cursors.data.replace(event_id.clone());
+        }
+        cursors.newest = Some(event_id);
+        running.task.resumability.stream = Some(true);
+        (running.is_dirty, running.task.updated_at) = (true, now.wall);
+        if is_first {
+            // From here on it can be found again: that has to be on disk at once.
+            running.is_shown_stale = true;
+            self.saver.urge(now.mono);
+            if self.record.gives_ids != Some(true) {
+                self.record.gives_ids = Some(true);
+                self.record_changed();
+            }
+        } else {
+            self.saver.touch(now.mono);
+        }
     }
 
     /// The body of a task's stream ended. Only the response is an end; this is not.
@@ -318,15 +357,25 @@ impl Link {
         if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
             return;
         }
-        let was_cancelled = running.wish.as_ref().is_some_and(|wish| {
-            wish.what == crate::domain::AskedFor::Cancelling && wish.is_taken && broken.is_none()
-        });
+        // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
+        let is_resumable = running
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        let was_cancelled = !is_resumable
+            && running.wish.as_ref().is_some_and(|wish| {
+                wish.what == crate::domain::AskedFor::Cancelling
+                    && wish.is_taken
+                    && broken.is_none()
+            });
         if was_cancelled {
             running.remark(
                 now,
                 "the server ended the stream after the cancel".to_owned(),
             );
             return self.conclude(id, Status::Cancelled, None);
+        }
+        if let Some(orphan) = running.orphan.take() {
+            return self.out_of_stream(id, Status::Lost(orphan.reason), false);
         }
         let is_probe = running.skip_to.is_some() || running.probe_found;
         if let Some(why) = broken {
@@ -345,13 +394,24 @@ impl Link {
             running.empties += 1;
         }
         running.skip_to = None;
-        if running
-            .attempt()
-            .is_some_and(|attempt| attempt.cursors.newest.is_some())
-        {
+        if is_resumable {
             self.ask_later(id);
         } else {
-            self.out_of_stream(id, Status::Unknown(Window::NoIds), false);
+            let window = self.window_without_id(id);
+            self.out_of_stream(id, Status::Unknown(window), false);
+        }
+    }
+
+    /// Why a stream of which no id is known cannot be asked for again.
+    pub(super) fn window_without_id(&self, id: &TaskId) -> Window {
+        let stream = self
+            .tasks
+            .get(id)
+            .and_then(|running| running.task.resumability.stream);
+        if stream.or(self.record.gives_ids) == Some(false) {
+            Window::NoIds
+        } else {
+            Window::BeforeFirstId
         }
     }
 
@@ -361,9 +421,12 @@ impl Link {
             return;
         };
         running.skip_to = None;
+        running.silent_probes = 0;
         if std::mem::take(&mut running.probe_found) || running.has_news {
             // It replays, so the stream lives; there is only nothing new on it.
-            let wait = jittered(SLOW_POLL / 4, &mut self.dice);
+            running.empties = running.empties.saturating_add(1);
+            let times = running.empties.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
+            let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.dice);
             running.line = Line::Waiting {
                 until: now.after(wait),
             };
@@ -452,7 +515,7 @@ impl Link {
     }
 
     /// A call or a resume got no response head.
-    fn stream_unanswered(&mut self, id: &TaskId, why: String, is_unsent: bool) {
+    fn stream_unanswered(&mut self, id: &TaskId, why: &str, is_unsent: bool) {
         let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
@@ -469,22 +532,40 @@ impl Link {
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
             Line::Calling(_) => {
-                Self::note_cut(running, now, &why);
+                Self::note_cut(running, now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
+            _ if running
+                .attempt()
+                .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
+            {
+                Self::note_cut(running, now, why);
+                let window = self.window_without_id(id);
+                self.out_of_stream(id, Status::Unknown(window), false);
+            }
             _ => {
-                Self::note_cut(running, now, &why);
+                Self::note_cut(running, now, why);
                 running.skip_to = None;
-                running.line = Line::Waiting { until: now.mono };
+                // Where no connection was made, the link's own back-off says when.
+                let wait = if is_unsent {
+                    Duration::ZERO
+                } else {
+                    running.tries = running.tries.saturating_add(1);
+                    doubled(Duration::from_millis(250), running.tries, ASK_AGAIN)
+                };
+                running.line = Line::Waiting {
+                    until: now.mono.after(jittered(wait, &mut self.dice)),
+                };
             }
         }
         self.saver.touch(now.mono);
     }
 
     /// A call, a resume or a probe was answered with something other than 2xx.
-    fn stream_refused(&mut self, id: &TaskId, refusal: Refusal) {
+    fn stream_refused(&mut self, id: &TaskId, sent_in: u64, refusal: &Refusal) {
         let now = self.now;
         let has_session = self.record.session.is_some();
+        let is_of_another = sent_in != self.record.session_number || !self.record.is_initialized;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -501,13 +582,24 @@ impl Link {
                 } else {
                     running.line = Line::Waiting { until: now.mono };
                 }
-                self.barred(&refusal);
+                self.barred(refusal);
+            }
+            // What was sent in a session that is known to be gone says nothing of the present one.
+            400 | 404 | 410 if is_of_another && is_call => self.requeue(id, refusal),
+            400 | 404 | 410 if is_of_another => {
+                let reason = LostReason::SessionGone {
+                    after_restart: false,
+                    said,
+                };
+                self.out_of_stream(id, Status::Lost(reason), false);
             }
             404 | 410 if has_session => {
                 if is_call {
-                    self.requeue(id, &refusal);
+                    self.requeue(id, refusal);
+                } else {
+                    running.line = Line::Waiting { until: now.mono };
                 }
-                self.session_gone(said);
+                self.session_gone(said.as_deref());
             }
             400 if has_session => {
                 // The cursor, the call or the session: a ping tells which.
@@ -516,18 +608,29 @@ impl Link {
                 };
                 if is_call && let Some(attempt) = running.attempt_mut() {
                     attempt.phase = Phase::Queued;
+                    running.was_unsent = true;
+                    running.touch(now);
                 }
-                self.ping(Some(id.clone()));
+                match self.path.spend(now) {
+                    Ok(()) => self.ping(Some(id.clone())),
+                    Err(_) => self.verify_later(id),
+                }
             }
             408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
-                429 | 503 => self.refused_call(id, &refusal),
+                429 | 503 => self.refused_call(id, refusal),
                 status => {
-                    self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false)
+                    self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
             408 | 409 | 425 | 429 | 500..=599 => {
                 Self::note_cut(running, now, &format!("HTTP {}", refusal.status));
-                running.tries += 1;
+                running.tries = running.tries.saturating_add(1);
+                if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
+                {
+                    let said = Some(format!("HTTP {}", refusal.status));
+                    let reason = LostReason::ReplayGone { said };
+                    return self.out_of_stream(id, Status::Lost(reason), false);
+                }
                 self.ask_later(id);
                 let wait = refusal.retry_after.map(|wait| now.mono.after(wait));
                 if let (Some(at), Some(running)) = (wait, self.tasks.get_mut(id))
@@ -536,7 +639,7 @@ impl Link {
                     *until = (*until).max(at);
                 }
             }
-            _ if is_call => self.refused_call(id, &refusal),
+            _ if is_call => self.refused_call(id, refusal),
             _ if is_probe => {
                 let said = Some(format!("HTTP {}", refusal.status));
                 self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
@@ -546,7 +649,7 @@ impl Link {
     }
 
     /// A call that the server refused before running it: it waits for a new session, within reason.
-    fn requeue(&mut self, id: &TaskId, refusal: &Refusal) {
+    pub(super) fn requeue(&mut self, id: &TaskId, refusal: &Refusal) {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -556,6 +659,7 @@ impl Link {
         }
         self.unsend(id);
         self.saver.urge(self.now.mono);
+        self.is_restless = true;
     }
 
     fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
@@ -613,6 +717,7 @@ impl Link {
             return;
         };
         let line = std::mem::replace(&mut running.line, Line::None);
+        running.orphan = None;
         if running.task.resumability.checkpoint {
             if running.follow.is_none() || is_restarted {
                 running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
@@ -664,6 +769,9 @@ impl Link {
 
     /// When the silence of a task's stream has to be acted on.
     pub(super) fn silence_ends(running: &Running) -> Option<Mono> {
+        if let (Some(orphan), Line::Open { .. }) = (&running.orphan, &running.line) {
+            return Some(orphan.until.max(running.last_news.after(ORPHAN_FOR)));
+        }
         let Line::Open {
             is_resumed, since, ..
         } = running.line
@@ -683,9 +791,10 @@ impl Link {
             let wait = Duration::from_secs(SILENCES.get(place).copied().unwrap_or(60));
             return Some(since.max(running.last_news).after(wait));
         }
-        running
+        let patience = running
             .heartbeat
-            .map(|gap| running.last_byte.mono.after(HALF_OPEN_AFTER.max(gap * 3)))
+            .map_or(RECHECK_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
+        Some(running.last_byte.mono.after(patience))
     }
 
     pub(super) fn step_stream(&mut self, id: &TaskId) {
@@ -696,7 +805,16 @@ impl Link {
         if let Line::Open { on, is_resumed, .. } = running.line
             && Self::silence_ends(running).is_some_and(|at| now >= at)
         {
+            if let Some(orphan) = running.orphan.take() {
+                return self.out_of_stream(id, Status::Lost(orphan.reason), false);
+            }
             if running.skip_to.is_some() && !running.probe_found {
+                running.silent_probes += 1;
+                if running.silent_probes < SILENT_PROBES {
+                    running.skip_to = None;
+                    running.line = Line::Waiting { until: now };
+                    return self.close(on);
+                }
                 running.line = Line::None;
                 self.close(on);
                 return self.probe_ended(id);
@@ -718,6 +836,17 @@ impl Link {
         };
         if now < until || self.door != super::Door::Open {
             return;
+        }
+        let is_of_another = self.record.session.is_some()
+            && running
+                .attempt()
+                .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        if is_of_another {
+            let reason = LostReason::SessionGone {
+                after_restart: false,
+                said: None,
+            };
+            return self.out_of_stream(id, Status::Lost(reason), false);
         }
         match self.may_ask() {
             Ok(()) => self.ask_for_stream(id),

@@ -22,6 +22,8 @@ const PAUSE_WITHIN: Duration = Duration::from_secs(60);
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 /// How long a resume may take before it is no longer shown as asked for.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
+/// How long after a cancel or pause that did not get through it is sent again.
+const WISH_AGAIN: Duration = Duration::from_secs(1);
 /// How long after a failed look at the list the next comes.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -44,6 +46,7 @@ impl Link {
                     until,
                     is_taken: false,
                     is_sent: false,
+                    retry_at: None,
                 }),
             );
         }
@@ -97,7 +100,16 @@ impl Link {
                 "Not cancelled: {id} is settled; there is nothing left to cancel"
             ))
         })?;
+        let is_of_another = running
+            .attempt()
+            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
         match (&running.task.status, running.phase()) {
+            (Status::Unknown(_), _) if is_of_another && !running.task.resumability.checkpoint => {
+                return Err(Refused::Usage(
+                    "Not cancelled: the server session that it ran in is gone; mark it lost or forget it (D)"
+                        .to_owned(),
+                ));
+            }
             (Status::Running, Phase::Queued) => {
                 running.remark(now, "it was never sent".to_owned());
                 self.conclude(id, Status::Cancelled, None);
@@ -128,19 +140,16 @@ impl Link {
         let Some(wish) = running.wish.clone() else {
             return;
         };
-        let request_id = running
-            .task
-            .attempts
-            .last()
-            .map(|attempt| attempt.request_id.clone());
-        if wish.what == AskedFor::Cancelling && !wish.is_sent && can_send {
-            if let (Some(request_id), Some(wish)) = (request_id, running.wish.as_mut()) {
-                wish.is_sent = true;
-                // The limit runs from when the server could hear it.
-                wish.until = now.mono.after(CANCEL_WITHIN);
-                let body = encode::cancelled(&request_id, "cancelled by the user");
-                self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
-            }
+        let is_due = wish.waits_to_cancel()
+            && running.sending.is_none()
+            && wish.retry_at.is_none_or(|at| now.mono >= at);
+        if is_due && running.phase() == Phase::Queued {
+            running.remark(now, "it was never sent".to_owned());
+            return self.conclude(id, Status::Cancelled, None);
+        }
+        // The first goes out because a person wants it, the next ones within the budget.
+        if is_due && can_send && (wish.retry_at.is_none() || self.path.spend(now).is_ok()) {
+            self.send_cancel(id);
         }
         let Some(running) = self.tasks.get_mut(id) else {
             return;
@@ -158,7 +167,7 @@ impl Link {
             }
             AskedFor::Pausing => format!("{name} could not be asked to pause within a minute"),
             AskedFor::Cancelling if !wish.is_sent => {
-                // Not reachable: it is asked as soon as it is.
+                // Not reachable, or its call is not out yet: it is asked as soon as it can be.
                 if let Some(wish) = running.wish.as_mut() {
                     wish.until = now.mono.after(CANCEL_WITHIN);
                 }
@@ -180,6 +189,29 @@ impl Link {
         self.saver.touch(now.mono);
     }
 
+    fn send_cancel(&mut self, id: &TaskId) {
+        let (now, session_number) = (self.now, self.record.session_number);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.was_cancelled = true;
+        let Some(attempt) = running.task.attempts.last() else {
+            return;
+        };
+        // A request id means nothing in another session; what the list shows is all that can be known.
+        let is_ours = attempt.session_number == session_number;
+        let request_id = attempt.request_id.clone();
+        if let Some(wish) = running.wish.as_mut() {
+            // The limit runs from when the server could hear it.
+            wish.until = now.mono.after(CANCEL_WITHIN);
+            wish.is_sent = true;
+        }
+        if is_ours {
+            let body = encode::cancelled(&request_id, "cancelled by the user");
+            self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
+        }
+    }
+
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
         if let Some(running) = self.tasks.get_mut(id)
@@ -192,15 +224,11 @@ impl Link {
         }
     }
 
-    /// The cancel did not get through; it goes out again within its limit.
-    pub(super) fn cancel_failed(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id)
-            && let Some(wish) = running
-                .wish
-                .as_mut()
-                .filter(|wish| wish.what == AskedFor::Cancelling)
-        {
-            wish.is_sent = false;
+    /// The request for a wish did not get through; it goes out again within its limit.
+    pub(super) fn wish_unheard(&mut self, id: &TaskId) {
+        let retry_at = self.now.mono.after(WISH_AGAIN);
+        if let Some(wish) = self.tasks.get_mut(id).and_then(|r| r.wish.as_mut()) {
+            (wish.is_sent, wish.retry_at) = (false, Some(retry_at));
         }
     }
 
@@ -393,64 +421,87 @@ impl Link {
             (Verdict::Watch, _) => {}
             (Verdict::Paused, _) => self.paused(id),
             (Verdict::Cancelled, Some(AskedFor::Cancelling)) => {
-                self.conclude(id, Status::Cancelled, None)
+                self.conclude(id, Status::Cancelled, None);
             }
-            (Verdict::Cancelled, _) if !is_live => self.conclude(id, Status::Cancelled, None),
             // A live stream brings the outcome itself; what the list says of it is only a hint.
             (_, _) if is_live => {}
-            // Calling again would undo what was asked; its limit decides.
+            (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
+            // Calling again would undo what was asked: what stands still is what was wanted.
             (Verdict::CallAgain, Some(AskedFor::Cancelling)) => {}
-            (Verdict::CallAgain, _) => self.call_again(id),
+            (Verdict::CallAgain, _) if running.was_cancelled => {
+                self.stands(id, "it stands still since the cancel; its checkpoint stays");
+                self.conclude(id, Status::Cancelled, None);
+            }
+            (Verdict::CallAgain, Some(AskedFor::Pausing)) => {
+                self.stands(id, "it stood still already; its checkpoint stays");
+                self.paused(id);
+            }
+            (Verdict::CallAgain | Verdict::Finished, _) => self.call_again(id),
             (Verdict::Missing, _) => self.conclude(id, Status::Unknown(Window::NoCheckpoint), None),
-            (Verdict::Cancelled, _) => {}
+        }
+    }
+
+    fn stands(&mut self, id: &TaskId, words: &str) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.remark(now, words.to_owned());
         }
     }
 
     /// When a limit of the user's ends a task.
     pub(super) fn limit_ends(&self, running: &crate::link::running::Running) -> Option<Mono> {
         let limits = running.task.limits;
-        let started = running
+        if running.task.status != Status::Running {
+            return None;
+        }
+        running
             .attempt()
-            .filter(|attempt| attempt.phase != Phase::Queued)?
-            .started_at;
+            .filter(|attempt| attempt.number > 1 || attempt.phase != Phase::Queued)?;
+        let started = running.task.attempts.first()?.started_at;
         let hard = limits.hard.map(|hard| {
             let spent = self.now.wall.since(started);
             self.now.mono.after(hard.saturating_sub(spent))
         });
-        earliest(hard, limits.idle.map(|idle| running.last_news.after(idle)))
+        earliest(hard, self.idle_ends(running))
+    }
+
+    /// When the idle limit ends a task; it runs only while the server could tell us something.
+    fn idle_ends(&self, running: &crate::link::running::Running) -> Option<Mono> {
+        let is_in_contact = matches!(running.line, Line::Open { .. } | Line::Calling(_))
+            || running.follow.is_some() && self.door == Door::Open && self.path.down().is_none();
+        let idle = running.task.limits.idle.filter(|_| is_in_contact)?;
+        Some(running.last_news.max(running.contact_since).after(idle))
     }
 
     pub(super) fn step_limits(&mut self, id: &TaskId) {
         let Some(running) = self.tasks.get(id) else {
             return;
         };
-        if running.task.status != Status::Running
-            || self.limit_ends(running).is_none_or(|at| self.now.mono < at)
-        {
+        if self.limit_ends(running).is_none_or(|at| self.now.mono < at) {
             return;
         }
-        let is_idle = running
-            .task
-            .limits
-            .idle
-            .is_some_and(|idle| self.now.mono >= running.last_news.after(idle));
+        let is_idle = self
+            .idle_ends(running)
+            .is_some_and(|at| self.now.mono >= at);
         let which = if is_idle {
             "nothing new came within your idle limit"
         } else {
             "your time limit is over"
         };
+        let can_send = self.door == Door::Open && self.path.may_send(self.now);
         let request_id = running.request_id().map(str::to_owned);
-        if let Some(request_id) =
-            request_id.filter(|_| self.door == Door::Open && self.path.may_send(self.now))
-        {
+        let outcome = if let Some(request_id) = request_id.filter(|_| can_send) {
             let body = encode::cancelled(&request_id, "timed out");
             self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
-        }
+            "the call was cancelled"
+        } else {
+            "the server could not be told"
+        };
         self.fail(
             id,
             TaskErrorKind::TimedOut,
             None,
-            format!("{which}; the call was cancelled"),
+            format!("{which}; {outcome}"),
         );
     }
 }

@@ -107,7 +107,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                 format!("{server} has no tools.")
             }
             Some(tools) if tools.is_known => "No tool fits.".to_owned(),
-            _ => format!("Asking {server} for its tools …"),
+            _ => format!("Asking {server} for its tools ..."),
         };
         let room = usize::from(window.columns()).max(1);
         for (line, y) in wrap(&words, room).iter().zip(2_u16..) {
@@ -127,12 +127,11 @@ fn form_rows(form: &CallForm, columns: usize) -> u16 {
         Some(raw) => wrap(raw.text(), columns.max(1)).len().max(3) + 1,
         None => form.fields.len().max(1),
     };
-    u16::try_from(arguments + 9 + form.complaints.len().saturating_sub(1)).unwrap_or(u16::MAX)
+    u16::try_from(arguments + 8 + form.complaints.len().saturating_sub(1)).unwrap_or(u16::MAX)
 }
 
 fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let columns = window.columns();
-    let room = usize::from(columns).max(1);
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let x = window.put(0, 0, &text::clean_line(&form.tool_name), Role::Strong);
     window.put(
@@ -141,23 +140,27 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         &format!(" on {}", text::clean_line(server)),
         Role::Dim,
     );
-    let description = form
-        .tool
-        .as_ref()
-        .and_then(|tool| tool.description.as_deref());
-    if let Some(line) =
-        description.and_then(|text| text.lines().find(|line| !line.trim().is_empty()))
-    {
-        window.put(0, 1, &text::clean_line(line.trim()), Role::Dim);
-    }
-    // The button, the price and the complaints keep their place at the bottom; the fields scroll between.
-    let bottom = 6 + u16::try_from(form.complaints.len().saturating_sub(1))
+    let more = u16::try_from(form.complaints.len().saturating_sub(1))
         .unwrap_or(0)
         .min(3);
     let rows = window.rows();
-    let fields_rows = rows.saturating_sub(3 + bottom).max(1);
+    // Where there is little room, the fields get it.
+    let is_tight = rows < 15;
+    let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
+    if !is_tight {
+        let description = form
+            .tool
+            .as_ref()
+            .and_then(|tool| tool.description.as_deref());
+        let line = description.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
+        if let Some(line) = line {
+            window.put(0, 1, &text::clean_line(line.trim()), Role::Dim);
+        }
+    }
+    // The button, the price and the complaints keep their place at the bottom; the fields scroll between.
+    let fields_rows = rows.saturating_sub(head + 4 + gap + more).max(1);
     {
-        let mut part = window.part(0, 3, columns, fields_rows);
+        let mut part = window.part(0, head, columns, fields_rows);
         if let Some(raw) = &form.raw {
             raw_field(&mut part, raw, form.at == 0);
         } else if form.fields.is_empty() {
@@ -185,7 +188,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             }
         }
     }
-    let mut y = 3 + fields_rows;
+    let mut y = head + fields_rows;
     typed::field(
         window,
         0,
@@ -207,18 +210,16 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         let x = window.put(x, y, price.word(), price_role(&price));
         window.put(x, y, &format!(", {}", price.why()), Role::Plain);
     }
-    y += 2;
+    y += 1 + gap;
     complaints(
         window,
         y,
         form,
         "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.",
     );
-    y += 1 + u16::try_from(form.complaints.len().saturating_sub(1))
-        .unwrap_or(0)
-        .min(3);
+    y += 1 + more;
     let button = if form.sent.is_some() {
-        "[ saving the intent … ]"
+        "[ saving the intent ... ]"
     } else {
         "[ Start ]"
     };
@@ -228,7 +229,6 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         Role::Key
     };
     window.put(0, y, button, role);
-    let _ = room;
 }
 
 fn complaints(window: &mut Canvas<'_>, y: u16, form: &CallForm, otherwise: &str) {

@@ -58,6 +58,16 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
             y += 1;
         }
     }
+    let all: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
+    if all > body_rows && y > 0 {
+        let wide = window.columns();
+        window.put_before(
+            wide,
+            y - 1,
+            &format!(" {} more lines", all - body_rows),
+            Role::Dim,
+        );
+    }
     y += u16::try_from(gap).unwrap_or(0);
     let sign = window.glyphs().cursor;
     for (place, item) in items.iter().enumerate() {

@@ -17,6 +17,11 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     };
     let has_keys = state.focus == Focus::Detail;
     let border = if has_keys { Role::Focus } else { Role::Border };
+    // On a wide screen the frame stands one column in, as the list does.
+    let margin = u16::from(canvas.columns() >= 100);
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let mut canvas = canvas.part(margin, 0, columns.saturating_sub(2 * margin), rows);
+    let canvas = &mut canvas;
     canvas.framed(border);
     tabs(canvas, state, entity);
     let (columns, rows) = (canvas.columns(), canvas.rows());
@@ -104,7 +109,7 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) 
     if split {
         let mut right = canvas.part(left, 0, columns - left, fact_rows);
         let log = state.logs.get(&entity.view.task.id);
-        log_lines(&mut right, state, entity, log, 0, true);
+        newest_lines(&mut right, state, entity, log);
     }
     if timeline {
         trail(canvas, rows - 1, state, entity, now);
@@ -115,6 +120,8 @@ fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, entity: &Entity, now: Stamp) {
     let signs = canvas.glyphs().spark;
     let columns = canvas.columns().saturating_sub(x).min(30);
     let slices = entity.pace.spark(now, usize::from(columns));
+    // Before the first step there was nothing to measure.
+    let slices: Vec<u64> = slices.into_iter().skip_while(|slice| *slice == 0).collect();
     let most = slices.iter().copied().max().unwrap_or(0).max(1);
     for (slice, at) in slices.into_iter().zip(x..) {
         let height = usize::try_from(slice.saturating_mul(7) / most).unwrap_or(0);
@@ -274,7 +281,7 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
         .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 4);
     let columns = end.saturating_sub(start).min(60);
     let mut marks = entity.trail.iter().peekable();
-    let mut present = Mark::Live;
+    let mut present = entity.trail.front().map_or(Mark::Live, |(_, mark)| *mark);
     for column in 0..columns {
         let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
         let mut shown = present;
@@ -307,7 +314,47 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
 
 fn log_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
     let log = state.logs.get(&entity.view.task.id);
-    log_lines(canvas, state, entity, log, state.scroll, false);
+    log_lines(canvas, state, entity, log, state.scroll);
+}
+
+fn nothing_yet(canvas: &mut Canvas<'_>, entity: &Entity) {
+    let words = if entity.view.saved_seq == 0 {
+        "Nothing is recorded yet."
+    } else {
+        "Reading the history ..."
+    };
+    canvas.put(0, 0, words, Role::Dim);
+}
+
+/// One entry on one line; a change of contact is drawn out to a separator.
+fn put_entry(canvas: &mut Canvas<'_>, y: u16, pieces: &[(String, Role)], is_separator: bool) {
+    let mut x = 0;
+    for (text, role) in pieces {
+        x = canvas.put(x, y, text, *role);
+    }
+    if is_separator {
+        let line = canvas.glyphs().line;
+        let left = canvas.columns().saturating_sub(x + 1).min(12);
+        canvas.repeat(x + 1, y, left, line, Role::Cut);
+    }
+}
+
+/// The news of a task, newest first; steps stay out where there is anything else to read, the bar shows them.
+fn newest_lines(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, log: Option<&TaskLog>) {
+    let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
+        return nothing_yet(canvas, entity);
+    };
+    let is_step = |entry: &Entry| matches!(entry.what, Happening::Progress { .. });
+    let recent = || log.entries.iter().rev().take(200);
+    let has_words = recent().any(|entry| matches!(entry.what, Happening::Log { .. }));
+    let line = canvas.glyphs().line;
+    let rows = canvas.rows();
+    let shown = recent().filter(|entry| !has_words || !is_step(entry));
+    for (entry, y) in shown.zip(0..rows) {
+        let (pieces, _) = entry_pieces(state, entry, line);
+        let is_separator = matches!(entry.what, Happening::Contact { .. });
+        put_entry(canvas, y, &pieces, is_separator);
+    }
 }
 
 /// The newest entries that fit, `back` entries before the end, oldest first; only these are formatted.
@@ -317,22 +364,15 @@ fn log_lines(
     entity: &Entity,
     log: Option<&TaskLog>,
     back: usize,
-    is_brief: bool,
 ) {
     let rows = canvas.rows();
     let columns = usize::from(canvas.columns());
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
-        let words = if entity.view.saved_seq == 0 {
-            "Nothing is recorded yet."
-        } else {
-            "Reading the history …"
-        };
-        canvas.put(0, 0, words, Role::Dim);
-        return;
+        return nothing_yet(canvas, entity);
     };
     let body = if rows > 1 { rows - 1 } else { rows };
     let mut y = body;
-    let search = state.search.as_deref().filter(|_| !is_brief);
+    let search = state.search.as_deref();
     for entry in log.entries.iter().rev().skip(back) {
         if y == 0 {
             break;
@@ -341,7 +381,7 @@ fn log_lines(
         let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
         let is_found = search.is_some_and(|search| crate::app::finds(&whole, search));
         let is_separator = matches!(entry.what, Happening::Contact { .. });
-        if state.is_wrapping && !is_brief && !is_separator && text::width(&whole) > columns {
+        if state.is_wrapping && !is_separator && text::width(&whole) > columns {
             let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
             let lines = wrap_hanging(&whole, columns, indent);
             for (place, line) in lines.iter().enumerate().rev() {
@@ -358,15 +398,7 @@ fn log_lines(
             }
         } else {
             y -= 1;
-            let mut x = 0;
-            for (text, role) in &pieces {
-                x = canvas.put(x, y, text, *role);
-            }
-            if is_separator {
-                let line = canvas.glyphs().line;
-                let left = canvas.columns().saturating_sub(x + 1).min(12);
-                canvas.repeat(x + 1, y, left, line, Role::Cut);
-            }
+            put_entry(canvas, y, &pieces, is_separator);
         }
         if is_found {
             canvas.lay(0, y, canvas.columns(), Role::Found);

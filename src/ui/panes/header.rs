@@ -11,7 +11,7 @@ use super::super::{canvas::Canvas, theme::Role, words};
 pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = canvas.columns();
     let clock = state.clock_day(now.wall);
-    let counts = counts(state);
+    let counts = counts(state, columns);
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
         end = canvas.put_before(end, 0, &clock, Role::Plain);
@@ -54,7 +54,18 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
     let glyphs = left.glyphs();
     let total = state.servers.len();
-    for (place, server) in state.servers.iter().enumerate() {
+    // Where not all fit, the ones that want attention come first.
+    let mut servers: Vec<&crate::domain::ServerView> = state.servers.iter().collect();
+    if columns < 100 {
+        servers.sort_by_key(|server| match server.state {
+            LinkState::NeedsLogin { .. } => 0,
+            LinkState::Down { .. } => 1,
+            LinkState::Connecting => 2,
+            LinkState::Live => 3,
+            LinkState::Idle => 4,
+        });
+    }
+    for (place, server) in servers.into_iter().enumerate() {
         let shown = words::link_state(&server.state, glyphs, now);
         let name = text::clean_line(server.name.as_str()).into_owned();
         let wide =
@@ -69,7 +80,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
 }
 
-fn counts(state: &State) -> Vec<(String, Role)> {
+fn counts(state: &State, columns: u16) -> Vec<(String, Role)> {
     let Counts {
         needs,
         running,
@@ -81,7 +92,15 @@ fn counts(state: &State) -> Vec<(String, Role)> {
     if needs > 0 {
         counts.push((format!("{needs} need you"), Role::Needs));
     }
+    // On a narrow screen the servers need the room more than what goes well.
+    let is_narrow = columns < 100;
+    if is_narrow && state.offline().is_some() {
+        return counts;
+    }
     counts.push((format!("{running} running"), Role::Plain));
+    if is_narrow {
+        return counts;
+    }
     if paused > 0 {
         counts.push((format!("{paused} paused"), Role::Plain));
     }

@@ -13,7 +13,7 @@ use super::super::{
 };
 
 /// The titles of the columns; the one that the list is sorted by carries an arrow.
-pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State) {
+pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
     let columns = Columns::of(canvas.columns());
     let end = if columns.is_narrow { "LEFT" } else { "END" };
     let sorted = |key: SortKey| state.sort == key;
@@ -32,6 +32,30 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State) {
         (columns.leave, "LEAVE", sorted(SortKey::Leave)),
     ];
     let [up, down] = canvas.glyphs().arrows;
+    // What does not fit is said beside a title, where it covers nothing.
+    let rows = usize::from(rows);
+    let above = crate::app::first_line(state, rows);
+    let below = state.lines.len().saturating_sub(above + rows);
+    if above + below > 0 && columns.progress.columns > 0 {
+        let above = if above > 0 {
+            format!(" {up}{above}")
+        } else {
+            String::new()
+        };
+        let below = if below > 0 {
+            format!(" {down}{below}")
+        } else {
+            String::new()
+        };
+        let x = columns.progress.x + 9;
+        canvas.put_in(
+            x,
+            0,
+            columns.progress.columns.saturating_sub(10),
+            &format!("{above}{below}"),
+            Role::Dim,
+        );
+    }
     for (column, title, is_sorted) in titles {
         if column.columns > 0 {
             let x = canvas.put_in(column.x, 0, column.columns, title, Role::Heading);
@@ -60,15 +84,6 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
                 }
             }
         }
-    }
-    // What does not fit is said, at the right edge where the eye looks for a scroll bar.
-    let below = state.lines.len().saturating_sub(top + rows);
-    if below > 0 && rows > 2 {
-        let [_, down] = canvas.glyphs().arrows;
-        let more = format!(" {below} more {down}");
-        let last = canvas.rows().saturating_sub(1);
-        let end = canvas.columns();
-        canvas.put_before(end, last, &more, Role::Dim);
     }
 }
 
@@ -155,16 +170,6 @@ fn row(
         let role = price_role(price);
         put(canvas, y, columns.leave, price.word(), role);
     }
-    if entity.view.is_unsaved {
-        let x = columns.progress.x;
-        canvas.put_in(
-            x,
-            y,
-            columns.progress.columns.saturating_sub(1),
-            "NOT SAVED",
-            Role::Failed,
-        );
-    }
     if is_cursor {
         let x = columns.state.x;
         let end = columns.task.x + columns.task.columns.saturating_sub(1);
@@ -235,6 +240,11 @@ fn progress(
     let task = &entity.view.task;
     let at = task.progress.as_ref().map(words::count);
     let mut cell = canvas.part(column.x, y, room, 1);
+    if entity.view.is_unsaved {
+        let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
+        cell.put(x + 2, 0, &at.unwrap_or_default(), Role::Plain);
+        return;
+    }
     match &task.status {
         Status::Completed => {
             let line = task.result_line.as_deref().unwrap_or("done");
@@ -393,6 +403,7 @@ fn end(
     let task = &entity.view.task;
     if let Some(at) = task.settled_at
         && task.status.is_settled()
+        && entity.home != Group::NeedsYou
     {
         let (words, role) = (state.clock_short(at, now), Role::Dim);
         put(canvas, y, column, &words, role);

@@ -25,7 +25,7 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     if list.is_empty() {
         let words = match known {
-            Some(tools) if tools.asked.is_some() => format!("Asking {name} for its tools …"),
+            Some(tools) if tools.asked.is_some() => format!("Asking {name} for its tools ..."),
             Some(tools) if tools.refused.is_some() => {
                 let why = tools.refused.as_deref().unwrap_or_default();
                 format!("No tools: {}", text::clean_line(why))

@@ -1,0 +1,762 @@
+//! What keys and events do.
+
+use std::sync::Arc;
+
+use longhaul::{
+    app::{
+        Command, Event, Focus, Input, LeaveNote, Leaving, Menu, Overlay, Pane, Setup, State, Tab,
+        next_wake, update,
+    },
+    domain::{
+        Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Price, Status, Wall,
+    },
+};
+
+use crate::support::*;
+
+fn asks(screen: &Screen) -> Vec<Ask> {
+    screen
+        .todo
+        .iter()
+        .filter_map(|command| match command {
+            Command::Ask(_, ask) => Some(ask.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn answer(screen: &Screen) -> String {
+    screen
+        .state
+        .remark
+        .as_ref()
+        .map_or(String::new(), |remark| remark.text.clone())
+}
+
+fn news(screen: &mut Screen, view: longhaul::domain::TaskView) {
+    screen.event(Event::News(News::Task(Arc::new(view))));
+}
+
+#[test]
+fn a_state_is_built_in_one_line_and_equals_itself() {
+    let state = State::new(Setup::default());
+    assert_eq!(state, state.clone());
+}
+
+#[test]
+fn pause_resume_and_cancel_go_to_the_engine() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
+    screen.todo.clear();
+    screen.keys("r");
+    assert_eq!(asks(&screen), [Ask::Resume(id("q7m2xk"))]);
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("y");
+    assert_eq!(asks(&screen), [Ask::Cancel(id("q7m2xk"))]);
+    assert!(screen.state.overlays.is_empty());
+}
+
+#[test]
+fn a_key_typed_right_after_a_dialog_opened_confirms_nothing() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("x y enter");
+    assert_eq!(asks(&screen), []);
+    assert_eq!(screen.state.overlays.len(), 1);
+    screen.wait(500).keys("enter");
+    // The item chosen at first does no harm.
+    assert_eq!(asks(&screen), []);
+    assert!(screen.state.overlays.is_empty());
+}
+
+#[test]
+fn keys_that_cannot_act_answer_why() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp");
+    screen.todo.clear();
+    for (key, words) in [
+        ("p", "nothing to pause"),
+        ("x", "nothing to cancel"),
+        ("r", "R runs it again"),
+        ("b", "only in the demo"),
+        ("L", "no server asks"),
+        ("u", "nothing was forgotten"),
+        ("ctrl-g", "does nothing here"),
+    ] {
+        screen.keys(key);
+        assert!(
+            answer(&screen).contains(words),
+            "{key}: {}",
+            answer(&screen)
+        );
+    }
+    assert_eq!(asks(&screen), []);
+    screen.state.setup.readonly = true;
+    screen.keys("n");
+    assert!(answer(&screen).contains("read only"));
+}
+
+#[test]
+fn a_second_pause_offers_to_stop_and_keep_the_checkpoint() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("t9x4gz");
+    screen.todo.clear();
+    screen.keys("p");
+    assert!(matches!(
+        screen.state.overlays.last(),
+        Some(Overlay::Menu {
+            menu: Menu::StopNow(_),
+            ..
+        })
+    ));
+    screen.wait(500).keys("s");
+    assert_eq!(asks(&screen), [Ask::Cancel(id("t9x4gz"))]);
+}
+
+#[test]
+fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("q");
+    let note = LeaveNote {
+        line: "left with 1 safe; go on: longhaul".to_owned(),
+    };
+    assert_eq!(screen.state.is_over(), Some(&note));
+    assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
+    assert_eq!(next_wake(&screen.state, screen.now), None);
+}
+
+#[test]
+fn leaving_what_would_die_asks_and_a_second_ctrl_c_leaves() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("ctrl-c");
+    assert!(screen.state.is_over().is_none());
+    assert!(screen.draw().contains("DIES    pd6xw8"));
+    screen.keys("ctrl-c");
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn ctrl_c_leaves_from_inside_a_form() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("R").type_in("x").keys("ctrl-c");
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn leaving_waits_for_the_dying_ones_and_can_be_taken_back() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("q").wait(500).keys("w");
+    assert_eq!(screen.state.leaving, Leaving::OnceSafe);
+    assert!(screen.draw().contains("leaving once pd6xw8 has ended"));
+    screen.keys("esc");
+    assert_eq!(screen.state.leaving, Leaving::No);
+    screen.keys("q").wait(500).keys("w");
+    let dying = settled(morning().remove(6), Status::Completed, 0);
+    news(&mut screen, dying);
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("q").wait(500).keys("c");
+    let cancelled = asks(&screen)
+        .iter()
+        .filter(|ask| matches!(ask, Ask::Cancel(_)))
+        .count();
+    assert_eq!(cancelled, 5);
+    assert!(screen.state.is_over().is_none());
+    screen.wait(5_000);
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn a_viewer_leaves_freely() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::News(News::Driver {
+        pid: 77,
+        is_us: false,
+    }));
+    screen.keys("q");
+    assert_eq!(
+        screen.state.is_over().map(|note| note.line.as_str()),
+        Some("process 77 goes on driving; look again: longhaul")
+    );
+}
+
+#[test]
+fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let group = |screen: &Screen| {
+        let before = screen
+            .state
+            .lines
+            .iter()
+            .take_while(|line| **line != longhaul::app::Line::Row(id("q7m2xk")));
+        before
+            .filter(|line| matches!(line, longhaul::app::Line::Heading { .. }))
+            .count()
+    };
+    assert_eq!(group(&screen), 2);
+    news(
+        &mut screen,
+        settled(morning().remove(3), Status::Completed, 0),
+    );
+    screen.wait(5_000);
+    assert_eq!(group(&screen), 2, "it moved away under the cursor");
+    screen.todo.clear();
+    screen.keys("j");
+    assert_eq!(asks(&screen), [Ask::Seen(id("q7m2xk"))]);
+    assert_eq!(group(&screen), 2, "it moved within a second of a key");
+    screen.wait(1_000);
+    assert_eq!(group(&screen), 3);
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+}
+
+#[test]
+fn passing_over_a_row_is_not_seeing_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("g j j j");
+    assert_eq!(asks(&screen), []);
+    screen.keys("g j").wait(2_000).keys("j");
+    assert_eq!(asks(&screen), [Ask::Seen(id("8fw2mc"))]);
+}
+
+#[test]
+fn new_rows_never_move_the_cursor_to_another_task() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut other = morning().remove(3);
+    other.task.id = id("zzzzz2");
+    other.task.created_at = Wall(NOW + 5);
+    news(&mut screen, other);
+    screen.wait(2_000);
+    assert_eq!(screen.state.cursor, Some(id("q7m2xk")));
+    assert!(screen.draw().contains("zzzzz2"));
+}
+
+#[test]
+fn a_filter_gives_the_chosen_task_back_when_it_is_cleared() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys("esc /")
+        .type_in("server:lab !deploy")
+        .keys("enter");
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    screen.keys("esc");
+    assert_eq!(screen.state.cursor, Some(id("q7m2xk")));
+}
+
+#[test]
+fn the_filter_knows_words_fields_and_not() {
+    let shown = |typed: &str| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("esc /").type_in(typed);
+        let count = screen.state.lines.iter();
+        count
+            .filter(|line| matches!(line, longhaul::app::Line::Row(_)))
+            .count()
+    };
+    for (typed, count) in [
+        ("", 9),
+        ("render", 2),
+        ("render !13", 1),
+        ("status:failed", 1),
+        ("status:run", 4),
+        ("server:ci", 2),
+        ("scene=13", 1),
+        ("tag:x", 0),
+        ("!status:", 9),
+    ] {
+        assert_eq!(shown(typed), count, "{typed}");
+    }
+}
+
+#[test]
+fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a / ").type_in("reindex").keys("enter");
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(
+        answer(&screen),
+        "asked: pause 4 tasks, 8 of them hidden; 5 passed over, where it means nothing"
+    );
+    assert_eq!(asks(&screen).len(), 4);
+}
+
+#[test]
+fn forgetting_can_be_undone_and_spares_what_is_under_way() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("D");
+    assert!(answer(&screen).contains("still under way"));
+    screen.go_to("h7r2dd");
+    screen.todo.clear();
+    screen.keys("D u");
+    assert_eq!(
+        asks(&screen),
+        [Ask::Forget(id("h7r2dd")), Ask::Unforget(id("h7r2dd"))]
+    );
+}
+
+#[test]
+fn a_call_is_checked_priced_and_started_once() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc n enter").answer_tools();
+    screen.type_in("forecast").keys("enter");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    assert_eq!(asks(&screen), [], "it was sent without its city");
+    screen
+        .type_in("Lisbon")
+        .keys("enter")
+        .type_in("weather")
+        .keys("ctrl-s ctrl-s");
+    let all = asks(&screen);
+    let [Ask::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(call.arguments, r#"{"city":"Lisbon"}"#);
+    assert_eq!(call.name.as_deref(), Some("weather"));
+    let ask = screen.todo.iter().find_map(|command| match command {
+        Command::Ask(ask, Ask::Start(_)) => Some(*ask),
+        _ => None,
+    });
+    let started = call.id.clone();
+    screen.event(Event::News(News::Answer {
+        ask: ask.unwrap(),
+        outcome: Ok(Done::Started(started.clone())),
+    }));
+    assert!(screen.state.overlays.is_empty());
+    let mut view = morning().remove(3);
+    view.task.id = started.clone();
+    news(&mut screen, view);
+    assert_eq!(
+        screen.state.cursor,
+        Some(started),
+        "the cursor goes to the new task"
+    );
+}
+
+#[test]
+fn a_typed_url_becomes_a_server_and_its_tools_are_asked() {
+    let mut screen = Screen::new(WIDE, colour());
+    screen
+        .keys("a")
+        .type_in("http://127.0.0.1:9000/mcp")
+        .keys("enter");
+    let all = asks(&screen);
+    let [Ask::Server(server)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(server.name.as_str(), "127.0.0.1:9000");
+    screen.event(Event::News(News::Answer {
+        ask: 1,
+        outcome: Ok(Done::Accepted),
+    }));
+    assert_eq!(asks(&screen).last(), Some(&Ask::Tools(server.name.clone())));
+    screen.answer_tools();
+    assert!(screen.draw().contains("get_forecast"));
+}
+
+#[test]
+fn history_is_asked_once_for_each_time_more_is_on_disk() {
+    let mut screen = Screen::new(WIDE, colour());
+    let reads = |screen: &Screen| {
+        let of = screen.todo.iter().filter_map(|command| match command {
+            Command::ReadHistory { after_seq, .. } => Some(*after_seq),
+            _ => None,
+        });
+        of.collect::<Vec<_>>()
+    };
+    news(&mut screen, morning().remove(3));
+    news(&mut screen, morning().remove(3));
+    assert_eq!(reads(&screen), [0]);
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: history(),
+        dropped: 0,
+    });
+    assert_eq!(reads(&screen), [0]);
+    let mut more = morning().remove(3);
+    more.saved_seq = 20;
+    news(&mut screen, more);
+    assert_eq!(reads(&screen), [0, 14]);
+    // Nothing came back: it is not asked in a circle.
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: Vec::new(),
+        dropped: 0,
+    });
+    screen.wait(1_000);
+    assert_eq!(reads(&screen), [0, 14]);
+}
+
+#[test]
+fn a_history_read_twice_is_held_once_and_bounded() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    let entry = |seq: u64| longhaul::domain::Entry {
+        seq,
+        at: Wall(NOW),
+        attempt: 1,
+        event_id: None,
+        what: Happening::Log {
+            level: Level::Info,
+            logger: None,
+            data: "x".to_owned(),
+        },
+    };
+    for _ in 0..2 {
+        screen.event(Event::History {
+            task: id("q7m2xk"),
+            entries: (1..=3_000).map(entry).collect(),
+            dropped: 0,
+        });
+    }
+    let log = &screen.state.logs[&id("q7m2xk")];
+    assert_eq!((log.entries.len(), log.dropped), (2_000, 1_000));
+}
+
+#[test]
+fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("esc z ] k k k k k k");
+    assert!(!screen.state.is_following);
+    let before = screen.state.scroll;
+    let mut entry = history().remove(13);
+    entry.seq = 15;
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: vec![entry],
+        dropped: 0,
+    });
+    assert_eq!(screen.state.scroll, before + 1);
+    screen.keys("F");
+    assert_eq!(screen.state.scroll, 0);
+}
+
+#[test]
+fn pasted_text_is_never_keys() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.type_in("qxyD\u{3}\ny");
+    assert!(screen.state.is_over().is_none());
+    assert_eq!(asks(&screen), []);
+    screen.keys("/").type_in("two\nlines\u{1b}[31m");
+    let Some(Overlay::Filter(field)) = screen.state.overlays.last() else {
+        panic!();
+    };
+    assert!(field.text().starts_with("two lines"));
+    assert!(!field.text().contains('\u{1b}'));
+}
+
+#[test]
+fn nothing_is_a_hundred_percent_before_the_response() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.task.progress = progress(50.0, Some(50.0), None);
+    news(&mut screen, view);
+    assert!(screen.draw().contains(" 99%"));
+    assert!(!screen.draw().contains("100%"));
+}
+
+#[test]
+fn the_screen_wakes_only_for_what_changes() {
+    let mut screen = Screen::new(WIDE, colour());
+    let wait = |screen: &Screen| {
+        next_wake(&screen.state, screen.now).map(|wake| wake.since(screen.now.mono).as_millis())
+    };
+    // Only the clock: at the full minute.
+    screen.now = at(15_000);
+    screen.wait(0);
+    assert_eq!(wait(&screen), Some(45_000));
+    news(&mut screen, morning().remove(3));
+    assert_eq!(wait(&screen), Some(1_000));
+    let moving = morning().remove(6);
+    news(&mut screen, moving);
+    assert!(wait(&screen).unwrap() <= 250);
+    screen.event(Event::Input(Input::FocusLost));
+    assert_eq!(wait(&screen), Some(1_000));
+    screen.event(Event::Input(Input::FocusGained));
+    screen.state.setup.look.motion = false;
+    assert_eq!(wait(&screen), Some(1_000));
+    screen.keys("Z");
+    assert_eq!(wait(&screen), None);
+}
+
+#[test]
+fn a_frozen_display_holds_what_arrives_and_lets_it_in_later() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc Z");
+    let mut view = morning().remove(3);
+    view.task.progress = progress(45.0, Some(50.0), None);
+    news(&mut screen, view);
+    assert!(screen.draw().contains("30/50"));
+    assert!(screen.draw().contains("FROZEN"));
+    screen.keys("Z");
+    assert!(screen.draw().contains("45/50"));
+}
+
+#[test]
+fn the_banner_tells_what_happened_and_closes() {
+    let mut screen = Screen::morning(WIDE, colour());
+    assert!(screen.draw().contains(
+        "While you were away 6 h 21 m: 1 question, 1 failed, 1 lost, 1 done; 117 updates"
+    ));
+    screen.keys("esc");
+    assert!(!screen.draw().contains("While you were away"));
+}
+
+#[test]
+fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.now.wall = Wall(screen.now.wall.0 + 3 * HOUR);
+    screen.event(Event::Tick);
+    assert!(
+        screen
+            .draw()
+            .contains("While you were away 3 h 0 m (asleep 06:52-09:52)")
+    );
+}
+
+#[test]
+fn restored_rows_say_that_nobody_confirmed_them() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.contact = Contact::Unwatched { as_of: ago(5_000) };
+    screen.event(Event::Restored {
+        views: vec![Arc::new(view)],
+        servers: servers(),
+        saved_at: Some(ago(5_000)),
+    });
+    assert!(screen.draw().contains("running?"));
+    assert!(screen.draw().contains("Saved as of 06:51:55."));
+    news(&mut screen, morning().remove(3));
+    assert!(!screen.draw().contains("running?"));
+    assert!(!screen.draw().contains("Saved as of"));
+}
+
+#[test]
+fn the_row_counts_down_to_the_next_try() {
+    let mut screen = Screen::morning(WIDE, colour());
+    assert!(screen.draw().contains("try 4 s"));
+    screen.wait(1_000);
+    assert!(screen.draw().contains("try 3 s"));
+    screen.wait(5_000);
+    assert!(screen.draw().contains("trying"));
+}
+
+#[test]
+fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp");
+    screen.todo.clear();
+    screen.keys("y");
+    assert_eq!(screen.todo, [Command::ReadResult(id("c5b8yp"))]);
+    screen.event(Event::ResultRead {
+        task: id("c5b8yp"),
+        json: Some(r#"{"content":[{"type":"text","text":"Sunny\u001b]52;c;x\u0007"}]}"#.to_owned()),
+    });
+    screen.keys("r");
+    assert_eq!(
+        screen.todo.last(),
+        Some(&Command::Copy("Sunny\u{FFFD}]52;c;x\u{FFFD}".to_owned()))
+    );
+}
+
+#[test]
+fn the_palette_runs_commands_by_their_words() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys(":").type_in("pause").keys("enter");
+    assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
+    screen.keys(":").type_in("filter status:lost").keys("enter");
+    assert_eq!(screen.state.filter.text(), "status:lost");
+    screen.keys("esc esc :").type_in("attach t9").keys("enter");
+    assert_eq!(screen.state.cursor, Some(id("t9x4gz")));
+    screen.keys(":").type_in("no such word").keys("enter");
+    assert!(answer(&screen).contains("no command"));
+}
+
+#[test]
+fn esc_goes_back_layer_by_layer_and_never_out() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("3 esc");
+    assert_eq!(screen.state.pane, Pane::Tasks);
+    screen.keys("enter");
+    assert_eq!(
+        (screen.state.focus, screen.state.is_zoomed),
+        (Focus::Detail, true)
+    );
+    for _ in 0..20 {
+        screen.keys("esc");
+    }
+    assert_eq!(screen.state.focus, Focus::List);
+    assert!(screen.state.is_over().is_none());
+    assert!(answer(&screen).contains("q leaves"));
+}
+
+#[test]
+fn enter_on_a_failed_task_shows_its_error_and_marks_it_seen() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("8fw2mc");
+    screen.todo.clear();
+    screen.keys("enter");
+    assert_eq!(screen.state.tab, Tab::Result);
+    assert!(screen.draw().contains("see the console"));
+    assert!(asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
+}
+
+#[test]
+fn the_bell_rings_for_what_needs_a_person() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::InputRequired;
+    news(&mut screen, view);
+    assert!(screen.todo.contains(&Command::Bell));
+}
+
+#[test]
+fn toasts_stack_to_three_and_errors_stay_longer() {
+    let mut screen = Screen::new(WIDE, colour());
+    for words in ["one", "two", "three"] {
+        screen.event(Event::FaultDone(words.to_owned()));
+    }
+    screen.event(Event::Failed("it broke".to_owned()));
+    assert_eq!(screen.state.toasts.len(), 3);
+    screen.wait(4_000);
+    let left: Vec<&str> = screen
+        .state
+        .toasts
+        .iter()
+        .map(|toast| toast.text.as_str())
+        .collect();
+    assert_eq!(left, ["it broke"]);
+    screen.wait(4_000);
+    assert!(screen.state.toasts.is_empty());
+    assert_eq!(screen.state.messages.len(), 4);
+}
+
+#[test]
+fn what_ended_unseen_is_seen_when_it_is_left_on_the_screen() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("ctrl-c ctrl-c");
+    assert_eq!(asks(&screen), [Ask::Seen(id("c5b8yp"))]);
+}
+
+#[test]
+fn a_task_that_is_erased_takes_its_dialog_with_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("e");
+    screen.event(Event::News(News::Erased(id("q7m2xk"))));
+    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.cursor.is_some());
+}
+
+#[test]
+fn one_turn_with_a_hundred_thousand_tasks_stays_cheap() {
+    // Not a benchmark: a frame that built every row would take minutes here.
+    let mut screen = Screen::new(WIDE, colour());
+    let one = morning().remove(3);
+    let views = (0..100_000_u64)
+        .map(|number| {
+            let mut view = one.clone();
+            view.task.id = longhaul::domain::TaskId::from_bits(number);
+            Arc::new(view)
+        })
+        .collect();
+    screen.event(Event::Restored {
+        views,
+        servers: servers(),
+        saved_at: None,
+    });
+    for _ in 0..50 {
+        screen.draw();
+    }
+    assert!(screen.state.lines.len() > 100_000);
+}
+
+#[test]
+fn a_refusal_is_said_aloud() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    screen.event(Event::News(News::Answer {
+        ask,
+        outcome: Err(longhaul::domain::Refused::Usage(
+            "Not paused: lab has no pause tool; the work goes on".to_owned(),
+        )),
+    }));
+    assert!(screen.draw().contains("lab has no pause tool"));
+}
+
+#[test]
+fn asked_words_are_those_of_the_screen() {
+    for (what, word) in [
+        (AskedFor::Pausing, "pausing 8s"),
+        (AskedFor::Resuming, "resuming 8s"),
+        (AskedFor::Cancelling, "stopping 8s"),
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        let mut view = morning().remove(5);
+        view.task.asked = Some(longhaul::domain::Asked {
+            what,
+            at: ago(8_000),
+        });
+        news(&mut screen, view);
+        assert!(screen.draw().contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_price_of_a_running_row_is_the_word_of_the_list() {
+    let screen = Screen::morning(WIDE, colour());
+    let drawn = screen.draw();
+    for price in [
+        Price::Safe { why: String::new() },
+        Price::Likely {
+            why: String::new(),
+            until: None,
+        },
+        Price::Dies { why: String::new() },
+    ] {
+        assert!(
+            drawn.contains(&format!(" {}\n", price.word())),
+            "{}",
+            price.word()
+        );
+    }
+}
+
+#[test]
+fn suspend_and_redraw_work_under_any_layer() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc n");
+    screen.todo.clear();
+    screen.keys("ctrl-z ctrl-l");
+    assert_eq!(screen.todo, [Command::Suspend, Command::Redraw]);
+    assert_eq!(screen.state.overlays.len(), 1);
+}
+
+#[test]
+fn events_after_the_end_do_nothing() {
+    let mut state = State::new(Setup::default());
+    let now = at(0);
+    let quit = update(&mut state, Event::Input(Input::Key(Chord::char('q'))), now);
+    assert!(matches!(quit.as_slice(), [.., Command::Quit(_)]));
+    assert_eq!(update(&mut state, Event::Tick, now), []);
+    assert_eq!(next_wake(&state, now), None);
+    assert!(now.mono > Mono(0));
+}

@@ -1,0 +1,11 @@
+//! The screen, tested without a terminal: pictures, behaviour and properties.
+
+// The attribute tells clippy that these are tests, where unwrap is at home.
+#[cfg(test)]
+mod behaviour;
+#[cfg(test)]
+mod pictures;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod support;

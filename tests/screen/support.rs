@@ -1,0 +1,577 @@
+//! What the tests of the screen share: the tasks of the design's picture, a program to press keys on, and a way to
+//! print what it draws.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use longhaul::{
+    app::{Colour, Command, Event, Input, Look, Setup, State, update},
+    domain::{
+        Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, Happening, Level,
+        Limits, LinkState, LostReason, Mono, News, Phase, Price, Progress, Resumability,
+        ServerName, ServerView, Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskView,
+        Tool, Wall,
+    },
+    ui,
+};
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    buffer::Buffer,
+    style::{Color, Modifier},
+};
+
+/// 2026-11-20, a Friday, 06:52:00 UTC.
+pub(crate) const NOW: i64 = 1_795_157_520_000;
+pub(crate) const SECOND: i64 = 1_000;
+pub(crate) const MINUTE: i64 = 60 * SECOND;
+pub(crate) const HOUR: i64 = 60 * MINUTE;
+
+pub(crate) fn at(millis: i64) -> Stamp {
+    Stamp {
+        mono: Mono(u64::try_from(10_000_000 + millis).unwrap()),
+        wall: Wall(NOW + millis),
+    }
+}
+
+pub(crate) fn ago(millis: i64) -> Wall {
+    Wall(NOW - millis)
+}
+
+pub(crate) fn id(text: &str) -> TaskId {
+    TaskId::parse(text).unwrap()
+}
+
+pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i64) -> TaskView {
+    TaskView {
+        task: Task {
+            id: id(name),
+            name: None,
+            note: None,
+            tag: None,
+            once: None,
+            server: ServerName::new(server),
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+            origin: None,
+            status: Status::Running,
+            asked: None,
+            resumability: Resumability {
+                checkpoint: false,
+                stream: Some(true),
+            },
+            client_id: None,
+            server_task_id: None,
+            progress: None,
+            remark: None,
+            result_bytes: None,
+            result_line: None,
+            error: None,
+            limits: Limits::default(),
+            created_at: ago(age),
+            updated_at: ago(0),
+            settled_at: None,
+            is_seen: false,
+            forgotten_at: None,
+            attempts: vec![Attempt {
+                number: 1,
+                request_id: "k3f9-1".to_owned(),
+                token: "k3f9-t1".to_owned(),
+                phase: Phase::Open,
+                session_number: 1,
+                cursors: Cursors {
+                    first: Some("s1_0".to_owned()),
+                    newest: Some("s1_31".to_owned()),
+                    data: Some("s1_30".to_owned()),
+                    before: Some("s1_29".to_owned()),
+                },
+                retry_ms: Some(500),
+                last_value: Some(30.0),
+                started_at: ago(age),
+                ended_at: None,
+            }],
+            seq: 14,
+        },
+        contact: Contact::Live {
+            last_byte: ago(200),
+        },
+        leaving: Some(Price::Safe {
+            why: "checkpoint on the server; reopening goes on from step 30".to_owned(),
+        }),
+        saved_seq: 14,
+        is_unsaved: false,
+    }
+}
+
+pub(crate) fn settled(mut view: TaskView, status: Status, when: i64) -> TaskView {
+    view.task.status = status;
+    view.task.settled_at = Some(ago(when));
+    view.contact = Contact::Idle;
+    view.leaving = None;
+    view
+}
+
+pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) -> Option<Progress> {
+    Progress::reported(value, total, message.map(str::to_owned))
+}
+
+/// The tasks of the picture in the design.
+pub(crate) fn morning() -> Vec<TaskView> {
+    let mut asks = task("k3v9ra", "lab", "deploy", r#"{"env":"prod"}"#, 5 * HOUR);
+    asks.task.status = Status::InputRequired;
+    asks.task.updated_at = ago(3 * HOUR);
+    asks.task.remark = Some("Approve the rollout?".to_owned());
+    asks.contact = Contact::Idle;
+    let mut failed = task("8fw2mc", "build-box", "nightly-eu", "{}", 2 * HOUR);
+    failed.task.error = Some(TaskError {
+        kind: TaskErrorKind::Tool,
+        code: None,
+        message: "quota exceeded\nsee the console".to_owned(),
+    });
+    failed.task.progress = progress(620.0, Some(1000.0), None);
+    let failed = settled(failed, Status::Failed, 12 * MINUTE);
+    let mut lost = task(
+        "w4ud2e",
+        "lab",
+        "render_movie",
+        r#"{"scene":12}"#,
+        11 * HOUR,
+    );
+    lost.task.progress = progress(62.0, Some(100.0), None);
+    let lost = settled(
+        lost,
+        Status::Lost(LostReason::SessionGone {
+            after_restart: true,
+            said: None,
+        }),
+        9 * HOUR,
+    );
+    let mut running = task(
+        "q7m2xk",
+        "build-box",
+        "resumable_data_processing",
+        r#"{"dataset_name":"eu-2026","total_records":50,"batch_size":5}"#,
+        7 * SECOND,
+    );
+    running.task.resumability.checkpoint = true;
+    running.task.client_id = Some("c-5p2wq8".to_owned());
+    running.task.progress = progress(30.0, Some(50.0), None);
+    let mut cut = task(
+        "m2hn5t",
+        "lab",
+        "render_movie",
+        r#"{"scene":13}"#,
+        123 * SECOND,
+    );
+    cut.task.progress = progress(140.0, Some(1000.0), None);
+    cut.contact = Contact::Reconnecting {
+        attempt: 1,
+        next: Wall(NOW + 4 * SECOND),
+        why: "cut: connection reset by peer".to_owned(),
+    };
+    cut.leaving = Some(Price::Likely {
+        why: "the server keeps the stream for half an hour".to_owned(),
+        until: Some(Wall(NOW + 28 * MINUTE)),
+    });
+    let mut pausing = task(
+        "t9x4gz",
+        "build-box",
+        "reindex",
+        r#"{"shard":4}"#,
+        51 * MINUTE,
+    );
+    pausing.task.progress = progress(2100.0, Some(4600.0), None);
+    pausing.task.resumability.checkpoint = true;
+    pausing.task.asked = Some(Asked {
+        what: AskedFor::Pausing,
+        at: ago(8 * SECOND),
+    });
+    let mut moving = task(
+        "pd6xw8",
+        "ci",
+        "ask_research",
+        r#"{"topic":"tariffs"}"#,
+        72 * MINUTE,
+    );
+    moving.task.progress = progress(41.0, None, Some("sources"));
+    moving.task.resumability.stream = Some(false);
+    moving.leaving = Some(Price::Dies {
+        why: "this server gives its events no ids, so the result has no way back".to_owned(),
+    });
+    let mut done = task(
+        "c5b8yp",
+        "build-box",
+        "get_forecast",
+        r#"{"city":"Lisbon"}"#,
+        100 * MINUTE + 6 * SECOND,
+    );
+    done.task.result_line = Some("Sunny, 21 °C".to_owned());
+    done.task.result_bytes = Some(312);
+    let done = settled(done, Status::Completed, 100 * MINUTE);
+    let mut seen = task("h7r2dd", "ci", "lint", r#"{"branch":"main"}"#, 9 * HOUR);
+    seen.task.is_seen = true;
+    let seen = settled(seen, Status::Cancelled, 8 * HOUR);
+    vec![
+        asks, failed, lost, running, cut, pausing, moving, done, seen,
+    ]
+}
+
+pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
+    ServerView {
+        name: ServerName::new(name),
+        url: format!("http://127.0.0.1:8931/{name}"),
+        state,
+        era: "2025-11-25".to_owned(),
+        era_why: "the newest that both speak".to_owned(),
+        server_info: Some("demo 0.1.0".to_owned()),
+        tools: Some(8),
+        gives_ids: Some(name != "ci"),
+        requests: 42,
+    }
+}
+
+pub(crate) fn servers() -> Vec<ServerView> {
+    vec![
+        server("build-box", LinkState::Live),
+        server(
+            "lab",
+            LinkState::Down {
+                since: ago(12 * SECOND),
+                tries: 1,
+                next: Wall(NOW + 4 * SECOND),
+                why: "connection refused".to_owned(),
+            },
+        ),
+        server("ci", LinkState::Live),
+    ]
+}
+
+pub(crate) fn tools() -> Vec<Tool> {
+    let tool = |name: &str, description: &str, schema: &str| Tool {
+        name: name.to_owned(),
+        title: None,
+        description: Some(description.to_owned()),
+        input_schema: schema.to_owned(),
+        read_only: None,
+        destructive: None,
+    };
+    vec![
+        tool(
+            "resumable_data_processing",
+            "Processes a dataset in batches and keeps a checkpoint after each.",
+            r#"{"type":"object","required":["dataset_name"],"properties":{
+                "dataset_name":{"type":"string","description":"what to process"},
+                "total_records":{"type":"integer","default":100},
+                "batch_size":{"type":"integer","default":10},
+                "speed":{"enum":["slow","fast"],"default":"slow"},
+                "verbose":{"type":"boolean"},
+                "client_id":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null}}}"#,
+        ),
+        tool(
+            "get_forecast",
+            "The weather of a city, after six seconds.",
+            r#"{"type":"object","required":["city"],"properties":{"city":{"type":"string"}}}"#,
+        ),
+        tool("pause_task", "Asks a run to stop after its batch.", "{}"),
+        tool(
+            "list_session_tasks",
+            "Lists the checkpoints of a client.",
+            "{}",
+        ),
+    ]
+}
+
+pub(crate) fn history() -> Vec<Entry> {
+    let entry = |seq: u64, ago_s: i64, what: Happening| Entry {
+        seq,
+        at: ago(ago_s * SECOND),
+        attempt: 1,
+        event_id: None,
+        what,
+    };
+    let log = |data: &str| Happening::Log {
+        level: Level::Info,
+        logger: None,
+        data: data.to_owned(),
+    };
+    let step = |value: f64| Happening::Progress {
+        value,
+        total: Some(50.0),
+        message: None,
+    };
+    vec![
+        entry(
+            1,
+            9,
+            Happening::Started {
+                era: "2025-11-25".to_owned(),
+                resumability: "checkpoint".to_owned(),
+            },
+        ),
+        entry(2, 8, log("Resuming processing from record 15")),
+        entry(3, 7, log("Processed 15/50 records")),
+        entry(4, 7, step(15.0)),
+        entry(
+            5,
+            6,
+            Happening::Contact {
+                state: "reconnecting".to_owned(),
+                why: "cut: connection reset by peer".to_owned(),
+            },
+        ),
+        entry(
+            6,
+            4,
+            Happening::Contact {
+                state: "live".to_owned(),
+                why: "back after 2.1 s: 3 replayed, 0 missing".to_owned(),
+            },
+        ),
+        entry(7, 3, step(20.0)),
+        entry(8, 3, log("Processed 25/50 records")),
+        entry(9, 2, step(25.0)),
+        entry(10, 2, log("Processed 30/50 records")),
+        entry(11, 2, step(30.0)),
+        entry(
+            12,
+            1,
+            Happening::Log {
+                level: Level::Warning,
+                logger: Some("disk".to_owned()),
+                data: "nearly full: a long line that goes on and on until it has to be cut or wrapped somewhere, which is what w is for".to_owned(),
+            },
+        ),
+        entry(
+            13,
+            1,
+            Happening::Log {
+                level: Level::Debug,
+                logger: None,
+                data: "\u{1b}[31mhostile\u{7} bytes".to_owned(),
+            },
+        ),
+        entry(14, 0, log("Processed 31/50 records")),
+    ]
+}
+
+/// The program in a test: a state, the time, and what it asked for.
+pub(crate) struct Screen {
+    pub(crate) state: State,
+    pub(crate) now: Stamp,
+    pub(crate) size: (u16, u16),
+    pub(crate) todo: Vec<Command>,
+}
+
+impl Screen {
+    pub(crate) fn new(size: (u16, u16), look: Look) -> Self {
+        let mut screen = Self {
+            state: State::new(Setup {
+                look,
+                seed: 7,
+                ..Setup::default()
+            }),
+            now: at(0),
+            size,
+            todo: Vec::new(),
+        };
+        screen.event(Event::Input(Input::Resize(size.0, size.1)));
+        screen
+    }
+
+    /// The picture of the design, with the cursor on the running task and its history read.
+    pub(crate) fn morning(size: (u16, u16), look: Look) -> Self {
+        let mut screen = Self::new(size, look);
+        screen.now = at(-3 * SECOND);
+        // Restored first, so that the banner has something to count from.
+        let views = morning()
+            .into_iter()
+            .map(|mut view| {
+                view.task.seq = 1;
+                if !view.task.status.is_settled() {
+                    view.contact = Contact::Unwatched {
+                        as_of: ago(6 * HOUR + 21 * MINUTE),
+                    };
+                }
+                Arc::new(view)
+            })
+            .collect();
+        screen.event(Event::Restored {
+            views,
+            servers: servers(),
+            saved_at: Some(ago(6 * HOUR + 21 * MINUTE)),
+        });
+        // Two steps before the present one, so that there is a rate.
+        for (before, value) in [(3, 15.0), (2, 20.0), (1, 25.0)] {
+            screen.now = at(-before * SECOND);
+            let mut view = morning().remove(3);
+            view.task.progress = progress(value, Some(50.0), None);
+            screen.event(Event::News(News::Task(Arc::new(view))));
+            let cut = morning().remove(4);
+            screen.event(Event::News(News::Task(Arc::new(cut))));
+        }
+        screen.now = at(0);
+        for view in morning() {
+            screen.event(Event::News(News::Task(Arc::new(view))));
+        }
+        screen.go_to("q7m2xk");
+        screen.event(Event::History {
+            task: id("q7m2xk"),
+            entries: history(),
+            dropped: 0,
+        });
+        screen
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.todo.extend(update(&mut self.state, event, self.now));
+    }
+
+    pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {
+        for key in keys.split_whitespace() {
+            let chord: Chord = key.parse().unwrap();
+            self.event(Event::Input(Input::Key(chord)));
+        }
+        self
+    }
+
+    pub(crate) fn type_in(&mut self, words: &str) -> &mut Self {
+        self.event(Event::Input(Input::Paste(words.to_owned())));
+        self
+    }
+
+    pub(crate) fn wait(&mut self, millis: i64) -> &mut Self {
+        let wait = Duration::from_millis(u64::try_from(millis).unwrap());
+        self.now = Stamp {
+            mono: self.now.mono.after(wait),
+            wall: self.now.wall.after(wait),
+        };
+        self.event(Event::Tick);
+        self
+    }
+
+    pub(crate) fn go_to(&mut self, name: &str) -> &mut Self {
+        self.keys("g");
+        for _ in 0..40 {
+            if self.state.cursor == Some(id(name)) {
+                break;
+            }
+            self.keys("j");
+        }
+        assert_eq!(self.state.cursor, Some(id(name)));
+        self
+    }
+
+    /// Answers the newest ask for tools.
+    pub(crate) fn answer_tools(&mut self) -> &mut Self {
+        let ask = self.todo.iter().rev().find_map(|command| match command {
+            Command::Ask(ask, Ask::Tools(_)) => Some(*ask),
+            _ => None,
+        });
+        self.event(Event::News(News::Answer {
+            ask: ask.unwrap(),
+            outcome: Ok(Done::Tools(tools())),
+        }));
+        self
+    }
+
+    /// The text alone, which is quicker.
+    pub(crate) fn draw_text(&self) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
+        let frame = terminal
+            .draw(|frame| ui::view(frame, &self.state, self.now))
+            .unwrap();
+        frame
+            .buffer
+            .content()
+            .iter()
+            .map(|cell| cell.symbol())
+            .collect()
+    }
+
+    pub(crate) fn draw(&self) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
+        terminal
+            .draw(|frame| ui::view(frame, &self.state, self.now))
+            .unwrap();
+        picture(terminal.backend().buffer())
+    }
+}
+
+/// The text of a buffer, then its style runs, one line a row.
+pub(crate) fn picture(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let mut text = String::new();
+    let mut styles = String::new();
+    for y in 0..area.height {
+        let mut line = String::new();
+        let mut runs: Vec<(u16, u16, String)> = Vec::new();
+        let mut skip = 0;
+        for x in 0..area.width {
+            let cell = &buffer[(x, y)];
+            if skip > 0 {
+                skip -= 1;
+            } else {
+                line.push_str(cell.symbol());
+                skip = longhaul::domain::text::width(cell.symbol()).saturating_sub(1);
+            }
+            let style = style_word(cell.fg, cell.bg, cell.modifier);
+            match runs.last_mut() {
+                Some((_, end, word)) if *word == style && *end + 1 == x => *end = x,
+                _ => runs.push((x, x, style)),
+            }
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+        let runs: Vec<String> = runs
+            .into_iter()
+            .filter(|(_, _, word)| !word.is_empty())
+            .map(|(from, to, word)| format!("{from}-{to} {word}"))
+            .collect();
+        if !runs.is_empty() {
+            let _ = writeln!(styles, "{y:>3}: {}", runs.join(", "));
+        }
+    }
+    format!("{text}--- styles\n{styles}")
+}
+
+pub(crate) fn style_word(fg: Color, bg: Color, modifier: Modifier) -> String {
+    let mut words = Vec::new();
+    if fg != Color::Reset {
+        words.push(format!("{fg:?}").to_lowercase());
+    }
+    if bg != Color::Reset {
+        words.push(format!("on-{bg:?}").to_lowercase());
+    }
+    for (flag, word) in [
+        (Modifier::BOLD, "bold"),
+        (Modifier::DIM, "dim"),
+        (Modifier::UNDERLINED, "underlined"),
+        (Modifier::REVERSED, "reversed"),
+    ] {
+        if modifier.contains(flag) {
+            words.push(word.to_owned());
+        }
+    }
+    words.join("+")
+}
+
+pub(crate) const WIDE: (u16, u16) = (120, 36);
+pub(crate) const USUAL: (u16, u16) = (80, 24);
+pub(crate) const SMALL: (u16, u16) = (60, 15);
+
+pub(crate) fn colour() -> Look {
+    Look::default()
+}
+
+pub(crate) fn mono() -> Look {
+    Look {
+        colour: Colour::Mono,
+        ..Look::default()
+    }
+}
+
+pub(crate) fn ascii() -> Look {
+    Look {
+        colour: Colour::Mono,
+        ascii: true,
+        motion: false,
+    }
+}

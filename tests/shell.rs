@@ -1,0 +1,657 @@
+//! The loop in process: the real loop, state and picture; terminal, engine, session file and clock are made up here.
+//!
+//! Time moves only when the loop sleeps, and then to whatever comes first: the loop's own timer or the next line of the
+//! script. So a minute takes no time, and a loop that does not sleep is seen.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test fail by panic, as the test does"
+)]
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use longhaul::{
+    app::{Command, Event, Input, Setup, State},
+    domain::{
+        Ask, AskId, Chord, Contact, Entry, Happening, Level, Limits, Mono, News, Price, Progress,
+        Resumability, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
+    },
+    shell::{self, Backstage, Outcome, Outside, Surface, Time},
+    ui,
+};
+use ratatui::{Terminal, backend::TestBackend};
+
+/// Turns that the loop may take while time stands still.
+const TURNS_AT_ONCE: u32 = 1_000;
+/// When the script begins; some time after the start of the process.
+const BEGIN: u64 = 60_000;
+/// 2026-11-20T06:52:00Z, at the full minute.
+const WALL: i64 = 1_795_157_520_000;
+
+/// A line of the script.
+#[derive(Clone, Debug)]
+enum Line {
+    Outside(Outside),
+    News(Event),
+}
+
+/// How the terminal behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Screen {
+    #[default]
+    Whole,
+    Gone,
+    GivenBack,
+    Panics,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    mono: u64,
+    script: VecDeque<(u64, Line)>,
+    inputs: VecDeque<Outside>,
+    news: Vec<Event>,
+    /// Until when the loop sleeps.
+    timer: Option<u64>,
+    /// Every time at which the loop woke by its own timer.
+    wakes: Vec<u64>,
+    draws: Vec<(u64, String)>,
+    commands: Vec<Command>,
+    asks: Vec<Ask>,
+    reads: Vec<(TaskId, u64)>,
+    history: Vec<Entry>,
+    is_file_broken: bool,
+    screen: Screen,
+}
+
+type Shared = Rc<RefCell<World>>;
+
+struct FakeSurface(Shared, Terminal<TestBackend>);
+struct FakeBackstage(Shared);
+struct FakeTime(Shared);
+
+impl Surface for FakeSurface {
+    async fn next(&mut self) -> Outside {
+        poll_fn(|_| match self.0.borrow_mut().inputs.pop_front() {
+            Some(outside) => Poll::Ready(outside),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    fn drain(&mut self, limit: usize) -> Vec<Input> {
+        let mut world = self.0.borrow_mut();
+        let mut inputs = Vec::new();
+        while inputs.len() < limit
+            && let Some(Outside::Input(input)) = world.inputs.front()
+        {
+            inputs.push(input.clone());
+            world.inputs.pop_front();
+        }
+        inputs
+    }
+
+    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()> {
+        let screen = self.0.borrow().screen;
+        match screen {
+            Screen::Whole => {}
+            Screen::Gone => return Err(io::Error::from_raw_os_error(5)),
+            Screen::GivenBack => return Err(io::ErrorKind::NotConnected.into()),
+            Screen::Panics => panic!("on purpose"),
+        }
+        self.1.draw(|frame| ui::view(frame, state, now)).unwrap();
+        let picture = self.1.backend().to_string();
+        self.0.borrow_mut().draws.push((now.mono.0, picture));
+        Ok(())
+    }
+
+    async fn carry_out(&mut self, command: Command) -> io::Result<Option<Event>> {
+        self.0.borrow_mut().commands.push(command);
+        Ok(None)
+    }
+}
+
+impl Backstage for FakeBackstage {
+    async fn changed(&mut self) {
+        poll_fn(|_| match self.0.borrow().news.is_empty() {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    fn take(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.0.borrow_mut().news)
+    }
+
+    fn ask(&mut self, _ask: AskId, what: Ask) {
+        self.0.borrow_mut().asks.push(what);
+    }
+
+    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String> {
+        let mut world = self.0.borrow_mut();
+        world.reads.push((task.clone(), after_seq));
+        if world.is_file_broken {
+            return Err("could not read the session: the disk is gone".to_owned());
+        }
+        let is_new = |entry: &&Entry| entry.seq > after_seq;
+        Ok((world.history.iter().filter(is_new).cloned().collect(), 0))
+    }
+
+    fn result(&mut self, _task: &TaskId) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn break_demo(&mut self, _what: &str) {}
+}
+
+impl Time for FakeTime {
+    fn now(&self) -> Stamp {
+        stamp(self.0.borrow().mono)
+    }
+
+    async fn sleep_until(&self, at: Mono) {
+        poll_fn(|_| {
+            let mut world = self.0.borrow_mut();
+            if world.mono >= at.0 {
+                let now = world.mono;
+                world.wakes.push(now);
+                return Poll::Ready(());
+            }
+            world.timer = Some(at.0);
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+fn stamp(mono: u64) -> Stamp {
+    Stamp {
+        mono: Mono(mono),
+        wall: Wall(WALL + i64::try_from(mono - BEGIN).unwrap()),
+    }
+}
+
+/// What the loop did.
+struct Played {
+    world: World,
+    outcome: Outcome,
+}
+
+impl Played {
+    /// The frames of a span, in milliseconds of the script.
+    fn draws(&self, span: std::ops::Range<u64>) -> Vec<&str> {
+        let is_in = |at: u64| span.contains(&(at - BEGIN));
+        let draws = self.world.draws.iter().filter(|(at, _)| is_in(*at));
+        draws.map(|(_, picture)| picture.as_str()).collect()
+    }
+
+    fn last(&self) -> &str {
+        &self.world.draws.last().unwrap().1
+    }
+}
+
+/// Plays a script to the end of the program.
+fn play(script: Vec<(u64, Line)>) -> Played {
+    play_in(World::default(), script)
+}
+
+fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
+    let mut script = script;
+    script.sort_by_key(|(at, _)| *at);
+    let world = World {
+        mono: BEGIN,
+        script: script
+            .into_iter()
+            .map(|(at, line)| (BEGIN + at, line))
+            .collect(),
+        ..world
+    };
+    let world = Rc::new(RefCell::new(world));
+    let terminal = Terminal::new(TestBackend::new(120, 36)).unwrap();
+    let mut surface = FakeSurface(Rc::clone(&world), terminal);
+    let mut backstage = FakeBackstage(Rc::clone(&world));
+    let time = FakeTime(Rc::clone(&world));
+    let mut state = State::new(Setup::default());
+    let todo = longhaul::app::update(
+        &mut state,
+        Event::Input(Input::Resize(120, 36)),
+        stamp(BEGIN),
+    );
+    assert!(
+        todo.iter()
+            .all(|command| matches!(command, Command::SetTitle(_)))
+    );
+    let outcome = {
+        let mut turns = pin!(shell::run(&mut surface, &mut backstage, &time, &mut state));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut stood_still = 0;
+        loop {
+            world.borrow_mut().timer = None;
+            if let Poll::Ready(outcome) = turns.as_mut().poll(&mut context) {
+                break outcome;
+            }
+            let before = world.borrow().mono;
+            let is_moving = pass_time(&mut world.borrow_mut());
+            assert!(is_moving, "the script ended and the program did not");
+            stood_still = if world.borrow().mono == before {
+                stood_still + 1
+            } else {
+                0
+            };
+            assert!(stood_still < TURNS_AT_ONCE, "the loop does not sleep");
+        }
+    };
+    drop((surface, backstage, time));
+    let world = Rc::into_inner(world).unwrap().into_inner();
+    Played { world, outcome }
+}
+
+/// Moves time to whatever comes first; false if nothing will come.
+fn pass_time(world: &mut World) -> bool {
+    let next_line = world.script.front().map(|(at, _)| *at);
+    let Some(next) = [next_line, world.timer].into_iter().flatten().min() else {
+        return false;
+    };
+    world.mono = world.mono.max(next);
+    while let Some((at, _)) = world.script.front()
+        && *at <= world.mono
+    {
+        match world.script.pop_front().unwrap().1 {
+            Line::Outside(outside) => world.inputs.push_back(outside),
+            Line::News(event) => world.news.push(event),
+        }
+    }
+    // A script that is over ends nothing any more; its timers would go on for ever.
+    world.mono < BEGIN + 3_600_000
+}
+
+fn chord(chord: Chord) -> Line {
+    Line::Outside(Outside::Input(Input::Key(chord)))
+}
+
+fn key(letter: char) -> Line {
+    chord(Chord::char(letter))
+}
+
+fn end(at: u64) -> (u64, Line) {
+    (at, Line::Outside(Outside::Signal(15)))
+}
+
+fn news(news: News) -> Line {
+    Line::News(Event::News(news))
+}
+
+fn id(number: u64) -> TaskId {
+    TaskId::from_bits(number)
+}
+
+fn task(number: u64, status: Status) -> Task {
+    let is_settled = status.is_settled();
+    Task {
+        id: id(number),
+        name: Some(format!("work {number}")),
+        note: None,
+        tag: None,
+        once: None,
+        server: ServerName::new("lab"),
+        tool: "work".to_owned(),
+        arguments: "{}".to_owned(),
+        origin: None,
+        status,
+        asked: None,
+        resumability: Resumability::default(),
+        client_id: None,
+        server_task_id: None,
+        progress: None,
+        remark: None,
+        result_bytes: None,
+        result_line: None,
+        error: None,
+        limits: Limits::default(),
+        created_at: Wall(WALL - 60_000),
+        updated_at: Wall(WALL),
+        settled_at: is_settled.then_some(Wall(WALL)),
+        is_seen: is_settled,
+        forgotten_at: None,
+        attempts: Vec::new(),
+        seq: 0,
+    }
+}
+
+fn settled(number: u64) -> Line {
+    let view = TaskView {
+        task: task(number, Status::Completed),
+        contact: Contact::Idle,
+        leaving: None,
+        saved_seq: 0,
+        is_unsaved: false,
+    };
+    news(News::Task(Arc::new(view)))
+}
+
+fn running(number: u64, leaving: Price, value: u32, saved_seq: u64) -> Line {
+    let progress = Progress::reported(f64::from(value), Some(100_000.0), None);
+    let view = TaskView {
+        task: Task {
+            progress,
+            seq: saved_seq,
+            ..task(number, Status::Running)
+        },
+        contact: Contact::Live {
+            last_byte: Wall(WALL),
+        },
+        leaving: Some(leaving),
+        saved_seq,
+        is_unsaved: false,
+    };
+    news(News::Task(Arc::new(view)))
+}
+
+fn safe() -> Price {
+    Price::Safe {
+        why: "checkpoint on the server".to_owned(),
+    }
+}
+
+fn dies() -> Price {
+    Price::Dies {
+        why: "its result has no way back".to_owned(),
+    }
+}
+
+fn drives() -> Line {
+    news(News::Driver {
+        pid: 1,
+        is_us: true,
+    })
+}
+
+fn said(seq: u64) -> Entry {
+    Entry {
+        seq,
+        at: Wall(WALL),
+        attempt: 1,
+        event_id: None,
+        what: Happening::Log {
+            level: Level::Info,
+            logger: None,
+            data: format!("line {seq}"),
+        },
+    }
+}
+
+#[test]
+fn a_key_is_answered_by_a_frame_at_once() {
+    let played = play(vec![
+        (0, drives()),
+        (0, settled(1)),
+        (100, settled(2)),
+        // Just after a frame, when news would have to wait.
+        (105, key('?')),
+        end(1_000),
+    ]);
+    assert_eq!(played.draws(100..105).len(), 1);
+    let answer = played.draws(105..106);
+    assert_eq!(answer.len(), 1, "no frame in the millisecond of the key");
+    assert_ne!(answer, played.draws(100..105));
+}
+
+#[test]
+fn a_burst_of_keys_is_one_frame_and_every_key_counts() {
+    let mut script = vec![(0, drives()), (10, key(':'))];
+    script.extend("resume".chars().map(|letter| (500, key(letter))));
+    script.push(end(1_000));
+    let played = play(script);
+    let frames = played.draws(500..501);
+    assert_eq!(frames.len(), 1);
+    assert!(frames[0].contains("resume"), "{}", frames[0]);
+}
+
+#[test]
+fn a_flood_of_news_draws_thirty_frames_a_second_and_the_last_value_is_shown() {
+    let mut script = vec![(0, drives())];
+    script.extend((0..10_000).map(|n| (1_000 + u64::from(n) / 10, running(1, safe(), n, 0))));
+    script.push(end(2_500));
+    let played = play(script);
+    let frames = played.draws(1_000..2_000).len();
+    assert!((25..=31).contains(&frames), "{frames} frames in a second");
+    assert!(played.draws(2_000..2_100).concat().contains("9,999") || played.last().contains("10k"));
+    // The news in between are taken with the next frame, not one by one.
+    assert!(
+        played.world.wakes.len() < 100,
+        "{}",
+        played.world.wakes.len()
+    );
+}
+
+#[test]
+fn keys_are_answered_in_a_flood_of_news() {
+    let mut script = vec![(0, drives())];
+    script.extend((0..1_000).map(|n| (1_000 + u64::from(n), running(1, safe(), n, 0))));
+    script.extend([(1_503, key('?')), end(2_500)]);
+    let played = play(script);
+    assert_eq!(played.draws(1_503..1_504).len(), 1);
+}
+
+#[test]
+fn with_everything_settled_the_loop_sleeps() {
+    let minutes = 5;
+    let played = play(vec![
+        (0, drives()),
+        (0, settled(1)),
+        (0, settled(2)),
+        end(60_000 * minutes + 500),
+    ]);
+    let is_later = |at: &&u64| **at > BEGIN + 1_000;
+    let wakes = played.world.wakes.iter().filter(is_later).count();
+    let minutes = usize::try_from(minutes).unwrap();
+    assert!(wakes <= minutes, "woke {wakes} times in {minutes} minutes");
+    assert!(played.draws(1_000..u64::MAX - BEGIN).len() <= minutes);
+}
+
+#[test]
+fn with_something_running_it_wakes_about_once_a_second() {
+    let played = play(vec![
+        (0, drives()),
+        (0, running(1, safe(), 10, 0)),
+        end(60_500),
+    ]);
+    let wakes = played.world.wakes.len();
+    assert!((55..=70).contains(&wakes), "woke {wakes} times in a minute");
+}
+
+#[test]
+fn leaving_what_is_safe_asks_nothing() {
+    let played = play(vec![
+        (0, drives()),
+        (0, running(1, safe(), 10, 0)),
+        (500, key('q')),
+    ]);
+    assert_eq!(played.outcome.exit, 0);
+    let line = &played.outcome.note.line;
+    assert!(
+        line.contains("1 safe") && line.contains("longhaul"),
+        "{line}"
+    );
+    assert_eq!(played.world.mono, BEGIN + 500, "it took time to leave");
+}
+
+#[test]
+fn leaving_what_dies_asks_first() {
+    let played = play(vec![
+        (0, drives()),
+        (0, running(1, safe(), 10, 0)),
+        (0, running(2, dies(), 10, 0)),
+        (500, key('q')),
+        (2_000, chord(Chord::plain(longhaul::domain::Key::Esc))),
+        end(3_000),
+    ]);
+    assert_eq!(played.outcome.exit, 143, "it left although somebody stayed");
+    let asked = played.draws(500..501).concat();
+    assert!(
+        asked.contains("Leave?") && asked.contains("DIES"),
+        "{asked}"
+    );
+    assert!(asked.contains("its result has no way back"), "{asked}");
+    assert!(!played.last().contains("Leave?"), "{}", played.last());
+}
+
+#[test]
+fn ctrl_c_twice_leaves_whatever_it_costs() {
+    let interrupt = || chord(Chord::ctrl('c'));
+    let played = play(vec![
+        (0, drives()),
+        (0, running(2, dies(), 10, 0)),
+        (500, interrupt()),
+        (900, interrupt()),
+    ]);
+    assert_eq!(played.outcome.exit, 0);
+    assert!(played.draws(500..501).concat().contains("DIES"));
+    assert!(played.outcome.note.line.contains("1 DIES"));
+    assert_eq!(played.world.mono, BEGIN + 900);
+}
+
+#[test]
+fn history_is_read_when_more_of_it_is_on_disk_and_only_what_is_new() {
+    let world = World {
+        history: (1..=7).map(said).collect(),
+        ..World::default()
+    };
+    let played = play_in(
+        world,
+        vec![
+            (0, drives()),
+            (0, running(1, safe(), 10, 3)),
+            (500, running(1, safe(), 11, 3)),
+            (1_000, running(1, safe(), 12, 7)),
+            end(2_000),
+        ],
+    );
+    // What the first read brought was more than was known to be there.
+    assert_eq!(played.world.reads, [(id(1), 0)]);
+    assert!(played.last().contains("line 7"), "{}", played.last());
+}
+
+#[test]
+fn a_history_that_could_not_be_read_is_said_and_read_again() {
+    let world = World {
+        is_file_broken: true,
+        ..World::default()
+    };
+    let played = play_in(
+        world,
+        vec![
+            (0, drives()),
+            (0, running(1, safe(), 10, 3)),
+            (1_000, running(1, safe(), 12, 7)),
+            end(2_000),
+        ],
+    );
+    assert_eq!(played.world.reads, [(id(1), 0), (id(1), 0)]);
+    assert!(
+        played.last().contains("the disk is gone"),
+        "{}",
+        played.last()
+    );
+}
+
+#[test]
+fn a_terminal_that_cannot_be_painted_on_ends_the_program() {
+    for (screen, exit) in [
+        (Screen::Gone, 129),
+        (Screen::GivenBack, 70),
+        (Screen::Panics, 70),
+    ] {
+        let world = World {
+            screen,
+            ..World::default()
+        };
+        let outcome = play_in(world, vec![(0, drives())]).outcome;
+        assert_eq!(
+            (outcome.exit, outcome.note.line.as_str()),
+            (exit, ""),
+            "{screen:?}"
+        );
+    }
+}
+
+#[test]
+fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
+    for (outside, exit, says) in [
+        (Outside::Signal(2), 130, true),
+        (Outside::Signal(3), 131, true),
+        (Outside::Signal(15), 143, true),
+        (Outside::HungUp, 129, false),
+        (Outside::Panic, 70, true),
+    ] {
+        let played = play(vec![
+            (0, drives()),
+            (0, running(1, safe(), 10, 0)),
+            (50, Line::Outside(outside.clone())),
+        ]);
+        assert_eq!(played.outcome.exit, exit, "{outside:?}");
+        let line = played.outcome.note.line;
+        assert_eq!(
+            line.contains("go on: longhaul"),
+            says,
+            "{outside:?}: {line}"
+        );
+    }
+}
+
+#[test]
+fn a_session_that_cannot_be_used_is_said_and_is_the_exit_code() {
+    let trouble = || {
+        news(News::Trouble {
+            words: "could not write the session: read-only file system".to_owned(),
+            exit: 73,
+        })
+    };
+    let played = play(vec![(0, trouble()), (500, key('q'))]);
+    assert!(
+        played
+            .draws(0..500)
+            .concat()
+            .contains("read-only file system")
+    );
+    assert_eq!(played.outcome.exit, 73);
+    assert!(played.outcome.note.line.contains("read-only file system"));
+    // Once somebody drives again it is over.
+    let played = play(vec![(0, trouble()), (100, drives()), (500, key('q'))]);
+    assert_eq!(played.outcome.exit, 0);
+}
+
+#[test]
+fn coming_back_from_a_stop_paints_again() {
+    let played = play(vec![
+        (0, drives()),
+        (20_500, Line::Outside(Outside::Continued)),
+        end(21_000),
+    ]);
+    assert_eq!(played.draws(20_500..20_501).len(), 1);
+}
+
+#[test]
+fn what_the_screen_asks_reaches_the_engine() {
+    let played = play(vec![
+        (0, drives()),
+        (0, running(1, safe(), 10, 0)),
+        (500, key('p')),
+        end(1_000),
+    ]);
+    assert!(
+        played.world.asks.contains(&Ask::Pause(id(1))),
+        "{:?}",
+        played.world.asks
+    );
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Context,
-    args::{Clean, Rm, Some1, Wait},
+    args::{Clean, Rm, Wait, Which},
     block_on,
     fail::{Fail, code, outcome},
     json,
@@ -54,30 +54,29 @@ struct Came {
 }
 
 impl Came {
-    fn new(code: u8, words: impl Into<String>) -> Option<Self> {
-        Some(Self {
+    fn new(code: u8, words: impl Into<String>) -> Self {
+        Self {
             code,
             words: words.into(),
-        })
+        }
     }
 }
 
 /// `pause`, `resume`, `cancel`.
-pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Some1) -> Result<u8, Fail> {
+pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader()?;
-    let tasks = match &which.id {
-        Some(id) => vec![context.find(&mut reader, id)?],
-        None => {
-            let tasks = reader.tasks(ListFilter {
-                all: false,
-                limit: None,
-            })?;
-            tasks
-                .into_iter()
-                .filter(|task| wish.concerns(task))
-                .collect()
-        }
+    let tasks = if let Some(id) = &which.id {
+        vec![context.find(&mut reader, id)?]
+    } else {
+        let tasks = reader.tasks(ListFilter {
+            all: false,
+            limit: None,
+        })?;
+        tasks
+            .into_iter()
+            .filter(|task| wish.concerns(task))
+            .collect()
     };
     let servers = Servers::of(context, &mut reader)?;
     let servers = match tasks.as_slice() {
@@ -175,16 +174,16 @@ fn judge(
             "{} cannot be reached ({why}), so nothing came of it; {id} stays as it was",
             task.server
         );
-        return Came::new(code::UNREACHABLE, words);
+        return Some(Came::new(code::UNREACHABLE, words));
     }
     if is_late && view.contact == Contact::NeedsLogin {
         let words = format!(
             "{} wants credentials; pass them with -H or --bearer-env",
             task.server
         );
-        return Came::new(code::NEEDS_LOGIN, words);
+        return Some(Came::new(code::NEEDS_LOGIN, words));
     }
-    match (wish, &task.status) {
+    let came = match (wish, &task.status) {
         (Wish::Cancel, Status::Cancelled) => Came::new(
             code::OK,
             match remark {
@@ -205,17 +204,23 @@ fn judge(
                 .attempt()
                 .is_some_and(|attempt| attempt.phase >= Phase::Open);
             if before.status != Status::Paused {
-                Came::new(code::OK, format!("{id}: looking for it now"))
+                // Looking for it takes a connection; without one the time limit above decides.
+                if !matches!(view.contact, Contact::Live { .. } | Contact::Quiet { .. }) {
+                    return None;
+                }
+                Came::new(code::OK, format!("{id} is running, contact is live"))
             } else if has_new_attempt && is_taken {
                 Came::new(
                     code::OK,
                     format!("{id} goes on, attempt {}", task.attempts.len()),
                 )
             } else {
-                None
+                return None;
             }
         }
-        (Wish::Pause | Wish::Cancel, status) if status.ends_waiting() => {
+        (Wish::Pause | Wish::Cancel, status)
+            if status.is_settled() || wish == Wish::Pause && status.ends_waiting() =>
+        {
             let words = format!(
                 "{id} is {} already: {}",
                 status.word(),
@@ -233,8 +238,9 @@ fn judge(
                 str::to_owned,
             ),
         ),
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(came)
 }
 
 /// `wait`.

@@ -152,11 +152,11 @@ pub(super) enum Command {
     /// Wait until tasks have ended.
     Wait(Wait),
     /// Pause a task by its server's pause tool.
-    Pause(Some1),
+    Pause(Which),
     /// Go on after a pause, or retry the connection now.
-    Resume(Some1),
+    Resume(Which),
     /// Cancel a task.
-    Cancel(Some1),
+    Cancel(Which),
     /// Forget tasks here; nothing is sent. Can be undone for seven days.
     Rm(Rm),
     /// Forget every task that has ended.
@@ -168,6 +168,10 @@ pub(super) enum Command {
 /// `demo`.
 #[cfg(feature = "demo")]
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of a command line are facts of their own"
+)]
 pub(super) struct Demo {
     /// Run only the server, in the foreground; the first line of stdout is its URL.
     #[arg(long, group = "what")]
@@ -288,7 +292,7 @@ pub(super) struct One {
 /// One task or all.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
-pub(super) struct Some1 {
+pub(super) struct Which {
     /// The task; a unique beginning of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,

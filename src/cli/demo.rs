@@ -5,9 +5,8 @@ use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
 use serde_json::json;
 
 use super::{
-    Context, args, block_on, dice,
+    Context, args, dice,
     fail::{Fail, code},
-    live::Live,
     screen,
 };
 use crate::{
@@ -116,13 +115,11 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     Ok(ExitCode::from(code::OK))
 }
 
-/// The server at work, the first calls started, then the screen.
+/// The server at work, then the screen, which starts the first calls of a new demo.
 fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     context.may_act()?;
-    if !context.terminal.is_for_people() {
-        // Said before anything is started.
-        return screen::open(context, None);
-    }
+    // Said before anything is started.
+    screen::check(context)?;
     let exe = std::env::current_exe()
         .map_err(|error| Fail::new(code::BUG, format!("could not find this program: {error}")))?;
     let state: OsString = context.paths.dir().into();
@@ -133,42 +130,32 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         .collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
     let mut reader = context.reader()?;
-    if reader
+    let is_new = reader
         .tasks(ListFilter {
             all: true,
             limit: Some(1),
         })?
-        .is_empty()
-    {
-        begin(context, &running.url)?;
-    }
-    screen::open(context, None)
-}
-
-/// Starts the first three calls: about half a minute, three minutes and ten minutes long.
-fn begin(context: &mut Context<'_>, url: &str) -> Result<(), Fail> {
+        .is_empty();
+    let calls = if is_new { first_calls() } else { Vec::new() };
     let server = ServerRef {
         name: ServerName::new(SERVER),
-        url: Some(url.to_owned()),
+        url: Some(running.url),
         headers: Vec::new(),
         protocol: None,
     };
-    let calls = first_calls();
-    block_on(async {
-        let mut live = Live::open(context, vec![server])?;
-        for call in calls {
-            if let Err(fail) = live.ask(context, Ask::Start(Box::new(call))).await {
-                live.close();
-                return Err(fail);
-            }
-        }
-        live.leave(context, &[]).await;
-        Ok(())
-    })
+    let extra = screen::Extra {
+        servers: vec![server],
+        asks: calls
+            .into_iter()
+            .map(|call| Ask::Start(Box::new(call)))
+            .collect(),
+        is_demo: true,
+    };
+    screen::show(context, None, extra)
 }
 
 /// The calls that a new demo begins with.
-pub(super) fn first_calls() -> Vec<NewCall> {
+fn first_calls() -> Vec<NewCall> {
     let call = |name: &str, tool: &str, arguments: serde_json::Value| NewCall {
         id: TaskId::from_bits(dice()),
         server: ServerName::new(SERVER),

@@ -210,7 +210,6 @@ pub(super) async fn follow(
     let id = printer.id.clone();
     let outcome = follow_to(context, &mut live, &mut printer, &mut until).await;
     context.terminal.clear_bar();
-    // Nobody reads or writes any more: what this process drives is left at once.
     if matches!(outcome, Ok(Left::Ended(_) | Left::Detached)) && until == Until::TheEnd {
         live.ask_quietly(context, Ask::Seen(id.clone())).await;
     }
@@ -327,9 +326,13 @@ fn detaches(view: &Arc<TaskView>) -> Detach {
     match (&view.leaving, phase) {
         _ if view.task.error.is_some() => Detach::Refused,
         _ if view.task.status.ends_waiting() => Detach::Now,
-        (_, Some(Phase::Queued) | None) => Detach::NotYet,
-        (Some(Price::Dies { why }), Some(Phase::Open)) => Detach::Never(why.clone()),
-        (Some(Price::Dies { .. }), _) => Detach::NotYet,
+        // Known once the first event came without an id.
+        (Some(Price::Dies { why }), Some(Phase::Open))
+            if view.task.resumability.stream == Some(false) =>
+        {
+            Detach::Never(why.clone())
+        }
+        (Some(Price::Dies { .. }), _) | (_, Some(Phase::Queued) | None) => Detach::NotYet,
         _ => Detach::Now,
     }
 }
@@ -460,13 +463,13 @@ pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> R
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, id)?;
     let after = if is_new_only { task.seq } else { 0 };
-    watch_after(context, task, reader, after)
+    watch_after(context, &task, reader, after)
 }
 
 /// Follows from after an entry on.
 pub(super) fn watch_after(
     context: &mut Context<'_>,
-    task: Task,
+    task: &Task,
     mut reader: Reader,
     after: u64,
 ) -> Result<u8, Fail> {
@@ -480,8 +483,8 @@ pub(super) fn watch_after(
     if task.status.ends_waiting() {
         // Nothing more will come, so nobody has to be asked.
         printer.catch_up(context)?;
-        last_words(context, &mut printer, &task)?;
-        return Ok(outcome(&task));
+        last_words(context, &mut printer, task)?;
+        return Ok(outcome(task));
     }
     if task.forgotten_at.is_some() {
         let id = &task.id;

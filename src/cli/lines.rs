@@ -165,15 +165,15 @@ pub(super) fn table(
         let gaps = 2 * count.saturating_sub(1);
         let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
         if let Some(width) = widths.get_mut(gives) {
-            let given = over.min(width.saturating_sub(8));
-            *width -= given;
-            over -= given;
+            let less = over.min(width.saturating_sub(8));
+            *width -= less;
+            over -= less;
         }
         // Still too wide: the right-most columns give what they have.
         for width in widths.iter_mut().rev() {
-            let given = over.min(*width);
-            *width -= given;
-            over -= given;
+            let less = over.min(*width);
+            *width -= less;
+            over -= less;
         }
     }
     rows.iter()

@@ -135,17 +135,15 @@ impl Live {
         while let Some(reason) = self.stays_for(ours) {
             let event = if was_said {
                 self.next(context).await
+            } else if let Ok(event) =
+                tokio::time::timeout_at(silent_until, self.next(context)).await
+            {
+                event
             } else {
-                match tokio::time::timeout_at(silent_until, self.next(context)).await {
-                    Ok(event) => event,
-                    Err(_) => {
-                        context
-                            .terminal
-                            .say(&format!("longhaul: {reason}; Ctrl-C leaves all the same"));
-                        was_said = true;
-                        continue;
-                    }
-                }
+                let line = format!("longhaul: {reason}; Ctrl-C leaves all the same");
+                context.terminal.say(&line);
+                was_said = true;
+                continue;
             };
             match event {
                 Ok(Event::News(_)) => {}

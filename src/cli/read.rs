@@ -284,7 +284,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
         ));
     };
     if let Some(path) = &which.out {
-        let content = if context.global.json {
+        let bytes = if context.global.json {
             result
         } else {
             lines::raw_result(&result)
@@ -296,16 +296,16 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             )
         };
         let mut file = std::fs::File::create(path).map_err(fail)?;
-        file.write_all(content.as_bytes()).map_err(fail)?;
+        file.write_all(bytes.as_bytes()).map_err(fail)?;
         return Ok(code::OK);
     }
     if which.raw {
-        let content = if context.global.json {
+        let bytes = if context.global.json {
             result
         } else {
             lines::raw_result(&result)
         };
-        context.terminal.data(content.as_bytes())?;
+        context.terminal.data(bytes.as_bytes())?;
     } else if context.global.json {
         context
             .terminal
@@ -335,20 +335,20 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
         Style::Lines
     };
     let mut printer = Printer::new(task.id.clone(), context.reader()?, style, 0);
-    let mut printed = 0;
+    let mut last_seq = 0;
     match logs.lines {
         Some(count) => {
             for entry in reader.history_tail(&task.id, count)? {
                 if is_wanted(&entry) {
                     printer.print(context, &task, &entry)?;
                 }
-                printed = entry.seq;
+                last_seq = entry.seq;
             }
             // With nothing asked for, everything that is there counts as printed.
-            printed = printed.max(if count == 0 { task.seq } else { 0 });
+            last_seq = last_seq.max(if count == 0 { task.seq } else { 0 });
         }
         None => loop {
-            let entries = reader.history(&task.id, printed, 512)?;
+            let entries = reader.history(&task.id, last_seq, 512)?;
             if entries.is_empty() {
                 break;
             }
@@ -356,12 +356,12 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
                 if is_wanted(entry) {
                     printer.print(context, &task, entry)?;
                 }
-                printed = entry.seq;
+                last_seq = entry.seq;
             }
         },
     }
     if logs.follow && !task.status.ends_waiting() {
-        return follow::watch_after(context, task, reader, printed);
+        return follow::watch_after(context, &task, reader, last_seq);
     }
     Ok(code::OK)
 }

@@ -37,7 +37,10 @@ pub fn price_of_task(task: &Task) -> Option<Price> {
             },
         },
         _ if attempt.cursors.newest.is_some() => likely(),
-        Phase::Open => Price::Dies { why: no_ids() },
+        Phase::Open if task.resumability.stream == Some(false) => Price::Dies { why: no_ids() },
+        Phase::Open => Price::Dies {
+            why: "no event id has come yet, so nothing of it could be found again".to_owned(),
+        },
         _ => Price::Dies {
             why: "the server has not answered yet, so nothing of it could be found again"
                 .to_owned(),

@@ -79,6 +79,7 @@ fn open_demo(house: &House) -> Tui {
 
 /// Shows only the row of this task, with the cursor on it.
 fn select(tui: &mut Tui, id: &str) {
+    tui.wait_for(id);
     tui.press(&format!("/{id}\r"));
     tui.wait_for_line(&["▸", id]);
     tui.wait_until("the task's detail", |screen| {
@@ -299,7 +300,7 @@ fn pausing_is_honest_and_goes_on_where_it_stood() {
         .id;
     select(&mut tui, forecast.as_str());
     tui.press("p");
-    tui.wait_for("no pause tool; the work goes on");
+    tui.wait_for("Not paused: get_forecast");
     tui.press("x");
     tui.wait_for("Cancel?");
     assert!(tui.text().contains("forecast for Lisbon"));

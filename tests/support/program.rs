@@ -81,7 +81,11 @@ impl Running {
     /// Starts a command made by [`program`].
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
-        let out = lines(child.stdout.take().unwrap());
+        // A test may have put a pipe of its own there.
+        let out = match child.stdout.take() {
+            Some(out) => lines(out),
+            None => mpsc::channel().1,
+        };
         let err = lines(child.stderr.take().unwrap());
         Self {
             child,

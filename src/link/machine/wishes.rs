@@ -462,7 +462,7 @@ impl Link {
             let spent = self.now.wall.since(started);
             self.now.mono.after(hard.saturating_sub(spent))
         });
-        earliest(hard, self.idle_ends(running))
+        earliest(hard, self.idle_ends(running)).map(|at| at.max(running.limits_from))
     }
 
     /// When the idle limit ends a task; it runs only while the server could tell us something.

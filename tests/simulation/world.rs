@@ -739,7 +739,8 @@ impl World {
         self.conns.insert(exchange, conn);
         let why = "no route".to_owned();
         if !self.is_up || self.now < self.net_down_until {
-            let is_refused = !self.is_up || self.dice.bool();
+            // A cut network does not answer; only a machine without its server refuses.
+            let is_refused = !self.is_up && self.now >= self.net_down_until;
             return self.finish(conn, Arrival::NotSent { why, is_refused });
         }
         let at = self.now + self.delay();

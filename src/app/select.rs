@@ -13,6 +13,9 @@ use super::{
 /// Rows keep their order for this long after a key, so that nobody acts on a row that has just moved away.
 pub(super) const STEADY: Duration = Duration::from_secs(1);
 
+/// What changes by itself is put in order at most this often, however fast it changes.
+pub(super) const CALM: Duration = Duration::from_millis(250);
+
 /// The three groups of the list, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -472,7 +475,9 @@ pub(super) fn settle_places(state: &mut State, now: Stamp) {
         entity.home = belongs;
         moved = true;
     }
-    if moved || state.is_order_stale {
+    let is_due = state.rebuilt_at.is_none_or(|at| now.mono.since(at) >= CALM);
+    if moved || (state.is_order_stale && is_due) {
+        state.rebuilt_at = Some(now.mono);
         rebuild(state);
         state.is_dirty = true;
     }

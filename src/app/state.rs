@@ -446,6 +446,8 @@ pub struct State {
     pub(super) moving: BTreeSet<TaskId>,
     /// The order may have changed.
     pub(super) is_order_stale: bool,
+    /// When the order last followed what changed by itself.
+    pub(super) rebuilt_at: Option<Mono>,
     /// For each title, whether an argument differs among its tasks.
     pub(super) differing: BTreeMap<String, BTreeMap<String, (String, bool)>>,
 
@@ -551,6 +553,7 @@ impl State {
             counts: Counts::default(),
             moving: BTreeSet::new(),
             is_order_stale: false,
+            rebuilt_at: None,
             differing: BTreeMap::new(),
             pane: Pane::default(),
             focus: Focus::default(),

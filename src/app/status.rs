@@ -3,7 +3,7 @@
 use crate::domain::{AskedFor, Contact, Stamp, Status, text};
 
 use super::{
-    Focus, Group, Leaving, Overlay, Pane, Prices, State,
+    Focus, Group, Leaving, Overlay, Pane, Prices, State, Tab,
     keymap::{Action, Scope, key_of, pretty},
     select::hidden_marks,
 };
@@ -251,15 +251,20 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             keys.extend([Do::Filter, Do::NeedsOnly, Do::CopyMenu]);
             keys
         }
-        Scope::Detail => vec![
-            Do::Back,
-            Do::TabAfter,
-            Do::Search,
-            Do::FindNext,
-            Do::Follow,
-            Do::Wrap,
-            Do::CopyMenu,
-        ],
+        Scope::Detail => {
+            let mut keys = vec![Do::Back, Do::TabAfter];
+            if state.tab != Tab::Now {
+                keys.push(Do::Search);
+            }
+            if state.search.is_some() {
+                keys.extend([Do::FindNext, Do::FindBefore]);
+            }
+            if state.tab == Tab::Log {
+                keys.push(Do::Follow);
+            }
+            keys.extend([Do::Wrap, Do::CopyMenu, Do::Print]);
+            keys
+        }
         Scope::Tools => vec![Do::Open, Do::AddServer, Do::Back],
         Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Back],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],

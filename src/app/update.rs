@@ -470,17 +470,7 @@ fn set_title(state: &mut State, todo: &mut Vec<Command>) {
     if state.over.is_some() || !state.is_dirty {
         return;
     }
-    let (mut needs, mut running) = (0_u64, 0_u64);
-    for line in &state.lines {
-        if let super::Line::Heading { group, count, .. } = line {
-            let count = u64::try_from(*count).unwrap_or(u64::MAX);
-            match group {
-                Group::NeedsYou => needs = count,
-                Group::Running => running = count,
-                Group::Done => {}
-            }
-        }
-    }
+    let super::Counts { needs, running, .. } = state.counts;
     let session = text::clean_line(&state.setup.session).into_owned();
     let mut title = format!("longhaul {session}");
     if running > 0 {

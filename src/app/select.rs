@@ -430,15 +430,12 @@ pub(super) fn chosen(state: &State) -> Vec<TaskId> {
 
 /// How many marked tasks are not shown at present.
 pub(super) fn hidden_marks(state: &State) -> usize {
-    let shown: std::collections::BTreeSet<&TaskId> = state
-        .lines
-        .iter()
-        .filter_map(|line| match line {
-            Line::Row(id) => Some(id),
-            Line::Heading { .. } => None,
+    let is_seen = |id: &TaskId| {
+        state.task(id).is_some_and(|entity| {
+            is_shown(state, entity) && !(state.is_folded && entity.home == Group::Done)
         })
-        .collect();
-    state.marks.iter().filter(|id| !shown.contains(id)).count()
+    };
+    state.marks.iter().filter(|id| !is_seen(id)).count()
 }
 
 /// Whether rows may change their places: not within a second of a key.

@@ -8,8 +8,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Event, Group, Leaving, Overlay, Pane, Prices, ResultText, Stage, State, Tab,
-    away, call, input, leave_note,
+    CallForm, Command, Event, Group, Leaving, Overlay, Pane, ResultText, Stage, State, Tab, away,
+    call, input, leave_note,
     select::{self, settle_places},
     state::{Entity, Mark, Pending},
 };
@@ -442,8 +442,8 @@ fn forget_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize
 fn finish_leaving(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let is_time = match &state.leaving {
         Leaving::No | Leaving::Asked(_) => false,
-        Leaving::OnceSafe => Prices::of(state).dies.is_empty(),
-        Leaving::OnceCancelled(at) => Prices::of(state).is_empty() || now.mono >= *at,
+        Leaving::OnceSafe => state.ledger.dies.is_empty(),
+        Leaving::OnceCancelled(at) => state.open.is_empty() || now.mono >= *at,
     };
     if is_time {
         quit(state, todo);

@@ -34,6 +34,7 @@
 //! save that each output waits for, and `tests/simulation.rs` attacks that.
 
 pub mod app;
+mod cli;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod domain;
@@ -45,3 +46,5 @@ pub mod store;
 pub mod term;
 pub mod transport;
 pub mod ui;
+
+pub use cli::run;

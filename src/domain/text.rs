@@ -11,7 +11,7 @@ const MARK: char = '\u{FFFD}';
 const MARKS_A_GRAPHEME: usize = 8;
 
 /// Whether a character could move the cursor, reorder text, hide or start a control sequence.
-fn is_hostile(letter: char) -> bool {
+pub fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'

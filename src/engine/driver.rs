@@ -666,7 +666,12 @@ impl Driver<'_> {
         for index in 0..self.links.len() {
             self.feed(index, Input::Leave, begin);
         }
-        while !(self.links.iter().all(|linked| linked.link.is_at_rest()) && self.house.is_empty()) {
+        while !(self
+            .links
+            .iter()
+            .all(|linked| linked.link.is_at_rest() && !linked.link.awaits_first_id())
+            && self.house.is_empty())
+        {
             let wake = self
                 .next_wake()
                 .map_or(until, |at| self.clock.instant(at).min(until));

@@ -137,6 +137,9 @@ impl Link {
         } else {
             Door::Shut
         };
+        // A server that was never spoken to is not on disk: its URL goes there with the first intent, or a task that
+        // was asked for and not sent would come back without a server to send it to.
+        let is_new = record.session_number == 0;
         Self {
             record,
             choice,
@@ -154,7 +157,7 @@ impl Link {
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
-            is_record_dirty: false,
+            is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
             wake: None,
@@ -235,6 +238,14 @@ impl Link {
                 .errands
                 .values()
                 .any(|errand| matches!(errand.kind, Kind::Goodbye | Kind::Cancel(_)))
+    }
+
+    /// Whether a call is out whose first event id may still come; leaving before it would cut the way back.
+    pub fn awaits_first_id(&self) -> bool {
+        self.record.gives_ids != Some(false)
+            && self.tasks.values().any(|running| {
+                price::price_of_task(&running.task).is_some_and(|price| price.dies())
+            })
     }
 
     /// Whether any task here is unsettled.
@@ -646,7 +657,7 @@ impl Link {
             .values()
             .filter(|running| running.is_shown_stale && running.held.is_none())
         {
-            views.push(running.view(self.contact(running), price::price_of(&running.task)));
+            views.push(running.view(self.contact(running), price::price_of_task(&running.task)));
         }
         for view in &views {
             if let Some(running) = self.tasks.get_mut(&view.task.id) {

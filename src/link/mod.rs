@@ -18,7 +18,7 @@ mod running;
 mod saver;
 
 pub use machine::Link;
-pub use price::price_of_call;
+pub use price::{price_of_call, price_of_task};
 
 use crate::{
     domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},

@@ -4,8 +4,8 @@ use crate::domain::{LinkRecord, Phase, Price, Status, Task, Tool};
 
 use super::checkpoint;
 
-/// The price of leaving a task that the machine holds; `None` once it is settled.
-pub(super) fn price_of(task: &Task) -> Option<Price> {
+/// The price of leaving a task, as far as its record tells; `None` once it is settled.
+pub fn price_of_task(task: &Task) -> Option<Price> {
     let safe = |why: &str| {
         Some(Price::Safe {
             why: why.to_owned(),
@@ -37,7 +37,10 @@ pub(super) fn price_of(task: &Task) -> Option<Price> {
             },
         },
         _ if attempt.cursors.newest.is_some() => likely(),
-        Phase::Open => Price::Dies { why: no_ids() },
+        Phase::Open if task.resumability.stream == Some(false) => Price::Dies { why: no_ids() },
+        Phase::Open => Price::Dies {
+            why: "no event id has come yet, so nothing of it could be found again".to_owned(),
+        },
         _ => Price::Dies {
             why: "the server has not answered yet, so nothing of it could be found again"
                 .to_owned(),

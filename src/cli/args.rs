@@ -1,0 +1,501 @@
+//! The command line as data: flags, commands and their help; the words of design.md 6.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::domain::{ProtocolVersion, Wall};
+
+/// What stands under every help text: exit codes are part of the contract.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  success                      6  input needed
+  1  the tool failed              7  timed out
+  2  usage, or refused            8  cancelled
+     before anything was sent    70  a bug of longhaul
+  3  sign-in needed              73  cannot write the session
+  4  unreachable                 75  the driver does not answer
+  5  unknown or lost            130  interrupted; the task stays";
+
+/// The first things that a person tries.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul demo
+  longhaul -s http://127.0.0.1:8931/mcp tools
+  longhaul -s http://127.0.0.1:8931/mcp call reindex shard=4 'tags:=[\"a\",\"b\"]'
+  longhaul call reindex --args '{\"shard\": 4}' --detach
+  longhaul ls --status running --json
+  longhaul watch q7m --json";
+
+/// Long-running MCP tool calls: start one, lose the network, lose nothing.
+#[derive(Debug, Parser)]
+#[command(name = "longhaul", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(disable_help_subcommand = true)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+/// What holds for every command.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of a command line are facts of their own"
+)]
+pub(super) struct Global {
+    /// A server by its name in this session, or by its URL.
+    #[arg(short, long = "server", value_name = "NAME|URL", global = true)]
+    pub(super) server: Vec<String>,
+    /// The saved session to use.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SESSION, global = true)]
+    pub(super) session: String,
+    /// Where sessions are kept.
+    #[arg(long, value_name = "DIR", env = STATE_DIR, global = true)]
+    pub(super) state_dir: Option<PathBuf>,
+    /// One JSON document, or one JSON object a line while something is followed.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// When to use colour.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub(super) color: Color,
+    /// Only ASCII characters on the screen.
+    #[arg(long, global = true)]
+    pub(super) ascii: bool,
+    /// Nothing on the screen moves by itself.
+    #[arg(long, global = true)]
+    pub(super) no_motion: bool,
+    /// Write what longhaul does to the session's log file; twice for more.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(super) verbose: u8,
+    /// No progress, no remarks: only data and errors.
+    #[arg(short, long, global = true)]
+    pub(super) quiet: bool,
+    /// Refuse everything that would change a task or start one.
+    #[arg(long, global = true)]
+    pub(super) readonly: bool,
+    /// The MCP revision to speak.
+    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = protocol, global = true)]
+    pub(super) protocol: Protocol,
+    /// A header for the server, as 'Name: value'; used, never stored.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, global = true)]
+    pub(super) header: Vec<Header>,
+    /// Send the content of this environment variable as bearer token; used, never stored.
+    #[arg(long, value_name = "VAR", global = true)]
+    pub(super) bearer_env: Option<String>,
+}
+
+/// The session that is used when none is named.
+pub(super) const DEFAULT_SESSION: &str = "default";
+/// The environment's way to say `--state-dir`.
+pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
+
+/// A header of the user's. The value is a secret, so that `Debug` keeps it to itself.
+#[derive(Clone)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Header")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `--protocol`: a revision, or the one that survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Protocol(pub(super) Option<ProtocolVersion>);
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Try it on the built-in demo server.
+    #[cfg(feature = "demo")]
+    Demo(Demo),
+    /// List a server's tools with their arguments.
+    Tools,
+    /// Start a call and follow it: the result goes to stdout, progress to stderr.
+    #[command(alias = "run")]
+    Call(Call),
+    /// Run a task again, with the same or changed arguments.
+    #[command(alias = "rerun")]
+    Again(Again),
+    /// List the tasks of the session; reads the file, contacts nobody.
+    #[command(alias = "ps")]
+    Ls(Ls),
+    /// Everything that is known of a task.
+    Show(One),
+    /// The result of a task.
+    Result(ResultOf),
+    /// The history of a task.
+    Logs(Logs),
+    /// Open the screen on a task.
+    Attach(Attach),
+    /// Follow a task in lines: its history first, then live; ends with its outcome.
+    Watch(Watch),
+    /// Wait until tasks have ended.
+    Wait(Wait),
+    /// Pause a task by its server's pause tool.
+    Pause(Which),
+    /// Go on after a pause, or retry the connection now.
+    Resume(Which),
+    /// Cancel a task.
+    Cancel(Which),
+    /// Forget tasks here; nothing is sent. Can be undone for seven days.
+    Rm(Rm),
+    /// Forget every task that has ended.
+    Clean(Clean),
+    /// Where the files of this session are.
+    Paths,
+}
+
+/// `demo`.
+#[cfg(feature = "demo")]
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of a command line are facts of their own"
+)]
+pub(super) struct Demo {
+    /// Run only the server, in the foreground; the first line of stdout is its URL.
+    #[arg(long, group = "what")]
+    pub(super) serve: bool,
+    /// The port for the server.
+    #[arg(long, value_name = "N", requires = "serve")]
+    pub(super) port: Option<u16>,
+    /// Leave the terminal, and end when nobody needs the server any more.
+    #[arg(long, hide = true, requires = "serve")]
+    pub(super) background: bool,
+    /// Stop the server.
+    #[arg(long, group = "what")]
+    pub(super) stop: bool,
+    /// Stop the server and remove its data and the demo's session.
+    #[arg(long, group = "what")]
+    pub(super) reset: bool,
+    /// Break something in the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget.
+    #[arg(long = "break", value_name = "WHAT", group = "what")]
+    pub(super) fault: Option<crate::demo::Fault>,
+}
+
+/// `call`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  longhaul call get_forecast city=Lisbon
+  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'
+  echo '{\"shard\": 4}' | longhaul call reindex --args -
+  longhaul call reindex shard=4 --detach --once nightly-2026-11-20")]
+pub(super) struct Call {
+    /// The tool.
+    pub(super) tool: String,
+    /// Arguments: key=value as text (a number or yes/no where the tool wants one), key:=json as it is.
+    #[arg(value_name = "KEY=VALUE")]
+    pub(super) pairs: Vec<String>,
+    /// All arguments as a JSON object, from a file with @FILE, from stdin with -.
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    pub(super) args: Option<String>,
+    /// Return the task that used this key before, instead of starting another.
+    #[arg(long, value_name = "KEY")]
+    pub(super) once: Option<String>,
+    #[command(flatten)]
+    pub(super) how: How,
+}
+
+/// `again`.
+#[derive(Debug, Args)]
+pub(super) struct Again {
+    /// The task to repeat; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// Changed arguments: key=value or key:=json.
+    #[arg(value_name = "KEY=VALUE")]
+    pub(super) pairs: Vec<String>,
+    #[command(flatten)]
+    pub(super) how: How,
+}
+
+/// How a call is started.
+#[derive(Debug, Args)]
+pub(super) struct How {
+    /// A name for it.
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// A tag, to find it by.
+    #[arg(long)]
+    pub(super) tag: Option<String>,
+    /// Print the id and leave as soon as leaving does not end the call; refuse where it always would.
+    #[arg(long)]
+    pub(super) detach: bool,
+    /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h.
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub(super) idle_timeout: Option<Duration>,
+    /// Cancel it so long after its start.
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub(super) max_time: Option<Duration>,
+}
+
+/// `ls`.
+#[derive(Debug, Args)]
+pub(super) struct Ls {
+    /// Forgotten tasks too.
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Only tasks of this status.
+    #[arg(long, value_name = "STATUS")]
+    pub(super) status: Vec<StatusWord>,
+    /// Only tasks that wait for you.
+    #[arg(long)]
+    pub(super) needs_me: bool,
+    /// Only tasks that ended and that you have not seen yet.
+    #[arg(long)]
+    pub(super) new: bool,
+    /// Only tasks with this tag.
+    #[arg(long)]
+    pub(super) tag: Option<String>,
+}
+
+/// The words of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum StatusWord {
+    Running,
+    InputRequired,
+    Paused,
+    Completed,
+    Failed,
+    Cancelled,
+    Lost,
+    Unknown,
+}
+
+/// One task.
+#[derive(Debug, Args)]
+pub(super) struct One {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+}
+
+/// One task or all.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub(super) struct Which {
+    /// The task; a unique beginning of its id is enough.
+    #[arg(group = "which")]
+    pub(super) id: Option<String>,
+    /// Every task that this can be asked of.
+    #[arg(long, group = "which")]
+    pub(super) all: bool,
+}
+
+/// `result`.
+#[derive(Debug, Args)]
+pub(super) struct ResultOf {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// Write it to this file instead of stdout, byte for byte.
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+    /// The text exactly as the server sent it, control characters and all.
+    #[arg(long)]
+    pub(super) raw: bool,
+}
+
+/// `logs`.
+#[derive(Debug, Args)]
+pub(super) struct Logs {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// Go on live.
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// Only the newest N lines.
+    #[arg(short = 'n', value_name = "N")]
+    pub(super) lines: Option<usize>,
+    /// Only what came since: a time (2026-11-20T06:00:00Z) or how long ago (10m).
+    #[arg(long, value_name = "T", value_parser = since)]
+    pub(super) since: Option<Since>,
+}
+
+/// `--since`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// At a time.
+    At(Wall),
+    /// So long ago.
+    Ago(Duration),
+}
+
+/// `attach`.
+#[derive(Debug, Args)]
+pub(super) struct Attach {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: Option<String>,
+}
+
+/// `watch`.
+#[derive(Debug, Args)]
+pub(super) struct Watch {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// Only what comes from now on.
+    #[arg(long)]
+    pub(super) new: bool,
+}
+
+/// `wait`.
+#[derive(Debug, Args)]
+pub(super) struct Wait {
+    /// The tasks; a unique beginning of each id is enough.
+    #[arg(required = true)]
+    pub(super) ids: Vec<String>,
+    /// End as soon as one of them has ended.
+    #[arg(long)]
+    pub(super) any: bool,
+}
+
+/// `rm`.
+#[derive(Debug, Args)]
+pub(super) struct Rm {
+    /// The tasks; a unique beginning of each id is enough.
+    #[arg(required = true)]
+    pub(super) ids: Vec<String>,
+    /// Bring them back.
+    #[arg(long)]
+    pub(super) undo: bool,
+}
+
+/// `clean`.
+#[derive(Debug, Args)]
+pub(super) struct Clean {
+    /// Only tasks that ended longer ago than this, e.g. 7d.
+    #[arg(long, value_name = "D", value_parser = duration)]
+    pub(super) older: Option<Duration>,
+}
+
+fn protocol(text: &str) -> Result<Protocol, String> {
+    if text == "auto" {
+        return Ok(Protocol(None));
+    }
+    let words: Vec<&str> = ProtocolVersion::ALL
+        .iter()
+        .map(|version| version.word())
+        .collect();
+    ProtocolVersion::read(text)
+        .map(|version| Protocol(Some(version)))
+        .ok_or_else(|| format!("it is one of auto, {}", words.join(", ")))
+}
+
+fn header(text: &str) -> Result<Header, String> {
+    // The text itself stays out of the message: it may hold a secret.
+    let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+    let is_name =
+        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err("the name before the colon is not one of a header".to_owned());
+    }
+    if value
+        .chars()
+        .any(|letter| letter.is_control() && letter != '\t')
+    {
+        return Err(format!("the value of {name} has a control character in it"));
+    }
+    Ok(Header {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// Reads `90s`, `10m`, `2h`, `7d`, `500ms`; a bare number counts as seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no length of time; write it as 90s, 10m, 2h or 7d");
+    let end = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let unit_ms = match unit.trim() {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    match number.checked_mul(unit_ms) {
+        Some(0) => Err("it must be more than nothing".to_owned()),
+        // A hundred years: what is longer overflows clocks.
+        Some(ms) if ms <= 3_155_760_000_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(wrong()),
+    }
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Some(at) = Wall::parse_rfc3339(text) {
+        return Ok(Since::At(at));
+    }
+    duration(text)
+        .map(Since::Ago)
+        .map_err(|_| format!("{text:?} is no time; write it as 2026-11-20T06:00:00Z or 10m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lengths_of_time_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("10m", 600),
+            ("2h", 7200),
+            ("7d", 604_800),
+            ("5", 5),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in [
+            "",
+            "s",
+            "-1s",
+            "1.5h",
+            "1 y",
+            "0s",
+            "99999999999999999999s",
+            "9999999999d",
+            "é",
+        ] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_is_none_is_refused_without_its_text() {
+        assert!(header("Authorization: Bearer x").is_ok());
+        for text in ["hunter2", ": hunter2", "a b: hunter2", "a: hunter2\r\nb: c"] {
+            let words = header(text).unwrap_err();
+            assert!(!words.contains("hunter2"), "{words}");
+        }
+    }
+}

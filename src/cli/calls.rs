@@ -1,0 +1,497 @@
+//! `tools`, `call` and `again`: arguments as people type them, checked before anything is sent.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Context,
+    args::{Again, Call, How},
+    block_on, dice,
+    fail::{Fail, code},
+    follow::{Printer, Style, Until, follow},
+    json as documents, lines,
+    live::Live,
+    servers::Servers,
+};
+use crate::domain::{
+    ArgumentKind, Ask, Done, Limits, NewCall, ServerName, ServerRef, TaskId, Tool, text,
+};
+
+/// `tools`.
+pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let server = Servers::of(context, &mut reader)?.one()?;
+    let name = server.name.clone();
+    let tools = block_on(async {
+        let mut live = Live::open(context, vec![server])?;
+        let tools = list(context, &mut live, &name).await;
+        live.leave(context, &[]).await;
+        tools
+    })?;
+    if context.global.json {
+        let document: Vec<Value> = tools
+            .iter()
+            .map(|tool| documents::tool(name.as_str(), tool))
+            .collect();
+        context
+            .terminal
+            .line(&documents::pretty(&Value::Array(document)))?;
+        return Ok(code::OK);
+    }
+    for tool in &tools {
+        let arguments: Vec<String> = tool.arguments().iter().map(argument).collect();
+        let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
+        context.terminal.line(line.trim_end())?;
+        let about = tool.description.as_deref().unwrap_or_default();
+        if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
+            let columns = context
+                .terminal
+                .out_columns()
+                .unwrap_or(usize::MAX)
+                .saturating_sub(4);
+            let first = text::clean_line(first.trim());
+            context
+                .terminal
+                .line(&format!("    {}", text::truncate(&first, columns)))?;
+        }
+    }
+    Ok(code::OK)
+}
+
+/// `shard=INTEGER`, in brackets where it can be left out.
+fn argument(spec: &crate::domain::ArgumentSpec) -> String {
+    let kind = match &spec.kind {
+        ArgumentKind::Text => "TEXT".to_owned(),
+        ArgumentKind::Number => "NUMBER".to_owned(),
+        ArgumentKind::Integer => "INTEGER".to_owned(),
+        ArgumentKind::Boolean => "true|false".to_owned(),
+        ArgumentKind::Choice(choices) => {
+            let words: Vec<String> = choices.iter().map(plain).collect();
+            words.join("|")
+        }
+        ArgumentKind::Json => "JSON".to_owned(),
+    };
+    let sign = if spec.kind == ArgumentKind::Json {
+        ":="
+    } else {
+        "="
+    };
+    let default = spec
+        .default
+        .as_ref()
+        .map_or(String::new(), |value| format!(" ({})", plain(value)));
+    let line = format!("{}{sign}{kind}{default}", spec.name);
+    let line = text::clean_line(&line);
+    if spec.is_required {
+        line.into_owned()
+    } else {
+        format!("[{line}]")
+    }
+}
+
+/// A value without the quotes of a text.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+async fn list(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    server: &ServerName,
+) -> Result<Vec<Tool>, Fail> {
+    match live.ask(context, Ask::Tools(server.clone())).await? {
+        Done::Tools(tools) => Ok(tools),
+        _ => Err(Fail::new(
+            code::BUG,
+            format!("{server} gave no list of tools"),
+        )),
+    }
+}
+
+/// One `key=value` or `key:=json`.
+#[derive(Clone, Debug, PartialEq)]
+struct Pair {
+    key: String,
+    value: Given,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Given {
+    /// As typed; the tool's schema says what it is.
+    Text(String),
+    /// As JSON.
+    Json(Value),
+}
+
+fn pair(text: &str) -> Result<Pair, Fail> {
+    let wrong = || {
+        Fail::usage(format!(
+            "{text:?} is no argument; write it as key=value, or as key:=json"
+        ))
+    };
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    let (key, value) = match key.strip_suffix(':') {
+        Some(key) => {
+            let json = serde_json::from_str(value)
+                .map_err(|error| Fail::usage(format!("the value of {key} is no JSON: {error}")))?;
+            (key, Given::Json(json))
+        }
+        None => (key, Given::Text(value.to_owned())),
+    };
+    if key.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Pair {
+        key: key.to_owned(),
+        value,
+    })
+}
+
+/// `--args`: the text itself, a file, or stdin.
+fn object(text: &str) -> Result<Map<String, Value>, Fail> {
+    let from =
+        |error: std::io::Error, what: &str| Fail::usage(format!("could not read {what}: {error}"));
+    let json = match text {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| from(error, "the arguments from stdin"))?,
+        _ => match text.strip_prefix('@') {
+            Some(path) => std::fs::read_to_string(path).map_err(|error| from(error, path))?,
+            None => text.to_owned(),
+        },
+    };
+    match serde_json::from_str(&json) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Fail::usage(
+            "--args is no JSON object; write it as '{\"key\": value}'",
+        )),
+        Err(error) => Err(Fail::usage(format!("--args is no JSON: {error}"))),
+    }
+}
+
+/// What a text stands for, by what the tool wants there.
+fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, Fail> {
+    let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
+    let as_text = || Ok(Value::String(typed.to_owned()));
+    let wrong = |wanted: &str| {
+        Err(Fail::usage(format!(
+            "{key} must be {wanted}, not {typed:?}; nothing was sent"
+        )))
+    };
+    let number = || {
+        serde_json::from_str::<Value>(typed.trim())
+            .ok()
+            .filter(Value::is_number)
+    };
+    match spec.map(|spec| spec.kind) {
+        Some(ArgumentKind::Integer) => match number() {
+            Some(value) if value.is_i64() || value.is_u64() => Ok(value),
+            _ => wrong("a whole number"),
+        },
+        Some(ArgumentKind::Number) => number().map_or_else(|| wrong("a number"), Ok),
+        Some(ArgumentKind::Boolean) => match typed {
+            "true" | "yes" | "1" => Ok(Value::Bool(true)),
+            "false" | "no" | "0" => Ok(Value::Bool(false)),
+            _ => wrong("true or false"),
+        },
+        Some(ArgumentKind::Choice(choices)) => {
+            match choices.iter().find(|choice| plain(choice) == typed) {
+                Some(choice) => Ok(choice.clone()),
+                None => as_text(),
+            }
+        }
+        Some(ArgumentKind::Text | ArgumentKind::Json) | None => as_text(),
+    }
+}
+
+/// The arguments of a call, checked against the tool where its list was asked for.
+fn arguments(
+    mut base: Map<String, Value>,
+    pairs: Vec<Pair>,
+    tool: Option<&Tool>,
+) -> Result<Map<String, Value>, Fail> {
+    for Pair { key, value } in pairs {
+        let value = match (value, tool) {
+            (Given::Json(value), _) => value,
+            (Given::Text(typed), Some(tool)) => coerced(tool, &key, &typed)?,
+            (Given::Text(typed), None) => Value::String(typed),
+        };
+        base.insert(key, value);
+    }
+    let complaints = tool.map_or(Vec::new(), |tool| tool.complaints(&base));
+    if complaints.is_empty() {
+        return Ok(base);
+    }
+    let name = tool.map_or("", |tool| tool.name.as_str());
+    Err(Fail::usage(format!(
+        "{name}: {}; nothing was sent. `longhaul tools` shows what it takes",
+        complaints.join(", ")
+    )))
+}
+
+/// A call, before its arguments are final.
+struct Draft {
+    server: ServerRef,
+    tool: String,
+    base: Map<String, Value>,
+    pairs: Vec<Pair>,
+    once: Option<String>,
+    origin: Option<TaskId>,
+    how: How,
+}
+
+/// `call`.
+pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
+    context.may_act()?;
+    let mut reader = context.reader()?;
+    let server = Servers::of(context, &mut reader)?.one()?;
+    let base = call
+        .args
+        .as_deref()
+        .map_or_else(|| Ok(Map::new()), object)?;
+    let pairs = call
+        .pairs
+        .iter()
+        .map(|text| pair(text))
+        .collect::<Result<_, _>>()?;
+    let Call {
+        tool, once, how, ..
+    } = call;
+    start(
+        context,
+        Draft {
+            server,
+            tool,
+            base,
+            pairs,
+            once,
+            origin: None,
+            how,
+        },
+    )
+}
+
+/// `again`.
+pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail> {
+    context.may_act()?;
+    let mut reader = context.reader()?;
+    let old = context.find(&mut reader, &again.id)?;
+    let servers = Servers::of(context, &mut reader)?;
+    let server = servers
+        .for_task(&old.server)
+        .into_iter()
+        .next()
+        .unwrap_or(ServerRef {
+            name: old.server.clone(),
+            url: None,
+            headers: Vec::new(),
+            protocol: None,
+        });
+    let base: Map<String, Value> = serde_json::from_str(&old.arguments).unwrap_or_default();
+    let pairs = again
+        .pairs
+        .iter()
+        .map(|text| pair(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let Again { how, .. } = again;
+    let how = How {
+        name: how.name.or(old.name),
+        tag: how.tag.or(old.tag),
+        ..how
+    };
+    start(
+        context,
+        Draft {
+            server,
+            tool: old.tool,
+            base,
+            pairs,
+            once: None,
+            origin: Some(old.id),
+            how,
+        },
+    )
+}
+
+fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
+    let style = if context.global.json {
+        Style::Json
+    } else {
+        Style::Call
+    };
+    let reader = context.reader()?;
+    block_on(async {
+        let mut live = Live::open(context, vec![draft.server.clone()])?;
+        let until = if draft.how.detach {
+            Until::Detachable
+        } else {
+            Until::TheEnd
+        };
+        match begin(context, &mut live, draft).await {
+            Ok(id) => follow(context, live, Printer::new(id, reader, style, 0), until).await,
+            Err(fail) => {
+                live.leave(context, &[]).await;
+                Err(fail)
+            }
+        }
+    })
+}
+
+/// Sends the call on its way; its intent is on disk when this returns.
+async fn begin(context: &mut Context<'_>, live: &mut Live, draft: Draft) -> Result<TaskId, Fail> {
+    let Draft {
+        server,
+        tool,
+        base,
+        pairs,
+        once,
+        origin,
+        how,
+    } = draft;
+    let needs_schema = pairs
+        .iter()
+        .any(|pair| matches!(pair.value, Given::Text(_)));
+    let listed = if needs_schema {
+        list(context, live, &server.name).await?
+    } else {
+        Vec::new()
+    };
+    let described = listed.iter().find(|listed| listed.name == tool);
+    if described.is_none() && !listed.is_empty() {
+        let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
+        return Err(Fail::usage(format!(
+            "{} has no tool {tool}; it has {}",
+            server.name,
+            text::clean_line(&names.join(", "))
+        )));
+    }
+    let before = base.clone();
+    let arguments = arguments(base, pairs, described)?;
+    if origin.is_some() {
+        for line in changes(&before, &arguments) {
+            context.terminal.remark(&line);
+        }
+    }
+    let new = NewCall {
+        id: TaskId::from_bits(dice()),
+        server: server.name,
+        tool,
+        arguments: Value::Object(arguments).to_string(),
+        name: how.name,
+        tag: how.tag,
+        once,
+        origin,
+        must_survive: how.detach,
+        limits: Limits {
+            idle: how.idle_timeout,
+            hard: how.max_time,
+        },
+    };
+    let wanted = new.id.clone();
+    let has_key = new.once.is_some();
+    match live.ask(context, Ask::Start(Box::new(new))).await? {
+        Done::Started(id) => {
+            if has_key && id != wanted {
+                context.terminal.remark(&format!(
+                    "{id} used this key before; nothing new was started"
+                ));
+            }
+            Ok(id)
+        }
+        _ => Err(Fail::new(
+            code::BUG,
+            "the engine did not say what it started",
+        )),
+    }
+}
+
+/// What differs from the task that is repeated.
+fn changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+    let none = json!(null);
+    after
+        .iter()
+        .filter(|(key, value)| before.get(*key) != Some(value))
+        .map(|(key, value)| {
+            let old = before.get(key).unwrap_or(&none);
+            let line = format!("changed {key}: {} -> {}", plain(old), plain(value));
+            text::clean_line(&line).into_owned()
+        })
+        .collect()
+}
+
+/// The words that a list of tasks shows for a call without a name of the user's: tool and arguments.
+pub(super) fn title(task: &crate::domain::Task) -> String {
+    if let Some(name) = &task.name {
+        return text::clean_line(name).into_owned();
+    }
+    let arguments: Map<String, Value> = serde_json::from_str(&task.arguments).unwrap_or_default();
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|(key, value)| format!("{key}={}", plain(value)))
+        .collect();
+    let line = format!("{} {}", task.tool, arguments.join(" "));
+    lines::short(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool() -> Tool {
+        Tool {
+            name: "t".into(),
+            title: None,
+            description: None,
+            input_schema: json!({"properties": {
+                "n": {"type": "integer"}, "x": {"type": "number"}, "b": {"type": "boolean"}, "s": {"type": "string"},
+                "c": {"enum": [1, "two"]}}, "required": ["n"]})
+            .to_string(),
+            read_only: None,
+            destructive: None,
+        }
+    }
+
+    fn built(pairs: &[&str]) -> Result<Value, String> {
+        let pairs = pairs
+            .iter()
+            .map(|text| pair(text))
+            .collect::<Result<_, _>>()
+            .unwrap();
+        match arguments(Map::new(), pairs, Some(&tool())) {
+            Ok(object) => Ok(Value::Object(object)),
+            Err(Fail::Said { words, .. }) => Err(words),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_typed_value_becomes_what_the_tool_wants() {
+        assert_eq!(
+            built(&["n=50", "x=0.5", "b=yes", "s=50", "c=1", "free=1", "j:=[1]"]),
+            Ok(json!({"n": 50, "x": 0.5, "b": true, "s": "50", "c": 1, "free": "1", "j": [1]}))
+        );
+        assert_eq!(built(&["n=1", "s=a=b"]), Ok(json!({"n": 1, "s": "a=b"})));
+    }
+
+    #[test]
+    fn what_the_tool_would_refuse_is_said_before_it_is_sent() {
+        assert!(
+            built(&["n=5.5"])
+                .unwrap_err()
+                .contains("n must be a whole number")
+        );
+        assert!(
+            built(&["n=1", "b=perhaps"])
+                .unwrap_err()
+                .contains("true or false")
+        );
+        assert!(built(&["s=x"]).unwrap_err().contains("n is missing"));
+    }
+
+    #[test]
+    fn an_argument_without_a_key_is_refused() {
+        for text in ["novalue", "=x", ":=1", "k:={"] {
+            assert!(pair(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! `demo`: the embedded server and a session of its own to break and to come back to.
+
+use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    Context, args, dice,
+    fail::{Fail, code},
+    screen,
+};
+use crate::{
+    demo::{self, DemoError, Options},
+    domain::{Ask, Limits, NewCall, ServerName, ServerRef, TaskId},
+    store::{DriverLock, ListFilter},
+};
+
+/// The session of the demo.
+pub(super) const SESSION: &str = "demo";
+/// The server's name there.
+const SERVER: &str = "demo";
+/// A server in the background ends after this long without work and without anybody.
+const IDLE: Duration = Duration::from_secs(120);
+
+impl From<DemoError> for Fail {
+    fn from(error: DemoError) -> Self {
+        let code = match error {
+            DemoError::NotRunning { .. }
+            | DemoError::AlreadyRunning { .. }
+            | DemoError::Refused(_) => code::REFUSED,
+            _ => code::UNREACHABLE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// `demo` and its variants.
+pub(super) fn run(context: &mut Context<'_>, what: &args::Demo) -> Result<ExitCode, Fail> {
+    let dir = context.paths.demo_dir();
+    if what.serve {
+        serve(context, what, &dir)
+    } else if what.stop {
+        demo::stop(&dir)?;
+        context.terminal.line("the demo server has stopped")?;
+        Ok(ExitCode::from(code::OK))
+    } else if what.reset {
+        reset(context, &dir)
+    } else if let Some(fault) = what.fault {
+        let said = demo::control(&dir, fault)?;
+        context.terminal.line(&said)?;
+        Ok(ExitCode::from(code::OK))
+    } else {
+        open(context, &dir)
+    }
+}
+
+fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<ExitCode, Fail> {
+    let idle_exit = if what.background {
+        demo::detach().map_err(|error| {
+            Fail::new(code::BUG, format!("could not leave the terminal: {error}"))
+        })?;
+        Some(IDLE)
+    } else {
+        None
+    };
+    let options = Options {
+        dir: dir.to_owned(),
+        port: what.port,
+        cross_stream_replay: false,
+        idle_exit,
+    };
+    demo::run_blocking(options, context.terminal.writer())?;
+    Ok(ExitCode::from(code::OK))
+}
+
+fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
+    if let Some(pid) = DriverLock::holder(&context.paths) {
+        return Err(Fail::usage(format!(
+            "process {pid} uses the demo's session; leave it first, then reset"
+        )));
+    }
+    match demo::stop(dir) {
+        Ok(()) | Err(DemoError::NotRunning { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let paths = &context.paths;
+    let db = paths.db();
+    let beside = |suffix: &str| {
+        let mut name = OsString::from(&db);
+        name.push(suffix);
+        std::path::PathBuf::from(name)
+    };
+    let fail = |path: &Path, error: &std::io::Error| {
+        Fail::new(
+            code::CANNOT_SAVE,
+            format!("could not remove {}: {error}", path.display()),
+        )
+    };
+    let is_gone = |outcome: std::io::Result<()>| match outcome {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    };
+    is_gone(std::fs::remove_dir_all(dir)).map_err(|error| fail(dir, &error))?;
+    for path in [
+        beside("-wal"),
+        beside("-shm"),
+        db.clone(),
+        paths.socket(),
+        paths.log(),
+        paths.lock(),
+    ] {
+        is_gone(std::fs::remove_file(&path)).map_err(|error| fail(&path, &error))?;
+    }
+    context.terminal.line("the demo is as new")?;
+    Ok(ExitCode::from(code::OK))
+}
+
+/// The server at work, then the screen, which starts the first calls of a new demo.
+fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
+    context.may_act()?;
+    // Said before anything is started.
+    screen::check(context)?;
+    let exe = std::env::current_exe()
+        .map_err(|error| Fail::new(code::BUG, format!("could not find this program: {error}")))?;
+    let state: OsString = context.paths.dir().into();
+    let args: Vec<OsString> = ["demo", "--serve", "--background", "--state-dir"]
+        .into_iter()
+        .map(OsString::from)
+        .chain([state])
+        .collect();
+    let running = demo::start_in_background(dir, &exe, &args)?;
+    let mut reader = context.reader()?;
+    let is_new = reader
+        .tasks(ListFilter {
+            all: true,
+            limit: Some(1),
+        })?
+        .is_empty();
+    let calls = if is_new { first_calls() } else { Vec::new() };
+    let server = ServerRef {
+        name: ServerName::new(SERVER),
+        url: Some(running.url),
+        headers: Vec::new(),
+        protocol: None,
+    };
+    let extra = screen::Extra {
+        servers: vec![server],
+        asks: calls
+            .into_iter()
+            .map(|call| Ask::Start(Box::new(call)))
+            .collect(),
+        is_demo: true,
+    };
+    screen::show(context, None, extra)
+}
+
+/// The calls that a new demo begins with.
+fn first_calls() -> Vec<NewCall> {
+    let call = |name: &str, tool: &str, arguments: serde_json::Value| NewCall {
+        id: TaskId::from_bits(dice()),
+        server: ServerName::new(SERVER),
+        tool: tool.to_owned(),
+        arguments: arguments.to_string(),
+        name: Some(name.to_owned()),
+        tag: None,
+        once: None,
+        origin: None,
+        must_survive: false,
+        limits: Limits::default(),
+    };
+    let processing = "resumable_data_processing";
+    vec![
+        call(
+            "forecast for Lisbon",
+            "get_forecast",
+            json!({"city": "Lisbon", "delay_ms": 5000}),
+        ),
+        call(
+            "customers of 2026",
+            processing,
+            json!({"dataset_name": "customers-2026", "total_records": 360, "batch_size": 4, "delay_ms": 2000}),
+        ),
+        call(
+            "the whole archive",
+            processing,
+            json!({"dataset_name": "archive", "total_records": 6000, "batch_size": 25, "delay_ms": 2500}),
+        ),
+    ]
+}

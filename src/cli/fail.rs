@@ -1,0 +1,105 @@
+//! How a command ends when it does not end well: an exit code of design.md 6, and words that say what to do next.
+
+use std::io;
+
+use crate::{
+    domain::{Refused, Status, Task, TaskErrorKind},
+    store::StoreError,
+};
+
+/// The exit codes, as in the help.
+pub(super) mod code {
+    pub(in crate::cli) const OK: u8 = 0;
+    pub(in crate::cli) const TOOL_FAILED: u8 = 1;
+    pub(in crate::cli) const REFUSED: u8 = 2;
+    pub(in crate::cli) const NEEDS_LOGIN: u8 = 3;
+    pub(in crate::cli) const UNREACHABLE: u8 = 4;
+    pub(in crate::cli) const UNKNOWN: u8 = 5;
+    pub(in crate::cli) const INPUT: u8 = 6;
+    pub(in crate::cli) const TIMED_OUT: u8 = 7;
+    pub(in crate::cli) const CANCELLED: u8 = 8;
+    pub(in crate::cli) const BUG: u8 = 70;
+    pub(in crate::cli) const CANNOT_SAVE: u8 = 73;
+    pub(in crate::cli) const INTERRUPTED: u8 = 130;
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(super) enum Fail {
+    /// Nobody reads our stdout any more; that is no error, and there is nobody to tell.
+    Closed,
+    /// In words, for stderr.
+    Said {
+        /// The exit code.
+        code: u8,
+        /// Goes on after `longhaul: `.
+        words: String,
+    },
+}
+
+impl Fail {
+    pub(super) fn new(code: u8, words: impl Into<String>) -> Self {
+        Self::Said {
+            code,
+            words: words.into(),
+        }
+    }
+
+    /// A mistake in what was asked; nothing was done.
+    pub(super) fn usage(words: impl Into<String>) -> Self {
+        Self::new(code::REFUSED, words)
+    }
+}
+
+impl From<io::Error> for Fail {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::Closed
+        } else {
+            Self::new(
+                code::CANNOT_SAVE,
+                format!("could not write to stdout: {error}"),
+            )
+        }
+    }
+}
+
+impl From<StoreError> for Fail {
+    fn from(error: StoreError) -> Self {
+        let code = match error {
+            StoreError::BadName(_) => code::REFUSED,
+            _ => code::CANNOT_SAVE,
+        };
+        Self::new(code, format!("could not {error}"))
+    }
+}
+
+impl From<Refused> for Fail {
+    fn from(refused: Refused) -> Self {
+        let code = match refused {
+            Refused::Usage(_) => code::REFUSED,
+            Refused::NeedsLogin(_) => code::NEEDS_LOGIN,
+            Refused::Unreachable(_) => code::UNREACHABLE,
+            Refused::CannotSave(_) => code::CANNOT_SAVE,
+        };
+        Self::new(code, refused.to_string())
+    }
+}
+
+/// The exit code of a task that has come to an end, or to a person.
+pub(super) fn outcome(task: &Task) -> u8 {
+    match (&task.status, &task.error) {
+        (Status::Completed | Status::Running | Status::Paused, _) => code::OK,
+        (Status::Cancelled, _) => code::CANCELLED,
+        (Status::Lost(_) | Status::Unknown(_), _) => code::UNKNOWN,
+        (Status::InputRequired, _) => code::INPUT,
+        (Status::Failed, Some(error)) => match error.kind {
+            TaskErrorKind::Tool | TaskErrorKind::Protocol => code::TOOL_FAILED,
+            TaskErrorKind::Refused if matches!(error.code, Some(401 | 403)) => code::NEEDS_LOGIN,
+            TaskErrorKind::Refused => code::REFUSED,
+            TaskErrorKind::Unreachable => code::UNREACHABLE,
+            TaskErrorKind::TimedOut => code::TIMED_OUT,
+        },
+        (Status::Failed, None) => code::TOOL_FAILED,
+    }
+}

@@ -1,0 +1,499 @@
+//! Following one task to its end: history first, then live, each entry once, always from what is committed.
+//!
+//! Owns `watch` and what `call` does after its start. Must not know how a call is made. Invariant: what is printed was
+//! read from the session file, in the order of `seq`, and nothing is printed twice.
+
+use std::sync::Arc;
+
+use super::{
+    Context, block_on,
+    fail::{Fail, code, outcome},
+    json, lines,
+    live::{Event, Live},
+    servers::Servers,
+};
+use crate::{
+    domain::{
+        Ask, Contact, Entry, Happening, News, Pace, Phase, Price, Progress, Status, Task,
+        TaskErrorKind, TaskId, TaskView, text,
+    },
+    store::{Lookup, Reader},
+};
+
+/// Entries read at a time.
+const CHUNK: usize = 512;
+/// The width of the bar itself.
+const BAR: usize = 20;
+
+/// How entries are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// NDJSON on stdout.
+    Json,
+    /// Lines on stdout: `watch`, `logs`.
+    Lines,
+    /// Progress on stderr, the result on stdout: `call`.
+    Call,
+}
+
+/// Prints the history of one task.
+pub(super) struct Printer {
+    id: TaskId,
+    reader: Reader,
+    style: Style,
+    printed: u64,
+    progress: Option<Progress>,
+    pace: Pace,
+}
+
+impl Printer {
+    /// Begins after the entry with number `after`.
+    pub(super) fn new(id: TaskId, reader: Reader, style: Style, after: u64) -> Self {
+        Self {
+            id,
+            reader,
+            style,
+            printed: after,
+            progress: None,
+            pace: Pace::default(),
+        }
+    }
+
+    /// The record of the task, from the file.
+    pub(super) fn task(&mut self) -> Result<Task, Fail> {
+        match self.reader.task(self.id.as_str())? {
+            Lookup::One(task) => Ok(*task),
+            _ => Err(Fail::usage(format!("{} is gone from the session", self.id))),
+        }
+    }
+
+    /// Prints every committed entry that was not printed yet.
+    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), Fail> {
+        loop {
+            let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            // Read after the entries, so that it knows at least what they know.
+            let task = self.task()?;
+            for entry in &entries {
+                self.print(context, &task, entry)?;
+                self.printed = entry.seq;
+            }
+        }
+    }
+
+    /// Prints one entry.
+    pub(super) fn print(
+        &mut self,
+        context: &mut Context<'_>,
+        task: &Task,
+        entry: &Entry,
+    ) -> Result<(), Fail> {
+        let now = context.clock.now();
+        match self.style {
+            Style::Json => {
+                let result = match entry.what {
+                    Happening::Settled { .. } => self.reader.result(&self.id)?,
+                    _ => None,
+                };
+                context
+                    .terminal
+                    .line(&json::text_of(&json::event(task, entry, result.as_deref())))
+            }
+            Style::Lines => context.terminal.line(&lines::entry(entry, now.wall)),
+            Style::Call => {
+                if let Happening::Progress {
+                    value,
+                    total,
+                    message,
+                } = &entry.what
+                {
+                    let progress = Progress {
+                        value: *value,
+                        total: *total,
+                        message: message.clone(),
+                    };
+                    self.pace.step(now, progress.value);
+                    self.progress = Some(progress);
+                    if context.terminal.draws_bars() {
+                        return Ok(());
+                    }
+                }
+                let is_for_the_end = matches!(entry.what, Happening::Settled { .. });
+                let is_debug = matches!(entry.what, Happening::Log { level, .. } if level == crate::domain::Level::Debug);
+                if !is_for_the_end && !is_debug {
+                    context.terminal.remark(&lines::entry(entry, now.wall));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Draws the bar anew.
+    fn bar(&self, context: &mut Context<'_>, view: &TaskView) {
+        if self.style != Style::Call
+            || !context.terminal.draws_bars()
+            || view.task.status.ends_waiting()
+        {
+            return;
+        }
+        let now = context.clock.now();
+        let contact = match view.contact.at(now) {
+            Contact::Live { .. } | Contact::Idle => String::new(),
+            other => format!("  {}", other.word()),
+        };
+        let asked = view
+            .task
+            .asked
+            .map_or(String::new(), |asked| format!("  {}", asked.what.word()));
+        let Some(progress) = &self.progress else {
+            context.terminal.bar(&format!(
+                "{}  {}{contact}{asked}",
+                self.id,
+                view.task.status.word()
+            ));
+            return;
+        };
+        let bar = match progress.ratio() {
+            Some(ratio) => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a part of a small number"
+                )]
+                let full = (ratio * BAR as f64) as usize;
+                let (on, off) = if context.global.ascii {
+                    ("#", ".")
+                } else {
+                    ("█", "░")
+                };
+                format!(
+                    "{}{}  ",
+                    on.repeat(full),
+                    off.repeat(BAR.saturating_sub(full))
+                )
+            }
+            None => String::new(),
+        };
+        let left = progress
+            .total
+            .and_then(|total| self.pace.left(now, total))
+            .map_or(String::new(), |left| format!("  {}", text::left(left)));
+        let message = progress.message.as_deref().map_or(String::new(), |said| {
+            format!("  {}", text::clean_line(said))
+        });
+        context.terminal.bar(&format!(
+            "{}  {bar}{}{left}{contact}{asked}{message}",
+            self.id,
+            lines::amount(progress)
+        ));
+    }
+}
+
+/// How a follow goes on when the task is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// To the end.
+    TheEnd,
+    /// Until leaving no longer ends it (`--detach`); to the end where that never comes.
+    Detachable,
+}
+
+/// Follows a task until it ends, a person decides otherwise, or the session fails. Leaves the session.
+pub(super) async fn follow(
+    context: &mut Context<'_>,
+    mut live: Live,
+    mut printer: Printer,
+    mut until: Until,
+) -> Result<u8, Fail> {
+    let id = printer.id.clone();
+    let outcome = follow_to(context, &mut live, &mut printer, &mut until).await;
+    context.terminal.clear_bar();
+    if matches!(outcome, Ok(Left::Ended(_) | Left::Detached)) && until == Until::TheEnd {
+        live.ask_quietly(context, Ask::Seen(id.clone())).await;
+    }
+    match outcome {
+        Ok(Left::Ended(code)) => {
+            live.leave(context, std::slice::from_ref(&id)).await;
+            Ok(code)
+        }
+        Ok(Left::Detached) => {
+            live.leave(context, &[]).await;
+            Ok(code::OK)
+        }
+        Ok(Left::Interrupted) => {
+            live.close();
+            let flags = context.flags();
+            context.terminal.say(&format!(
+                "go on: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
+            ));
+            Ok(code::INTERRUPTED)
+        }
+        Err(fail) => {
+            live.close();
+            Err(fail)
+        }
+    }
+}
+
+/// How a follow ended.
+enum Left {
+    Ended(u8),
+    Detached,
+    Interrupted,
+}
+
+async fn follow_to(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    printer: &mut Printer,
+    until: &mut Until,
+) -> Result<Left, Fail> {
+    let id = printer.id.clone();
+    let mut was_warned = false;
+    let mut was_unsaved = false;
+    if *until == Until::TheEnd {
+        printer.catch_up(context)?;
+    }
+    loop {
+        if let Some(view) = live.tasks.get(&id).cloned() {
+            if *until == Until::Detachable {
+                match detaches(&view) {
+                    Detach::Now => {
+                        print_id(context, printer)?;
+                        return Ok(Left::Detached);
+                    }
+                    Detach::Never(why) => {
+                        context.terminal.say(&format!(
+                            "longhaul: staying, because leaving would end {id}: {why}"
+                        ));
+                        *until = Until::TheEnd;
+                    }
+                    Detach::Refused => *until = Until::TheEnd,
+                    Detach::NotYet => {}
+                }
+            }
+            if *until == Until::TheEnd {
+                printer.catch_up(context)?;
+                printer.bar(context, &view);
+            }
+            if view.is_unsaved && !was_unsaved {
+                context.terminal.say(&format!(
+                    "longhaul: what is shown of {id} is NOT SAVED; free the disk, it is tried again all the time"
+                ));
+            }
+            was_unsaved = view.is_unsaved;
+            if let Some(code) = ended(context, live, printer, &view).await? {
+                return Ok(Left::Ended(code));
+            }
+        }
+        match live.next(context).await? {
+            Event::News(News::Erased(gone)) if gone == id => {
+                return Err(Fail::usage(format!(
+                    "{id} was forgotten; `longhaul rm --undo {id}` brings it back"
+                )));
+            }
+            Event::News(_) => {}
+            Event::Ended => return Ok(Left::Interrupted),
+            Event::Interrupted => {
+                let price = live.tasks.get(&id).and_then(|view| view.leaving.clone());
+                match price {
+                    // Only the driver ends a call by leaving.
+                    Some(Price::Dies { why }) if live.is_driver && !was_warned => {
+                        was_warned = true;
+                        context
+                            .terminal
+                            .say(&format!("leaving ends {id}: {why}. Ctrl-C again leaves"));
+                    }
+                    _ => return Ok(Left::Interrupted),
+                }
+            }
+        }
+    }
+}
+
+/// Whether a call can be left alone.
+enum Detach {
+    NotYet,
+    Now,
+    Never(String),
+    Refused,
+}
+
+fn detaches(view: &Arc<TaskView>) -> Detach {
+    let phase = view.task.attempt().map(|attempt| attempt.phase);
+    match (&view.leaving, phase) {
+        _ if view.task.error.is_some() => Detach::Refused,
+        _ if view.task.status.ends_waiting() => Detach::Now,
+        // Known once the first event came without an id.
+        (Some(Price::Dies { why }), Some(Phase::Open))
+            if view.task.resumability.stream == Some(false) =>
+        {
+            Detach::Never(why.clone())
+        }
+        (Some(Price::Dies { .. }), _) | (_, Some(Phase::Queued) | None) => Detach::NotYet,
+        _ => Detach::Now,
+    }
+}
+
+fn print_id(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail> {
+    if printer.style == Style::Json {
+        let first = printer.reader.history(&printer.id, 0, 1)?;
+        let task = printer.task()?;
+        return match first.first() {
+            Some(entry) => printer.print(context, &task, entry),
+            None => context
+                .terminal
+                .line(&json::text_of(&serde_json::json!({"id": task.id}))),
+        };
+    }
+    context.terminal.line(printer.id.as_str())
+}
+
+/// The exit code, once the task has come to an end that is on disk.
+async fn ended(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    printer: &mut Printer,
+    view: &Arc<TaskView>,
+) -> Result<Option<u8>, Fail> {
+    let id = printer.id.clone();
+    if view.contact == Contact::NeedsLogin {
+        if view
+            .task
+            .attempt()
+            .is_some_and(|attempt| attempt.phase == Phase::Queued && attempt.number == 1)
+        {
+            // Left in the queue it would go out some day, beside the one that the user is about to start again.
+            live.ask_quietly(context, Ask::Cancel(id.clone())).await;
+            printer.catch_up(context)?;
+            return Err(Fail::new(
+                code::NEEDS_LOGIN,
+                format!(
+                    "{} wants credentials; nothing was sent. Pass them with -H or --bearer-env",
+                    view.task.server
+                ),
+            ));
+        }
+        return Err(Fail::new(
+            code::NEEDS_LOGIN,
+            format!(
+                "{} wants credentials; {id} stays. Go on with `longhaul watch {id}{}` and -H or --bearer-env",
+                view.task.server,
+                context.flags()
+            ),
+        ));
+    }
+    if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
+        return Ok(None);
+    }
+    printer.catch_up(context)?;
+    let task = printer.task()?;
+    if !task.status.ends_waiting() {
+        return Ok(None);
+    }
+    last_words(context, printer, &task)?;
+    Ok(Some(outcome(&task)))
+}
+
+/// What stands at the end of a follow, beside the history.
+fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> Result<(), Fail> {
+    let (id, flags) = (&task.id, context.flags());
+    let result = match printer.style {
+        Style::Json => None,
+        Style::Lines | Style::Call => printer.reader.result(id)?,
+    };
+    if let Some(result) = &result {
+        let words = lines::result(result);
+        let has_failed = task.status == Status::Failed && printer.style == Style::Call;
+        match (words.is_empty(), has_failed) {
+            (true, _) => {}
+            (false, true) => context.terminal.say(&words),
+            (false, false) => context.terminal.line(&words)?,
+        }
+    }
+    let reason = task.status.reason().unwrap_or_default();
+    let said = task
+        .error
+        .as_ref()
+        .map_or("", |error| error.message.as_str());
+    let words = match &task.status {
+        Status::Completed => match &task.remark {
+            Some(remark) => format!("{id}: {remark}"),
+            None => return Ok(()),
+        },
+        Status::Failed => match task.error.as_ref().map(|error| error.kind) {
+            // The server's whole text stands above.
+            Some(TaskErrorKind::Tool) if result.is_some() => {
+                format!("{} failed ({id})", task.title())
+            }
+            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => said.to_owned(),
+            _ => format!("{} failed ({id}): {said}", task.title()),
+        },
+        Status::Cancelled => format!("{id} was cancelled"),
+        Status::Lost(_) => {
+            format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
+        }
+        Status::Unknown(_) => format!(
+            "{id} is unknown: {reason}. Look for it: longhaul resume {id}{flags}; run it again: longhaul again {id}{flags}; \
+             forget it: longhaul rm {id}{flags}"
+        ),
+        Status::InputRequired => {
+            format!("{id} asks something; longhaul attach {id}{flags} shows it")
+        }
+        Status::Running | Status::Paused => return Ok(()),
+    };
+    context
+        .terminal
+        .say(&format!("longhaul: {}", text::clean_line(&words)));
+    Ok(())
+}
+
+impl Live {
+    /// Asks for something whose answer changes nothing here.
+    pub(super) async fn ask_quietly(&mut self, context: &mut Context<'_>, what: Ask) {
+        // It was worth a try; the task itself is in its place.
+        let _ = self.ask(context, what).await;
+    }
+}
+
+/// `watch ID` and `logs -f ID`, the latter from where its own lines ended.
+pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, id)?;
+    let after = if is_new_only { task.seq } else { 0 };
+    watch_after(context, &task, reader, after)
+}
+
+/// Follows from after an entry on.
+pub(super) fn watch_after(
+    context: &mut Context<'_>,
+    task: &Task,
+    mut reader: Reader,
+    after: u64,
+) -> Result<u8, Fail> {
+    let style = if context.global.json {
+        Style::Json
+    } else {
+        Style::Lines
+    };
+    let servers = Servers::of(context, &mut reader)?.for_task(&task.server);
+    let mut printer = Printer::new(task.id.clone(), reader, style, after);
+    if task.status.ends_waiting() {
+        // Nothing more will come, so nobody has to be asked.
+        printer.catch_up(context)?;
+        last_words(context, &mut printer, task)?;
+        return Ok(outcome(task));
+    }
+    if task.forgotten_at.is_some() {
+        let id = &task.id;
+        return Err(Fail::usage(format!(
+            "{id} was forgotten; `longhaul rm --undo {id}` brings it back"
+        )));
+    }
+    block_on(async {
+        let live = Live::open(context, servers)?;
+        follow(context, live, printer, Until::TheEnd).await
+    })
+}

@@ -1,0 +1,225 @@
+//! The objects of `--json`: tasks, events, tools. Field names and words are a contract (design.md 6).
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::{Contact, Entry, Happening, Price, Task, TaskError, Tool, Wall, text};
+
+/// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
+pub(super) fn text_of(value: &Value) -> String {
+    escape(&value.to_string())
+}
+
+/// As [`text_of`], over several lines.
+pub(super) fn pretty(value: &Value) -> String {
+    escape(&serde_json::to_string_pretty(value).unwrap_or_default())
+}
+
+/// Only strings of JSON hold such characters, and there `\u` stands for the same.
+fn escape(json: &str) -> String {
+    let is_plain = |letter: char| letter == '\n' || !text::is_hostile(letter);
+    if json.chars().all(is_plain) {
+        return json.to_owned();
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if is_plain(letter) {
+            out.push(letter);
+            continue;
+        }
+        let mut units = [0; 2];
+        for unit in letter.encode_utf16(&mut units) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
+}
+
+/// A number as people write it: `15`, not `15.0`.
+fn number(value: f64) -> Value {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and small"
+    )]
+    if value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0 {
+        json!(value as i64)
+    } else {
+        json!(value)
+    }
+}
+
+fn time(at: Wall) -> Value {
+    Value::String(at.rfc3339())
+}
+
+/// JSON that was kept as text.
+pub(super) fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
+}
+
+fn error_of(error: &TaskError) -> Value {
+    json!({"kind": error.kind, "code": error.code, "message": error.message})
+}
+
+/// What beside the record is told of a task.
+pub(super) struct Seen<'s> {
+    pub(super) contact: &'s Contact,
+    pub(super) leaving: Option<&'s Price>,
+    pub(super) result: Option<&'s str>,
+}
+
+/// A task object.
+pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
+    let progress = task.progress.as_ref().map(|progress| {
+        json!({"value": number(progress.value), "total": progress.total.map(number), "message": progress.message})
+    });
+    let until = match seen.leaving {
+        Some(Price::Likely { until, .. }) => *until,
+        _ => None,
+    };
+    let as_of = match seen.contact {
+        Contact::Unwatched { as_of } => Some(*as_of),
+        Contact::Live { last_byte } | Contact::Quiet { last_byte } => Some(*last_byte),
+        Contact::Offline { since, .. } => Some(*since),
+        _ => None,
+    };
+    json!({
+        "id": task.id,
+        "name": task.name,
+        "note": task.note,
+        "tag": task.tag,
+        "once": task.once,
+        "server": task.server,
+        "tool": task.tool,
+        "arguments": parsed(&task.arguments),
+        "origin": task.origin,
+        "status": task.status.word(),
+        "reason": task.status.reason().or_else(|| task.error.as_ref().map(|error| error.message.clone())),
+        "remark": task.remark,
+        "contact": seen.contact.word(),
+        "contact_as_of": as_of.map(time),
+        "asked": task.asked.map(|asked| asked.what.word()),
+        "asked_at": task.asked.map(|asked| time(asked.at)),
+        "leaving": seen.leaving.map(Price::word),
+        "leaving_why": seen.leaving.map(Price::why),
+        "leaving_until": until.map(time),
+        "resumability": task.resumability.word(),
+        "attempts": task.attempts.len(),
+        "progress": progress,
+        "client_id": task.client_id,
+        "idle_timeout_s": task.limits.idle.map(|limit| limit.as_secs_f64()).map(number),
+        "max_time_s": task.limits.hard.map(|limit| limit.as_secs_f64()).map(number),
+        "created_at": time(task.created_at),
+        "updated_at": time(task.updated_at),
+        "settled_at": task.settled_at.map(time),
+        "forgotten_at": task.forgotten_at.map(time),
+        "is_seen": task.is_seen,
+        "server_task_id": task.server_task_id,
+        "seq": task.seq,
+        "result": seen.result.map(parsed),
+        "error": task.error.as_ref().map(error_of),
+    })
+}
+
+/// An event of a task's history. `result` is added to the one that settles it.
+pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    let word = match &entry.what {
+        Happening::Started { .. } => "started",
+        Happening::Progress { .. } => "progress",
+        Happening::Log { .. } => "log",
+        Happening::Contact { .. } => "contact",
+        Happening::Status { .. } => "status",
+        Happening::InputRequired { .. } => "input_required",
+        Happening::Settled { .. } => "settled",
+    };
+    put("event", json!(word));
+    put("id", json!(task.id));
+    put("seq", json!(entry.seq));
+    put("at", time(entry.at));
+    put("attempt", json!(entry.attempt));
+    match &entry.what {
+        Happening::Started { era, resumability } => {
+            put("server", json!(task.server));
+            put("tool", json!(task.tool));
+            put("era", json!(era));
+            put("resumability", json!(resumability));
+        }
+        Happening::Progress {
+            value,
+            total,
+            message,
+        } => {
+            put("value", number(*value));
+            put("total", total.map_or(Value::Null, number));
+            put("message", json!(message));
+        }
+        Happening::Log {
+            level,
+            logger,
+            data,
+        } => {
+            put("level", json!(level.word()));
+            put("logger", json!(logger));
+            put("data", json!(data));
+        }
+        Happening::Contact { state, why } => {
+            put("contact", json!(state));
+            put("why", json!(why));
+        }
+        Happening::Status { status, reason } => {
+            put("status", json!(status));
+            put("reason", json!(reason));
+        }
+        Happening::InputRequired { key, request } => {
+            put("key", json!(key));
+            put("request", parsed(request));
+        }
+        Happening::Settled { status, reason } => {
+            put("status", json!(status));
+            put("reason", json!(reason));
+            put("result", result.map_or(Value::Null, parsed));
+            put("error", task.error.as_ref().map_or(Value::Null, error_of));
+        }
+    }
+    Value::Object(object)
+}
+
+/// A tool of a server.
+pub(super) fn tool(server: &str, tool: &Tool) -> Value {
+    json!({
+        "server": server,
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": parsed(&tool.input_schema),
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_or_bidi_character_leaves_in_a_document() {
+        let hostile = json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é"});
+        let text = text_of(&hostile);
+        assert!(
+            text.chars().all(|letter| !text::is_hostile(letter)),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), hostile);
+    }
+
+    #[test]
+    fn whole_numbers_stay_whole() {
+        assert_eq!(number(15.0).to_string(), "15");
+        assert_eq!(number(0.5).to_string(), "0.5");
+        assert_eq!(number(9e15 * 10.0).to_string(), "9e+16");
+    }
+}

@@ -1,0 +1,191 @@
+//! The session in use by a command: asks and their answers, news, signals, and leaving in order.
+//!
+//! Must not know what is printed. Invariant: a driver leaves only when nothing that others wait for would end by it, or
+//! when the person says so twice.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{
+    Context,
+    fail::{Fail, code},
+};
+use crate::{
+    domain::{Ask, Done, News, Notice, NoticeLevel, ServerRef, TaskId, TaskView, text},
+    engine::{Options, Session, Subscription},
+};
+
+/// How long a driver stays silent about what keeps it.
+const STAYS_SILENT: Duration = Duration::from_secs(1);
+
+/// Something that a command reacts to.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// News of the engine; pictures of tasks are kept in [`Live::tasks`] too.
+    News(News),
+    /// Ctrl-C.
+    Interrupted,
+    /// A signal that leaves no choice: the terminal is gone, or the system ends us.
+    Ended,
+}
+
+/// The session, opened.
+pub(super) struct Live {
+    session: Session,
+    news: Subscription,
+    waiting: VecDeque<News>,
+    /// The newest picture of every task.
+    pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    /// Whether this process drives.
+    pub(super) is_driver: bool,
+    interrupt: Signal,
+    ends: [Signal; 3],
+}
+
+impl Live {
+    /// Opens the session; whether it can be used shows in the news.
+    pub(super) fn open(context: &Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Fail::new(code::BUG, format!("could not listen for signals: {error}"))
+            })
+        };
+        let interrupt = listen(SignalKind::interrupt())?;
+        let ends = [
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+            listen(SignalKind::quit())?,
+        ];
+        let session = Session::open(Options {
+            paths: context.paths.clone(),
+            servers,
+            protocol: context.global.protocol.0,
+            seed: super::dice(),
+            clock: context.clock,
+            die_after: super::die_after(),
+        });
+        let news = session.subscribe();
+        Ok(Self {
+            session,
+            news,
+            waiting: VecDeque::new(),
+            tasks: BTreeMap::new(),
+            is_driver: false,
+            interrupt,
+            ends,
+        })
+    }
+
+    /// The next thing to react to. Notices are said here, trouble ends the command.
+    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<Event, Fail> {
+        loop {
+            if let Some(news) = self.waiting.pop_front() {
+                match &news {
+                    News::Task(view) => {
+                        self.tasks.insert(view.task.id.clone(), Arc::clone(view));
+                    }
+                    News::Erased(id) => {
+                        self.tasks.remove(id);
+                    }
+                    News::Driver { is_us, .. } => self.is_driver = *is_us,
+                    News::Notice(notice) => tell(context, notice),
+                    News::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
+                    News::Server(_) | News::Answer { .. } => {}
+                }
+                return Ok(Event::News(news));
+            }
+            let [terminate, hangup, quit] = &mut self.ends;
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => return Ok(Event::Interrupted),
+                _ = terminate.recv() => return Ok(Event::Ended),
+                _ = hangup.recv() => return Ok(Event::Ended),
+                _ = quit.recv() => return Ok(Event::Ended),
+                () = self.news.changed() => self.waiting.extend(self.news.take()),
+            }
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn ask(&mut self, context: &mut Context<'_>, what: Ask) -> Result<Done, Fail> {
+        let asked = self.session.ask(&self.news, what);
+        loop {
+            match self.next(context).await? {
+                Event::News(News::Answer { ask, outcome }) if ask == asked => return Ok(outcome?),
+                Event::News(_) => {}
+                Event::Interrupted | Event::Ended => {
+                    return Err(Fail::new(
+                        code::INTERRUPTED,
+                        "interrupted before there was an answer; `longhaul ls` shows what was started",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Leaves in order. What would end by it is waited for, except the tasks of `ours`, whose price was told before.
+    pub(super) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
+        let silent_until = tokio::time::Instant::now() + STAYS_SILENT;
+        let mut was_said = false;
+        while let Some(reason) = self.stays_for(ours) {
+            let event = if was_said {
+                self.next(context).await
+            } else if let Ok(event) =
+                tokio::time::timeout_at(silent_until, self.next(context)).await
+            {
+                event
+            } else {
+                let line = format!("longhaul: {reason}; Ctrl-C leaves all the same");
+                context.terminal.say(&line);
+                was_said = true;
+                continue;
+            };
+            match event {
+                Ok(Event::News(_)) => {}
+                Ok(Event::Interrupted | Event::Ended) | Err(_) => break,
+            }
+        }
+        self.session.close();
+    }
+
+    /// Leaves in order, whatever it ends.
+    pub(super) fn close(self) {
+        self.session.close();
+    }
+
+    /// Why this driver should not leave yet.
+    fn stays_for(&self, ours: &[TaskId]) -> Option<String> {
+        let dies = |view: &&Arc<TaskView>| {
+            view.leaving
+                .as_ref()
+                .is_some_and(crate::domain::Price::dies)
+                && !ours.contains(&view.task.id)
+        };
+        if !self.is_driver {
+            return None;
+        }
+        let dying: Vec<&Arc<TaskView>> = self.tasks.values().filter(dies).collect();
+        let first = dying.first()?;
+        let why = first.leaving.as_ref().map_or("", |price| price.why());
+        let count = u64::try_from(dying.len()).unwrap_or(u64::MAX);
+        Some(format!(
+            "staying, because leaving would end {} driven from here ({}: {why})",
+            text::plural(count, "call"),
+            first.task.id
+        ))
+    }
+}
+
+/// Says what the engine has to say.
+fn tell(context: &mut Context<'_>, notice: &Notice) {
+    let line = format!("longhaul: {}", text::clean_line(&notice.text));
+    match notice.level {
+        NoticeLevel::Info => context.terminal.remark(&line),
+        NoticeLevel::Warning | NoticeLevel::Error => context.terminal.say(&line),
+    }
+}

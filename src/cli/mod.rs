@@ -1,0 +1,255 @@
+//! The command line: arguments in, lines and exit codes out (design.md 6).
+//!
+//! Owns the words of the commands, what they print and how they end; the only room that reads the environment. Must not
+//! know of wires or of statements: it asks the engine and reads through the store. Invariants: data goes to stdout and
+//! everything else to stderr; history is printed from what is committed, once and in order; nothing that a server sent
+//! is printed before it was cleaned, except where `--raw` asks for it.
+
+mod act;
+mod args;
+mod calls;
+#[cfg(feature = "demo")]
+mod demo;
+mod fail;
+mod follow;
+mod json;
+mod lines;
+mod live;
+mod read;
+mod screen;
+mod servers;
+mod terminal;
+
+use std::{
+    ffi::OsString,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    io::Write,
+    process::ExitCode,
+};
+
+use clap::Parser as _;
+
+use self::{
+    args::{Cli, Command, Global},
+    fail::{Fail, code},
+    terminal::Terminal,
+};
+use crate::{
+    domain::{Task, TaskId},
+    engine::Clock,
+    store::{Lookup, Paths, Reader},
+};
+
+/// What every command works with.
+struct Context<'o> {
+    global: Global,
+    paths: Paths,
+    terminal: Terminal<'o>,
+    clock: Clock,
+}
+
+impl Context<'_> {
+    /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
+    fn flags(&self) -> String {
+        let mut flags = String::new();
+        let from_environment = std::env::var_os(args::STATE_DIR).map(std::path::PathBuf::from);
+        if let Some(dir) = self
+            .global
+            .state_dir
+            .as_ref()
+            .filter(|dir| from_environment.as_ref() != Some(dir))
+        {
+            flags.push_str(" --state-dir ");
+            flags.push_str(&quoted(&dir.to_string_lossy()));
+        }
+        if self.global.session != args::DEFAULT_SESSION {
+            flags.push_str(" --session ");
+            flags.push_str(&quoted(&self.global.session));
+        }
+        flags
+    }
+
+    /// The session file, for reading.
+    fn reader(&self) -> Result<Reader, Fail> {
+        Ok(Reader::open(&self.paths)?)
+    }
+
+    /// The one task whose id begins so.
+    fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, Fail> {
+        match reader.task(prefix)? {
+            Lookup::One(task) => Ok(*task),
+            Lookup::None => Err(Fail::usage(format!(
+                "could not find a task {:?} in session {}; `longhaul{} ls --all` lists them",
+                prefix,
+                self.paths.session(),
+                self.flags()
+            ))),
+            Lookup::Many(ids) => {
+                let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
+                Err(Fail::usage(format!(
+                    "{prefix} begins more than one id: {}; write more of it",
+                    ids.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Ends a command that would change something, with `--readonly`.
+    fn may_act(&self) -> Result<(), Fail> {
+        if self.global.readonly {
+            return Err(Fail::usage(
+                "not done: --readonly only looks; leave it out to act",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Runs the program: arguments with the program's name first, stdout as a writer.
+pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let is_error = error.use_stderr();
+            let text = error.render();
+            let written = if is_error {
+                write!(std::io::stderr().lock(), "{text}")
+            } else {
+                write!(out, "{text}").and_then(|()| out.flush())
+            };
+            // Help that nobody reads is no error.
+            let _ = written;
+            return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
+        }
+    };
+    let mut terminal = Terminal::new(out, cli.global.quiet);
+    let outcome = dispatch(cli, &mut terminal);
+    terminal.clear_bar();
+    let code = match outcome {
+        Ok(code) => return code,
+        Err(Fail::Closed) => code::OK,
+        Err(Fail::Said { code, words }) => {
+            terminal.say(&format!(
+                "longhaul: {}",
+                crate::domain::text::clean_block(&words)
+            ));
+            code
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
+    let Cli { global, command } = cli;
+    #[cfg(feature = "demo")]
+    let session = match &command {
+        // The demo has a session of its own, unless another one is named.
+        Some(Command::Demo(_)) if global.session == args::DEFAULT_SESSION => {
+            demo::SESSION.to_owned()
+        }
+        _ => global.session.clone(),
+    };
+    #[cfg(not(feature = "demo"))]
+    let session = global.session.clone();
+    let paths = Paths::resolve(global.state_dir.clone(), &session)?;
+    start_log(&global, &paths)?;
+    let mut context = Context {
+        global: Global { session, ..global },
+        paths,
+        terminal: terminal.reborrow(),
+        clock: Clock::start(),
+    };
+    let context = &mut context;
+    let code = match command {
+        None => return screen::open(context, None),
+        Some(Command::Attach(attach)) => return screen::open(context, attach.id.as_deref()),
+        #[cfg(feature = "demo")]
+        Some(Command::Demo(demo)) => return demo::run(context, &demo),
+        Some(Command::Tools) => calls::tools(context),
+        Some(Command::Call(call)) => calls::call(context, call),
+        Some(Command::Again(again)) => calls::again(context, again),
+        Some(Command::Ls(ls)) => read::ls(context, &ls),
+        Some(Command::Show(one)) => read::show(context, &one.id),
+        Some(Command::Result(result)) => read::result(context, &result),
+        Some(Command::Logs(logs)) => read::logs(context, &logs),
+        Some(Command::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
+        Some(Command::Wait(wait)) => act::wait(context, &wait),
+        Some(Command::Pause(which)) => act::act(context, act::Wish::Pause, &which),
+        Some(Command::Resume(which)) => act::act(context, act::Wish::Resume, &which),
+        Some(Command::Cancel(which)) => act::act(context, act::Wish::Cancel, &which),
+        Some(Command::Rm(rm)) => act::rm(context, &rm),
+        Some(Command::Clean(clean)) => act::clean(context, &clean),
+        Some(Command::Paths) => read::paths(context),
+    }?;
+    Ok(ExitCode::from(code))
+}
+
+/// Runs a command that speaks to the engine.
+fn block_on<T>(work: impl Future<Output = Result<T, Fail>>) -> Result<T, Fail> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fail::new(code::BUG, format!("could not start a runtime: {error}")))?;
+    runtime.block_on(work)
+}
+
+/// What longhaul does goes to a file, and only if asked for.
+fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let level = match global.verbose {
+        0 => return Ok(()),
+        1 => tracing::Level::INFO,
+        2 => tracing::Level::DEBUG,
+        _ => tracing::Level::TRACE,
+    };
+    let path = paths.log();
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(&path)
+        .map_err(|error| {
+            Fail::new(
+                code::CANNOT_SAVE,
+                format!("could not open {}: {error}", path.display()),
+            )
+        })?;
+    // A second call in one process, as in tests, keeps the first file.
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .with_writer(std::sync::Mutex::new(file))
+        .try_init();
+    Ok(())
+}
+
+/// Random bits of the operating system, for ids and jitter; the one place where dice are thrown.
+fn dice() -> u64 {
+    // The standard library seeds this hasher from the system, anew for every one.
+    RandomState::new().build_hasher().finish()
+}
+
+/// The kill tests' way to hit each window; not in a released program.
+#[cfg(debug_assertions)]
+fn die_after() -> Option<u64> {
+    std::env::var_os("LONGHAUL_DIE_AFTER")?
+        .to_str()?
+        .parse()
+        .ok()
+}
+
+#[cfg(not(debug_assertions))]
+fn die_after() -> Option<u64> {
+    None
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@=+,%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

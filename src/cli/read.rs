@@ -1,0 +1,396 @@
+//! `ls`, `show`, `result`, `logs` and `paths`: what the session file says, without lock and without network.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{
+    Context,
+    args::{Logs, Ls, ResultOf, Since, StatusWord},
+    calls::title,
+    fail::{Fail, code},
+    follow::{self, Printer, Style},
+    json as documents, lines,
+};
+use crate::{
+    domain::{Contact, Entry, Happening, Price, Status, Task, Wall, text},
+    link,
+    store::{DriverLock, ListFilter, Reader},
+};
+
+/// Entries looked at to learn how contact stands.
+const LOOK_BACK: usize = 64;
+
+/// The contact as far as the file tells it.
+fn contact(reader: &mut Reader, task: &Task, has_driver: bool) -> Result<Contact, Fail> {
+    if task.status.ends_waiting() || task.status == Status::Paused {
+        return Ok(Contact::Idle);
+    }
+    if !has_driver {
+        return Ok(Contact::Unwatched {
+            as_of: task.updated_at,
+        });
+    }
+    // The driver notes when contact ends and when it is back.
+    let tail = reader.history_tail(&task.id, LOOK_BACK)?;
+    let last = tail.into_iter().rev().find_map(|entry| match entry.what {
+        Happening::Contact { state, why } => Some((state, why, entry.at)),
+        Happening::Progress { .. } | Happening::Log { .. } => {
+            Some(("live".to_owned(), String::new(), entry.at))
+        }
+        _ => None,
+    });
+    Ok(match last {
+        Some((state, why, at)) if state != "live" => Contact::Reconnecting {
+            attempt: 1,
+            next: at,
+            why,
+        },
+        _ => Contact::Live {
+            last_byte: task.updated_at,
+        },
+    })
+}
+
+/// The task object of `--json`.
+pub(super) fn document(
+    context: &Context<'_>,
+    reader: &mut Reader,
+    task: &Task,
+) -> Result<Value, Fail> {
+    let has_driver = DriverLock::holder(&context.paths).is_some();
+    let contact = contact(reader, task, has_driver)?;
+    let leaving = link::price_of_task(task);
+    let result = match task.result_bytes {
+        Some(_) => reader.result(&task.id)?,
+        None => None,
+    };
+    Ok(documents::task(
+        task,
+        &documents::Seen {
+            contact: &contact,
+            leaving: leaving.as_ref(),
+            result: result.as_deref(),
+        },
+    ))
+}
+
+fn has_status(task: &Task, words: &[StatusWord]) -> bool {
+    words.is_empty()
+        || words.iter().any(|word| {
+            matches!(
+                (word, &task.status),
+                (StatusWord::Running, Status::Running)
+                    | (StatusWord::InputRequired, Status::InputRequired)
+                    | (StatusWord::Paused, Status::Paused)
+                    | (StatusWord::Completed, Status::Completed)
+                    | (StatusWord::Failed, Status::Failed)
+                    | (StatusWord::Cancelled, Status::Cancelled)
+                    | (StatusWord::Lost, Status::Lost(_))
+                    | (StatusWord::Unknown, Status::Unknown(_))
+            )
+        })
+}
+
+/// Whether a task waits for its person: a question, a decision, or an end that he did not want and has not seen.
+fn needs_a_person(task: &Task) -> bool {
+    let is_bad = matches!(task.status, Status::Failed | Status::Lost(_));
+    task.status.needs_a_person() || is_bad && !task.is_seen
+}
+
+/// `ls`.
+pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let mut tasks = reader.tasks(ListFilter {
+        all: ls.all,
+        limit: None,
+    })?;
+    let servers = &context.global.server;
+    tasks.retain(|task| {
+        has_status(task, &ls.status)
+            && (!ls.needs_me || needs_a_person(task))
+            && (!ls.new || task.status.is_settled() && !task.is_seen)
+            && (ls.tag.is_none() || task.tag == ls.tag)
+            && (servers.is_empty() || servers.iter().any(|server| server == task.server.as_str()))
+    });
+    if context.global.json {
+        let documents = tasks
+            .iter()
+            .map(|task| document(context, &mut reader, task))
+            .collect::<Result<Vec<_>, _>>()?;
+        context
+            .terminal
+            .line(&documents::pretty(&Value::Array(documents)))?;
+        return Ok(code::OK);
+    }
+    if tasks.is_empty() {
+        let flags = context.flags();
+        context.terminal.remark(&format!(
+            "no task to show; `longhaul{flags} call TOOL` starts one"
+        ));
+        return Ok(code::OK);
+    }
+    let has_driver = DriverLock::holder(&context.paths).is_some();
+    let now = context.clock.now().wall;
+    let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for task in &tasks {
+        let contact = contact(&mut reader, task, has_driver)?;
+        rows.push(row(task, &contact, now));
+    }
+    let ending = if context.global.ascii { "~" } else { "…" };
+    for line in lines::table(&rows, context.terminal.out_columns(), 2, ending) {
+        context.terminal.line(&line)?;
+    }
+    Ok(code::OK)
+}
+
+fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
+    let word = task.status.word();
+    let state = match (task.asked, contact) {
+        (Some(asked), _) => asked.what.word().to_owned(),
+        // Nobody looks, so it may have moved on.
+        (None, Contact::Unwatched { .. }) => format!("{word}?"),
+        (None, Contact::Reconnecting { .. }) => format!("{word}, cut"),
+        _ => word.to_owned(),
+    };
+    let progress = match (&task.status, &task.progress) {
+        (Status::Completed, _) => task.result_line.clone().unwrap_or_default(),
+        (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
+            let error = task.error.as_ref().map(|error| error.message.clone());
+            task.status.reason().or(error).unwrap_or_default()
+        }
+        (_, Some(progress)) => lines::amount(progress),
+        _ => String::new(),
+    };
+    let age = now.since(task.settled_at.unwrap_or(task.created_at));
+    let leaving = link::price_of_task(task);
+    vec![
+        state,
+        task.id.to_string(),
+        text::truncate(&title(task), 48).into_owned(),
+        text::clean_line(task.server.as_str()).into_owned(),
+        text::truncate(&text::clean_line(&progress), 48).into_owned(),
+        text::span(age),
+        leaving.as_ref().map_or("", Price::word).to_owned(),
+    ]
+}
+
+/// `show`.
+pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, id)?;
+    if context.global.json {
+        let document = document(context, &mut reader, &task)?;
+        context.terminal.line(&documents::pretty(&document))?;
+        return Ok(code::OK);
+    }
+    let has_driver = DriverLock::holder(&context.paths).is_some();
+    let contact = contact(&mut reader, &task, has_driver)?;
+    let now = context.clock.now().wall;
+    let when = |at: Wall| lines::clock(at, now);
+    let mut rows: Vec<(&str, String)> = vec![("id", task.id.to_string())];
+    let mut put = |key, value: Option<String>| rows.extend(value.map(|value| (key, value)));
+    put("name", task.name.clone());
+    put("note", task.note.clone());
+    put("tag", task.tag.clone());
+    put("tool", Some(task.tool.clone()));
+    put("server", Some(task.server.to_string()));
+    put("arguments", Some(task.arguments.clone()));
+    put("repeats", task.origin.as_ref().map(ToString::to_string));
+    let reason = task
+        .status
+        .reason()
+        .or_else(|| task.error.as_ref().map(|error| error.message.clone()));
+    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+    put("status", Some(format!("{}{reason}", task.status.word())));
+    put("remark", task.remark.clone());
+    put(
+        "asked",
+        task.asked
+            .map(|asked| format!("{} since {}", asked.what.word(), when(asked.at))),
+    );
+    put(
+        "contact",
+        match &contact {
+            Contact::Idle => None,
+            Contact::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
+            Contact::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
+            other => Some(other.word().to_owned()),
+        },
+    );
+    put(
+        "progress",
+        task.progress.as_ref().map(|progress| {
+            format!(
+                "{}  {}",
+                lines::amount(progress),
+                progress.message.as_deref().unwrap_or_default()
+            )
+        }),
+    );
+    put(
+        "if you leave",
+        link::price_of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
+    );
+    put("resumable by", Some(task.resumability.word().to_owned()));
+    put("attempts", Some(task.attempts.len().to_string()));
+    put("server's id", task.server_task_id.clone());
+    put("client id", task.client_id.clone());
+    put("created", Some(when(task.created_at)));
+    put("updated", Some(when(task.updated_at)));
+    put("ended", task.settled_at.map(when));
+    put("result", task.result_line.clone());
+    put("idle limit", task.limits.idle.map(text::span));
+    put("time limit", task.limits.hard.map(text::span));
+    for (key, value) in rows {
+        context
+            .terminal
+            .line(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
+    }
+    Ok(code::OK)
+}
+
+/// `result`.
+pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, &which.id)?;
+    let Some(result) = reader.result(&task.id)? else {
+        let words = match &task.error {
+            Some(error) => format!(
+                "{} has no result, it failed: {}",
+                task.id,
+                text::clean_line(&error.message)
+            ),
+            None if task.status.ends_waiting() => {
+                format!("{} has no result, it is {}", task.id, task.status.word())
+            }
+            None => format!(
+                "{} has no result yet, it is {}; `longhaul watch {}{}` waits for it",
+                task.id,
+                task.status.word(),
+                task.id,
+                context.flags()
+            ),
+        };
+        let code = super::fail::outcome(&task);
+        return Err(Fail::new(
+            if code == code::OK {
+                code::TOOL_FAILED
+            } else {
+                code
+            },
+            words,
+        ));
+    };
+    if let Some(path) = &which.out {
+        let bytes = if context.global.json {
+            result
+        } else {
+            lines::raw_result(&result)
+        };
+        let fail = |error: std::io::Error| {
+            Fail::new(
+                code::CANNOT_SAVE,
+                format!("could not write {}: {error}", path.display()),
+            )
+        };
+        let mut file = std::fs::File::create(path).map_err(fail)?;
+        file.write_all(bytes.as_bytes()).map_err(fail)?;
+        return Ok(code::OK);
+    }
+    if which.raw {
+        let bytes = if context.global.json {
+            result
+        } else {
+            lines::raw_result(&result)
+        };
+        context.terminal.data(bytes.as_bytes())?;
+    } else if context.global.json {
+        context
+            .terminal
+            .line(&documents::pretty(&documents::parsed(&result)))?;
+    } else {
+        context.terminal.line(&lines::result(&result))?;
+    }
+    Ok(code::OK)
+}
+
+/// `logs`.
+pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, &logs.id)?;
+    let now = context.clock.now().wall;
+    let since = logs.since.map(|since| match since {
+        Since::At(at) => at,
+        Since::Ago(ago) => Wall(
+            now.0
+                .saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)),
+        ),
+    });
+    let is_wanted = |entry: &Entry| since.is_none_or(|since| entry.at >= since);
+    let style = if context.global.json {
+        Style::Json
+    } else {
+        Style::Lines
+    };
+    let mut printer = Printer::new(task.id.clone(), context.reader()?, style, 0);
+    let mut last_seq = 0;
+    match logs.lines {
+        Some(count) => {
+            for entry in reader.history_tail(&task.id, count)? {
+                if is_wanted(&entry) {
+                    printer.print(context, &task, &entry)?;
+                }
+                last_seq = entry.seq;
+            }
+            // With nothing asked for, everything that is there counts as printed.
+            last_seq = last_seq.max(if count == 0 { task.seq } else { 0 });
+        }
+        None => loop {
+            let entries = reader.history(&task.id, last_seq, 512)?;
+            if entries.is_empty() {
+                break;
+            }
+            for entry in &entries {
+                if is_wanted(entry) {
+                    printer.print(context, &task, entry)?;
+                }
+                last_seq = entry.seq;
+            }
+        },
+    }
+    if logs.follow && !task.status.ends_waiting() {
+        return follow::watch_after(context, &task, reader, last_seq);
+    }
+    Ok(code::OK)
+}
+
+/// `paths`.
+pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
+    let paths = &context.paths;
+    let rows = [
+        ("state", paths.dir().to_path_buf()),
+        ("session", paths.db()),
+        ("lock", paths.lock()),
+        ("socket", paths.socket()),
+        ("log", paths.log()),
+        ("demo", paths.demo_dir()),
+    ];
+    if context.global.json {
+        let document: serde_json::Map<String, Value> = rows
+            .iter()
+            .map(|(key, path)| ((*key).to_owned(), json!(path.to_string_lossy())))
+            .collect();
+        context
+            .terminal
+            .line(&documents::pretty(&Value::Object(document)))?;
+        return Ok(code::OK);
+    }
+    for (key, path) in rows {
+        context
+            .terminal
+            .line(&format!("{key:<8} {}", path.display()))?;
+    }
+    Ok(code::OK)
+}

@@ -1,0 +1,131 @@
+//! The way to the screen: what it needs of the command line and the environment.
+
+use std::process::ExitCode;
+
+use super::{
+    Context, args, dice, die_after,
+    fail::{Fail, code},
+    servers::Servers,
+};
+use crate::{
+    app::{Colour, Look, Setup},
+    domain::{Ask, ServerRef, TaskId, text},
+    engine::Options,
+    shell::real::{Opening, open as open_shell},
+    term::caps::{Capabilities, ColorChoice, ColorLevel, Environment},
+};
+
+/// What the demo adds to the screen.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    pub(super) servers: Vec<ServerRef>,
+    pub(super) asks: Vec<Ask>,
+    pub(super) is_demo: bool,
+}
+
+/// What the terminal can show, by the environment and the flags.
+fn capabilities(context: &Context<'_>) -> Capabilities {
+    let variable =
+        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let environment = Environment {
+        term: variable("TERM"),
+        colorterm: variable("COLORTERM"),
+        no_color: variable("NO_COLOR"),
+        lc_all: variable("LC_ALL"),
+        lc_ctype: variable("LC_CTYPE"),
+        lang: variable("LANG"),
+        tmux: variable("TMUX"),
+    };
+    let choice = match context.global.color {
+        args::Color::Auto => ColorChoice::Auto,
+        args::Color::Always => ColorChoice::Always,
+        args::Color::Never => ColorChoice::Never,
+    };
+    Capabilities::detect(&environment, choice)
+}
+
+/// Refuses where there is no screen to draw on, before anything is started.
+pub(super) fn check(context: &Context<'_>) -> Result<(), Fail> {
+    if context.terminal.is_for_people() && capabilities(context).has_cursor {
+        return Ok(());
+    }
+    Err(Fail::usage(format!(
+        "the screen needs a terminal; `longhaul{} ls` lists tasks, `watch ID` follows one in lines",
+        context.flags()
+    )))
+}
+
+/// Opens the screen, on one task if one is named.
+pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCode, Fail> {
+    let attach = match id {
+        Some(id) => {
+            let mut reader = context.reader()?;
+            Some(context.find(&mut reader, id)?.id)
+        }
+        None => None,
+    };
+    check(context)?;
+    let mut reader = context.reader()?;
+    let servers = Servers::of(context, &mut reader)?.all();
+    show(
+        context,
+        attach,
+        Extra {
+            servers,
+            ..Extra::default()
+        },
+    )
+}
+
+/// Opens the screen.
+pub(super) fn show(
+    context: &mut Context<'_>,
+    attach: Option<TaskId>,
+    extra: Extra,
+) -> Result<ExitCode, Fail> {
+    check(context)?;
+    let able = capabilities(context);
+    let look = Look {
+        colour: match able.color {
+            ColorLevel::Mono => Colour::Mono,
+            ColorLevel::Ansi16 => Colour::Ansi16,
+            ColorLevel::Ansi256 => Colour::Ansi256,
+            ColorLevel::True => Colour::Truecolor,
+        },
+        ascii: context.global.ascii || !able.is_unicode,
+        motion: !context.global.no_motion,
+    };
+    let outcome = open_shell(Opening {
+        engine: Options {
+            paths: context.paths.clone(),
+            servers: extra.servers,
+            protocol: context.global.protocol.0,
+            seed: dice(),
+            clock: context.clock,
+            die_after: die_after(),
+        },
+        setup: Setup {
+            session: context.paths.session().to_owned(),
+            is_demo: extra.is_demo,
+            tz: jiff::tz::TimeZone::system(),
+            look,
+            readonly: context.global.readonly,
+            seed: dice(),
+        },
+        attach,
+        demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
+        asks: extra.asks,
+    });
+    match outcome {
+        Ok(outcome) => {
+            if !outcome.note.line.is_empty() {
+                context.terminal.say(&text::clean_block(&outcome.note.line));
+            }
+            Ok(ExitCode::from(outcome.exit))
+        }
+        Err(error) => Err(Fail::new(
+            code::BUG,
+            format!("could not use the terminal: {error}"),
+        )),
+    }
+}

@@ -1,0 +1,139 @@
+//! Where a command writes: data to stdout through the writer it was given, everything else to stderr.
+//!
+//! Must not know what is written. Invariant: nothing here adds or removes a control sequence of a server's; callers
+//! sanitise, this room only knows the terminal's width and our own bar.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use super::fail::Fail;
+use crate::domain::text;
+
+/// The columns assumed where a terminal does not tell.
+const COLUMNS: usize = 80;
+
+/// Stdout and stderr of a command.
+pub(super) struct Terminal<'o> {
+    out: &'o mut dyn Write,
+    out_columns: Option<usize>,
+    err_columns: Option<usize>,
+    is_quiet: bool,
+    has_bar: bool,
+}
+
+impl std::fmt::Debug for Terminal<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terminal")
+            .field("out_columns", &self.out_columns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.clear_bar();
+    }
+}
+
+impl<'o> Terminal<'o> {
+    /// The writer is stdout, or stands for it in a test.
+    pub(super) fn new(out: &'o mut dyn Write, is_quiet: bool) -> Self {
+        let columns = |is_terminal: bool, size: Result<rustix::termios::Winsize, _>| {
+            let told = size.map_or(0, |size: rustix::termios::Winsize| usize::from(size.ws_col));
+            is_terminal.then_some(if told == 0 { COLUMNS } else { told })
+        };
+        Self {
+            out,
+            out_columns: columns(
+                io::stdout().is_terminal(),
+                rustix::termios::tcgetwinsize(rustix::stdio::stdout()),
+            ),
+            err_columns: columns(
+                io::stderr().is_terminal(),
+                rustix::termios::tcgetwinsize(rustix::stdio::stderr()),
+            ),
+            is_quiet,
+            has_bar: false,
+        }
+    }
+
+    /// The same terminal, for a shorter time.
+    pub(super) fn reborrow(&mut self) -> Terminal<'_> {
+        Terminal {
+            out: &mut *self.out,
+            out_columns: self.out_columns,
+            err_columns: self.err_columns,
+            is_quiet: self.is_quiet,
+            has_bar: self.has_bar,
+        }
+    }
+
+    /// The width of stdout, if it is a terminal.
+    pub(super) fn out_columns(&self) -> Option<usize> {
+        self.out_columns
+    }
+
+    /// Whether both sides of a conversation are a terminal.
+    pub(super) fn is_for_people(&self) -> bool {
+        self.out_columns.is_some() && io::stdin().is_terminal()
+    }
+
+    /// Whether a bar can be drawn.
+    pub(super) fn draws_bars(&self) -> bool {
+        self.err_columns.is_some() && !self.is_quiet
+    }
+
+    /// One line of data.
+    pub(super) fn line(&mut self, line: &str) -> Result<(), Fail> {
+        self.clear_bar();
+        writeln!(self.out, "{line}")?;
+        self.out.flush()?;
+        Ok(())
+    }
+
+    /// Data as it is.
+    pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
+        self.clear_bar();
+        self.out.write_all(data)?;
+        self.out.flush()?;
+        Ok(())
+    }
+
+    /// The writer itself, for who writes on his own.
+    #[cfg(feature = "demo")]
+    pub(super) fn writer(&mut self) -> &mut dyn Write {
+        self.out
+    }
+
+    /// Something for the person who reads along; not said with `-q`.
+    pub(super) fn remark(&mut self, line: &str) {
+        if !self.is_quiet {
+            self.say(line);
+        }
+    }
+
+    /// Something that has to be said.
+    pub(super) fn say(&mut self, line: &str) {
+        self.clear_bar();
+        // A stderr that is gone has nobody to tell about it.
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
+    /// Draws the one line that changes in place.
+    pub(super) fn bar(&mut self, line: &str) {
+        let Some(columns) = self.err_columns.filter(|_| !self.is_quiet) else {
+            return;
+        };
+        let line = text::truncate(line, columns.saturating_sub(1));
+        let mut err = io::stderr().lock();
+        let _ = write!(err, "\r{line}\x1b[K").and_then(|()| err.flush());
+        self.has_bar = true;
+    }
+
+    /// Takes the bar away, so that a line can stand there.
+    pub(super) fn clear_bar(&mut self) {
+        if std::mem::take(&mut self.has_bar) {
+            let mut err = io::stderr().lock();
+            let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+        }
+    }
+}

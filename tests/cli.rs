@@ -1,0 +1,1007 @@
+//! The command line as scripts and people use it: the real binary, real files, real HTTP (design.md 5, 6 and promises).
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use futures_util::{StreamExt as _, stream};
+use longhaul::{
+    demo,
+    domain::{Phase, Task},
+    store::{ListFilter, Paths, Reader},
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use support::program::{Ran, Running, finish, program, run};
+use tempfile::TempDir;
+
+/// The demo server in this process, and a state directory.
+struct Bench {
+    dir: TempDir,
+    server: demo::Server,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let options = demo::Options {
+            dir: dir.path().join("demo"),
+            port: None,
+            cross_stream_replay: false,
+            idle_exit: None,
+        };
+        let server = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(demo::serve(options))
+            .unwrap();
+        Self { dir, server }
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn demo_dir(&self) -> PathBuf {
+        self.dir.path().join("demo")
+    }
+}
+
+/// Arguments of a run with the server's URL.
+fn with<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    let mut all = vec!["-s", url];
+    all.extend(arguments);
+    all
+}
+
+/// A server written by hand: every tool is an oddity of its own, and it counts the calls that reach it.
+struct Odd {
+    addr: SocketAddr,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Odd {
+    fn start() -> Self {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let counted = Arc::clone(&calls);
+        // It lives as long as the test's process; every test has one of its own.
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let router = Router::new()
+                    .route("/mcp", post(odd))
+                    .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
+                    .with_state(counted);
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                axum::serve(listener, router).await.unwrap();
+            });
+        });
+        Self { addr, calls }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/mcp", self.addr)
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+async fn odd(State(calls): State<Arc<AtomicUsize>>, body: String) -> Response {
+    let message: Value = serde_json::from_str(&body).unwrap();
+    let id = &message["id"];
+    let answer = |result: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+    };
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    match message["method"].as_str() {
+        Some("initialize") => answer(json!({
+            "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "odd", "version": "1"}})),
+        Some("tools/list") => answer(json!({"tools": [
+            tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs")]})),
+        Some("tools/call") => {
+            calls.fetch_add(1, Ordering::SeqCst);
+            let text = |text: &str| json!([{"type": "text", "text": text}]);
+            let token = &message["params"]["_meta"]["progressToken"];
+            let step = |done: usize| {
+                let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                    "params": {"progressToken": token, "progress": done, "total": 3}});
+                format!("data: {step}\n\n")
+            };
+            match message["params"]["name"].as_str() {
+                Some("plain") => answer(json!({"content": text("plain text")})),
+                Some("fails") => answer(json!({"content": text("out of paper"), "isError": true})),
+                Some("hostile") => {
+                    answer(json!({"content": text("a\u{1b}]0;pwned\u{7}\u{202e}b")}))
+                }
+                Some("stream") => {
+                    let last = json!({"jsonrpc": "2.0", "id": id, "result": {"content": text("streamed")}});
+                    sse(
+                        stream::iter([step(1), step(2), step(3), format!("data: {last}\n\n")])
+                            .boxed(),
+                    )
+                }
+                Some("hangs") => sse(stream::iter([step(1)]).chain(stream::pending()).boxed()),
+                _ => {
+                    let error = json!({"code": -32000, "message": "not today"});
+                    let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+                    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+                }
+            }
+        }
+        _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
+        _ => answer(json!({})),
+    }
+}
+
+/// A stream of events without ids.
+fn sse(events: stream::BoxStream<'static, String>) -> Response {
+    let body = Body::from_stream(events.map(Ok::<_, std::convert::Infallible>));
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+fn tasks(state: &Path) -> Vec<Task> {
+    let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
+    Reader::open(&paths)
+        .unwrap()
+        .tasks(ListFilter {
+            all: true,
+            limit: None,
+        })
+        .unwrap()
+}
+
+fn of<'v>(events: &'v [Value], word: &str) -> Vec<&'v Value> {
+    events
+        .iter()
+        .filter(|event| event["event"] == word)
+        .collect()
+}
+
+fn steps(events: &[Value]) -> Vec<u64> {
+    of(events, "progress")
+        .iter()
+        .map(|event| event["value"].as_u64().unwrap())
+        .collect()
+}
+
+/// Every entry once, in order, none missing.
+fn assert_whole(events: &[Value]) {
+    let seqs: Vec<u64> = events
+        .iter()
+        .map(|event| event["seq"].as_u64().unwrap())
+        .collect();
+    let whole: Vec<u64> = (1..=u64::try_from(seqs.len()).unwrap()).collect();
+    assert_eq!(seqs, whole, "{events:#?}");
+}
+
+const PROCESS: [&str; 6] = [
+    "call",
+    "resumable_data_processing",
+    "dataset_name=d",
+    "total_records=50",
+    "batch_size=5",
+    "delay_ms=5",
+];
+
+#[test]
+fn a_call_prints_its_events_as_one_json_object_a_line() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let mut arguments = with(&url, &PROCESS);
+    arguments.extend(["--json", "--name", "eu", "--tag", "t"]);
+    let ran = run(&bench.state("a"), &arguments);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let events = ran.events();
+    assert_whole(&events);
+    for event in &events {
+        assert_eq!(event["id"], events[0]["id"]);
+        assert!(event["at"].as_str().unwrap().ends_with('Z'), "{event}");
+    }
+    let first = &events[0];
+    assert_eq!(first["event"], "started");
+    assert_eq!(first["tool"], "resumable_data_processing");
+    assert_eq!(first["server"], bench.server.addr().to_string());
+    assert_eq!(first["resumability"], "checkpoint");
+    assert!(first["era"].as_str().unwrap().starts_with("20"));
+    assert_eq!(steps(&events), [5, 10, 15, 20, 25, 30, 35, 40, 45, 50]);
+    let step = of(&events, "progress")[0];
+    assert_eq!(
+        (&step["total"], &step["message"]),
+        (&json!(50), &json!("Processed 5/50 records"))
+    );
+    let log = of(&events, "log")[0];
+    assert_eq!(
+        (&log["level"], &log["logger"]),
+        (&json!("info"), &json!("longhaul-demo"))
+    );
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["event"], &last["status"], &last["error"]),
+        (&json!("settled"), &json!("completed"), &Value::Null)
+    );
+    let text = last["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(text).unwrap()["processed"],
+        50
+    );
+    let id = first["id"].as_str().unwrap();
+    let again = run(&bench.state("a"), &["watch", &id[..3], "--json"]);
+    assert_eq!(
+        (again.out, again.code),
+        (ran.out, Some(0)),
+        "what was recorded is what was printed"
+    );
+}
+
+#[test]
+fn a_call_for_people_has_its_result_on_stdout_and_the_rest_on_stderr() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let ran = run(
+        &state,
+        &with(&url, &["call", "get_forecast", "city=Lisbon", "delay_ms=1"]),
+    );
+    assert_eq!(ran.code, Some(0));
+    assert!(
+        ran.out.starts_with("Lisbon: ") && ran.out.lines().count() == 1,
+        "{ran:#?}"
+    );
+    assert!(
+        ran.err.contains("3/6 50 %") && !ran.err.contains('\x1b'),
+        "{ran:#?}"
+    );
+    // The only server of the session needs no name.
+    let quiet = run(
+        &state,
+        &["call", "get_forecast", "city=Lisbon", "delay_ms=1", "-q"],
+    );
+    assert_eq!((quiet.out, quiet.err), (ran.out, String::new()));
+}
+
+#[test]
+fn a_task_object_has_every_field_and_null_where_there_is_nothing() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    run(
+        &state,
+        &with(
+            &url,
+            &[
+                "call",
+                "get_forecast",
+                "city=Lisbon",
+                "delay_ms=1",
+                "--tag",
+                "x",
+            ],
+        ),
+    );
+    let detached = run(
+        &state,
+        &[
+            "call",
+            "get_forecast",
+            "city=Oslo",
+            "delay_ms=60000",
+            "--detach",
+        ],
+    );
+    assert_eq!(detached.code, Some(0), "{detached:#?}");
+    let list = run(&state, &["ls", "--json"]).document();
+    let [running, done] = list.as_array().unwrap().as_slice() else {
+        panic!("{list:#}")
+    };
+    for key in [
+        "id",
+        "name",
+        "server",
+        "tool",
+        "arguments",
+        "status",
+        "reason",
+        "contact",
+        "asked",
+        "leaving",
+        "resumability",
+        "attempts",
+        "progress",
+        "created_at",
+        "updated_at",
+        "settled_at",
+        "server_task_id",
+        "result",
+        "error",
+    ] {
+        assert!(
+            running.get(key).is_some() && done.get(key).is_some(),
+            "{key} in {list:#}"
+        );
+    }
+    assert_eq!(running["id"], detached.out.trim());
+    assert_eq!(
+        (&running["status"], &running["contact"]),
+        (&json!("running"), &json!("unwatched"))
+    );
+    assert_eq!(
+        (&running["leaving"], &running["result"]),
+        (&json!("likely"), &Value::Null)
+    );
+    assert!(running["contact_as_of"].is_string());
+    assert_eq!(done["arguments"], json!({"city": "Lisbon", "delay_ms": 1}));
+    assert_eq!(
+        done["progress"],
+        json!({"value": 6, "total": 6, "message": "Station 6 of 6 has answered"})
+    );
+    assert_eq!(
+        (&done["status"], &done["leaving"]),
+        (&json!("completed"), &Value::Null)
+    );
+    assert!(
+        done["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("Lisbon")
+    );
+    let id = done["id"].as_str().unwrap();
+    assert_eq!(run(&state, &["show", id, "--json"]).document(), *done);
+    assert_eq!(
+        run(&state, &["result", id, "--json"]).document(),
+        done["result"]
+    );
+    for (filter, count) in [
+        (vec!["--status", "completed"], 1),
+        (vec!["--tag", "x"], 1),
+        (vec!["--new"], 0),
+        (vec!["--needs-me"], 0),
+    ] {
+        let arguments = [vec!["ls", "--json"], filter.clone()].concat();
+        assert_eq!(
+            run(&state, &arguments).document().as_array().unwrap().len(),
+            count,
+            "{filter:?}"
+        );
+    }
+    let table = run(&state, &["ls"]);
+    assert!(
+        table.out.starts_with("STATE")
+            && table.out.contains("running?")
+            && table.out.contains("likely"),
+        "{table:#?}"
+    );
+}
+
+#[test]
+fn every_end_has_its_exit_code() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("a");
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let nobody = format!("http://{free}/mcp");
+    let locked = format!("http://{}/locked", odd.addr);
+    for (code, arguments, words) in [
+        (0, with(&url, &["call", "plain"]), ""),
+        (1, with(&url, &["call", "fails"]), "out of paper"),
+        (1, with(&url, &["call", "refuses"]), "not today"),
+        (2, with(&url, &["call", "nothing"]), "has no tool nothing"),
+        (
+            2,
+            with(&url, &["call", "plain", "--args", "[1]"]),
+            "no JSON object",
+        ),
+        (
+            2,
+            vec!["call", "plain", "--bearer-env", "NOT_SET"],
+            "NOT_SET",
+        ),
+        (
+            2,
+            vec!["-s", "unheard-of", "call", "plain"],
+            "no server unheard-of",
+        ),
+        (2, vec!["show", "zzz"], "could not find a task"),
+        (2, vec!["--readonly", "call", "plain"], "--readonly"),
+        (2, vec!["frobnicate"], "frobnicate"),
+        (2, vec![], "needs a terminal"),
+        (3, with(&locked, &["call", "plain"]), "credentials"),
+        (4, with(&nobody, &["call", "plain"]), "could not reach"),
+        (4, with(&nobody, &["tools"]), "could not reach"),
+        (
+            7,
+            with(&url, &["call", "hangs", "--max-time", "100ms"]),
+            "time limit",
+        ),
+    ] {
+        let ran = run(&state, &arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:#?}");
+        assert!(ran.err.contains(words), "{arguments:?}: {ran:#?}");
+    }
+    let help = run(&state, &["--help"]);
+    assert!(
+        help.out.contains("Exit codes:") && help.out.contains("'tags:="),
+        "{help:#?}"
+    );
+    std::fs::create_dir_all(dir.path().join("b/sessions/default.db")).unwrap();
+    let ran = run(&dir.path().join("b"), &with(&url, &["call", "plain"]));
+    assert_eq!(ran.code, Some(73), "{ran:#?}");
+}
+
+#[test]
+fn what_a_server_sends_reaches_the_terminal_only_clean() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let ran = run(state, &with(&url, &["call", "hostile"]));
+    assert_eq!(ran.out, "a\u{fffd}]0;pwned\u{fffd}\u{fffd}b\n");
+    let id = tasks(state)[0].id.to_string();
+    for arguments in [
+        vec!["ls"],
+        vec!["ls", "--json"],
+        vec!["result", &id, "--json"],
+        vec!["watch", &id, "--json"],
+        vec!["show", &id],
+    ] {
+        let ran = run(state, &arguments);
+        assert!(
+            !ran.out.contains(['\x1b', '\x07', '\u{202e}']),
+            "{arguments:?}: {ran:#?}"
+        );
+        assert!(ran.out.contains("pwned"), "{arguments:?}: {ran:#?}");
+    }
+    let raw = run(state, &["result", &id, "--raw"]);
+    assert_eq!(raw.out, "a\u{1b}]0;pwned\u{7}\u{202e}b");
+}
+
+#[test]
+fn a_key_starts_one_call_and_again_changes_what_it_names() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let first = run(
+        state,
+        &with(&url, &["call", "plain", "a:=1", "--once", "k", "--json"]),
+    )
+    .events();
+    let second = run(state, &["call", "plain", "a:=1", "--once", "k", "--json"]).events();
+    assert_eq!(first, second);
+    assert_eq!(odd.calls(), 1);
+    let id = first[0]["id"].as_str().unwrap();
+    let again = run(state, &["again", id, "a:=2", "b=x"]);
+    assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
+    assert!(
+        again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: null -> x"),
+        "{again:#?}"
+    );
+    let repeated = tasks(state)
+        .into_iter()
+        .find(|task| task.origin.is_some())
+        .unwrap();
+    assert_eq!(repeated.origin.unwrap().as_str(), id);
+    assert_eq!(repeated.arguments, r#"{"a":2,"b":"x"}"#);
+}
+
+#[test]
+fn a_call_is_left_alone_only_where_that_does_not_end_it() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let ran = run(
+        &state,
+        &with(
+            &url,
+            &[
+                "call",
+                "get_forecast",
+                "city=Oslo",
+                "delay_ms=20",
+                "--detach",
+            ],
+        ),
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let watched = run(&state, &["watch", ran.out.trim(), "--json"]);
+    assert_eq!(watched.code, Some(0), "{watched:#?}");
+    assert_whole(&watched.events());
+    assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(tasks(&state)[0].attempts.len(), 1);
+
+    // Where it shows only afterwards, it stays and says so.
+    let odd = Odd::start();
+    let url = odd.url();
+    let state = bench.state("b");
+    let mut stays = Running::start(&mut program(
+        &state,
+        &with(&url, &["call", "hangs", "--detach"]),
+    ));
+    stays.says("staying, because leaving would end");
+    stays.signal(Signal::INT);
+    stays.says("leaving ends");
+    stays.signal(Signal::INT);
+    assert_eq!(stays.end().code, Some(130));
+    // Where it is known beforehand, nothing is sent.
+    assert_eq!(odd.calls(), 1);
+    let ran = run(&state, &["call", "hangs", "--detach"]);
+    assert_eq!((ran.code, odd.calls()), (Some(2), 1), "{ran:#?}");
+    assert!(
+        ran.err.contains("nothing was sent") && ran.out.is_empty(),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let mut call = Running::start(&mut program(
+        &state,
+        &with(
+            &url,
+            &[
+                "call",
+                "get_forecast",
+                "city=Oslo",
+                "delay_ms=200",
+                "--json",
+            ],
+        ),
+    ));
+    let id = call.prints(|event| event["event"] == "progress")["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    call.signal(Signal::INT);
+    let ran = call.end();
+    assert_eq!(ran.code, Some(130));
+    assert!(
+        ran.err.contains(&format!(
+            "go on: longhaul attach {id}; stop it: longhaul cancel {id}"
+        )),
+        "{ran:#?}"
+    );
+    let watched = run(&state, &["watch", &id, "--json"]);
+    assert_eq!(watched.code, Some(0));
+    assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);
+    assert!(
+        watched.out.starts_with(&ran.out),
+        "what was printed once is recorded so"
+    );
+
+    // A session that is not the default one is named.
+    let mut call = Running::start(&mut program(
+        &state,
+        &with(
+            &url,
+            &[
+                "--session",
+                "other",
+                "call",
+                "get_forecast",
+                "city=Oslo",
+                "delay_ms=200",
+                "--json",
+            ],
+        ),
+    ));
+    call.prints(|event| event["event"] == "progress");
+    call.signal(Signal::INT);
+    assert!(call.end().err.contains("--session other"));
+}
+
+#[test]
+fn pausing_resuming_and_cancelling_say_what_came_of_it() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let long = [
+        "call",
+        "resumable_data_processing",
+        "dataset_name=d",
+        "total_records=100000",
+        "batch_size=5",
+        "delay_ms=20",
+        "--json",
+    ];
+    let mut call = Running::start(&mut program(&state, &with(&url, &long)));
+    let id = call.prints(|event| event["event"] == "progress")["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let paused = run(&state, &["pause", &id]);
+    assert_eq!(paused.code, Some(0), "{paused:#?}");
+    assert!(paused.out.contains("is paused"), "{paused:#?}");
+    call.prints(|event| event["event"] == "status" && event["status"] == "paused");
+    let client_id = tasks(&state)[0].client_id.clone().unwrap();
+    let rows = demo::rows(&bench.demo_dir(), &client_id).unwrap();
+    let resumed = run(&state, &["resume", &id]);
+    assert!(resumed.out.contains("attempt 2"), "{resumed:#?}");
+    call.prints(|event| event["event"] == "progress" && event["value"].as_u64().unwrap() > rows);
+    let cancelled = run(&state, &["cancel", &id]);
+    assert_eq!(
+        (cancelled.code, cancelled.out.trim()),
+        (Some(0), format!("{id} is cancelled").as_str())
+    );
+    let ran = call.end();
+    assert_eq!(ran.code, Some(8), "{ran:#?}");
+    assert_whole(&ran.events());
+    // What cannot be paused says so.
+    let forecast = run(
+        &state,
+        &[
+            "call",
+            "get_forecast",
+            "city=Oslo",
+            "delay_ms=60000",
+            "--detach",
+        ],
+    );
+    let refused = run(&state, &["pause", forecast.out.trim()]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.err.contains("Not paused") && refused.err.contains("the work goes on"),
+        "{refused:#?}"
+    );
+    assert_eq!(run(&state, &["cancel", "--all"]).code, Some(0));
+    assert!(
+        tasks(&state)
+            .iter()
+            .all(|task| task.status.word() == "cancelled")
+    );
+    assert_eq!(run(&state, &["clean"]).out, "2 tasks forgotten\n");
+    assert_eq!(run(&state, &["ls", "--json"]).document(), json!([]));
+    assert_eq!(run(&state, &["rm", "--undo", &id]).code, Some(0));
+    assert_eq!(
+        run(&state, &["ls", "--json"])
+            .document()
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_watch_takes_over_when_the_driver_is_killed() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let mut call = Running::start(&mut program(
+        &state,
+        &with(
+            &url,
+            &[
+                "call",
+                "get_forecast",
+                "city=Oslo",
+                "delay_ms=150",
+                "--json",
+            ],
+        ),
+    ));
+    let id = call.prints(|event| event["event"] == "started")["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut watch = Running::start(&mut program(&state, &["watch", &id, "--json"]));
+    watch.prints(|event| event["event"] == "progress");
+    call.signal(Signal::KILL);
+    let ran = watch.end();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_whole(&ran.events());
+    assert_eq!(steps(&ran.events()), [1, 2, 3, 4, 5, 6]);
+    assert!(ran.err.contains("drives now"), "{ran:#?}");
+}
+
+#[test]
+fn ten_calls_at_once_give_ten_results() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let barrier = Barrier::new(10);
+    let results: BTreeSet<String> = thread::scope(|scope| {
+        let calls: Vec<_> = (0..10)
+            .map(|number| {
+                let (url, state, barrier) = (&url, &state, &barrier);
+                scope.spawn(move || {
+                    let dataset = format!("dataset_name=d{number}");
+                    let delay = format!("delay_ms={}", number * 2);
+                    let arguments = [
+                        "call",
+                        "resumable_data_processing",
+                        &dataset,
+                        "total_records=20",
+                        "batch_size=5",
+                        &delay,
+                        "--json",
+                    ];
+                    barrier.wait();
+                    let ran = run(state, &with(url, &arguments));
+                    assert_eq!(ran.code, Some(0), "{ran:#?}");
+                    let events = ran.events();
+                    assert_whole(&events);
+                    let text = events.last().unwrap()["result"]["content"][0]["text"]
+                        .as_str()
+                        .unwrap()
+                        .to_owned();
+                    let result: Value = serde_json::from_str(&text).unwrap();
+                    assert_eq!(result["processed"], 20, "{ran:#?}");
+                    result["dataset_name"].as_str().unwrap().to_owned()
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    assert_eq!(results.len(), 10);
+    let tasks = tasks(&state);
+    assert_eq!(tasks.len(), 10);
+    for task in tasks {
+        assert_eq!(task.attempts.len(), 1, "{task:#?}");
+        assert_eq!(
+            demo::rows(&bench.demo_dir(), task.client_id.as_ref().unwrap()).unwrap(),
+            20
+        );
+    }
+}
+
+/// How a round of the kill test kills the client.
+#[derive(Clone, Copy, Debug)]
+enum Kill {
+    /// After so many outputs of the engine.
+    Outputs(u64),
+    /// When so many lines were printed.
+    Lines(usize),
+}
+
+/// What a killed call left behind, followed to its end.
+struct Round {
+    was_killed: bool,
+    printed: String,
+    /// The record before anybody looked again; `None` if nothing had been asked for on disk.
+    before: Option<Task>,
+    watched: Option<Ran>,
+    after: Option<Task>,
+}
+
+fn round(state: &Path, arguments: &[&str], kill: Kill) -> Round {
+    let mut command = program(state, arguments);
+    let ran = match kill {
+        Kill::Outputs(count) => finish(command.env("LONGHAUL_DIE_AFTER", count.to_string())),
+        Kill::Lines(count) => {
+            let mut call = Running::start(&mut command);
+            for _ in 0..count {
+                if call.line().is_none() {
+                    break;
+                }
+            }
+            call.signal(Signal::KILL);
+            call.end()
+        }
+    };
+    let before = tasks(state).into_iter().next();
+    let watched = before
+        .as_ref()
+        .map(|task| run(state, &["watch", task.id.as_str(), "--json"]));
+    Round {
+        was_killed: ran.code.is_none(),
+        printed: ran.out,
+        before,
+        watched,
+        after: tasks(state).into_iter().next(),
+    }
+}
+
+impl Round {
+    /// What holds whatever the tool: history whole and as it was printed, one outcome, unknown only in its window.
+    fn check(&self, kill: Kill) -> Option<(&Task, Vec<Value>)> {
+        let (Some(before), Some(watched), Some(after)) = (&self.before, &self.watched, &self.after)
+        else {
+            assert!(
+                self.printed.is_empty(),
+                "{kill:?}: printed before the intent was on disk"
+            );
+            return None;
+        };
+        let events = watched.events();
+        assert_whole(&events);
+        // The last line may be half of one.
+        let printed = self
+            .printed
+            .rsplit_once('\n')
+            .map_or("", |(lines, _)| lines);
+        assert!(
+            watched.out.starts_with(printed),
+            "{kill:?}: {printed} is not the beginning of {}",
+            watched.out
+        );
+        let attempt = before.attempts.first().unwrap();
+        let has_first_id = attempt.cursors.newest.is_some();
+        match after.status.word() {
+            "completed" => {
+                assert_eq!(watched.code, Some(0), "{kill:?}: {watched:#?}");
+                assert_eq!(of(&events, "settled").len(), 1);
+            }
+            "unknown" => {
+                assert_eq!(watched.code, Some(5));
+                assert!(
+                    attempt.phase >= Phase::Sent && !has_first_id,
+                    "{kill:?}: {before:#?}"
+                );
+                let last = events.last().unwrap();
+                assert!(
+                    !last["reason"].as_str().unwrap().is_empty(),
+                    "{kill:?}: unnamed window in {last}"
+                );
+            }
+            other => panic!("{kill:?} ended as {other}: {watched:#?}"),
+        }
+        Some((after, events))
+    }
+}
+
+/// Rounds on both cores: first one window after another until a run outlives them all, then at moments that a seed chose.
+fn rounds(bench: &Bench, name: &str, lines: usize, check: impl Fn(Kill, &Path) -> bool + Sync) {
+    const AT_ONCE: usize = 4;
+    let number = AtomicUsize::new(0);
+    let kill_all = |kills: &[Kill]| -> Vec<bool> {
+        thread::scope(|scope| {
+            let (check, bench, number) = (&check, &bench, &number);
+            let threads: Vec<_> = kills
+                .iter()
+                .map(|kill| {
+                    scope.spawn(move || {
+                        let number = number.fetch_add(1, Ordering::Relaxed);
+                        check(*kill, &bench.state(&format!("{name}-{number}")))
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        })
+    };
+    let mut windows = 1;
+    loop {
+        assert!(windows < 200, "the call never outlived its windows");
+        let kills: Vec<Kill> = (windows..).take(AT_ONCE).map(Kill::Outputs).collect();
+        windows += 4;
+        if kill_all(&kills).contains(&false) {
+            break;
+        }
+    }
+    assert!(windows > 8, "so few outputs make a call: {windows}");
+    let mut dice = fastrand::Rng::with_seed(20_261_120);
+    let kills: Vec<Kill> = (0..16).map(|_| Kill::Lines(dice.usize(0..lines))).collect();
+    for kills in kills.chunks(AT_ONCE) {
+        kill_all(kills);
+    }
+    println!("{name}: {} rounds", number.into_inner());
+}
+
+#[test]
+fn a_stream_tool_survives_a_kill_of_the_client_at_any_moment() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let arguments = with(
+        &url,
+        &["call", "get_forecast", "city=Oslo", "delay_ms=10", "--json"],
+    );
+    rounds(&bench, "stream", 9, |kill, state| {
+        let round = round(state, &arguments, kill);
+        if let Some((task, events)) = round.check(kill) {
+            assert_eq!(
+                task.attempts.len(),
+                1,
+                "{kill:?}: a plain tool was started twice"
+            );
+            if task.status.word() == "completed" {
+                assert_eq!(steps(&events), [1, 2, 3, 4, 5, 6], "{kill:?}");
+                let text = events.last().unwrap()["result"]["content"][0]["text"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned();
+                assert!(text.starts_with("Oslo"), "{kill:?}: {text}");
+            }
+        }
+        round.was_killed
+    });
+}
+
+#[test]
+fn a_plain_tool_is_started_once_at_most_whenever_the_client_is_killed() {
+    let bench = Bench::new();
+    rounds(&bench, "plain", 5, |kill, state| {
+        let odd = Odd::start();
+        let url = odd.url();
+        let round = round(state, &with(&url, &["call", "stream", "--json"]), kill);
+        let outcome = round
+            .check(kill)
+            .map(|(task, _)| task.status.word().to_owned());
+        match outcome.as_deref() {
+            Some("completed") => assert_eq!(odd.calls(), 1, "{kill:?}"),
+            Some(_) => assert!(odd.calls() <= 1, "{kill:?}"),
+            None => assert_eq!(odd.calls(), 0, "{kill:?}"),
+        }
+        round.was_killed
+    });
+}
+
+#[test]
+fn a_checkpoint_tool_leaves_exactly_its_rows_whenever_the_client_is_killed() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let mut arguments = with(&url, &PROCESS);
+    arguments.push("--json");
+    rounds(&bench, "checkpoint", 12, |kill, state| {
+        let round = round(state, &arguments, kill);
+        if let Some((task, events)) = round.check(kill) {
+            let steps = steps(&events);
+            let is_rising = steps.windows(2).all(|pair| pair[0] < pair[1]);
+            assert!(
+                is_rising && steps.iter().all(|step| step % 5 == 0),
+                "{kill:?}: {steps:?}"
+            );
+            if task.status.word() == "completed" {
+                assert_eq!(steps.last(), Some(&50), "{kill:?}");
+                if task.attempts.len() == 1 {
+                    assert_eq!(steps.len(), 10, "{kill:?}: {steps:?}");
+                }
+                let client_id = task.client_id.as_ref().unwrap();
+                assert_eq!(
+                    demo::rows(&bench.demo_dir(), client_id).unwrap(),
+                    50,
+                    "{kill:?}"
+                );
+                let text = events.last().unwrap()["result"]["content"][0]["text"]
+                    .as_str()
+                    .unwrap();
+                assert_eq!(
+                    serde_json::from_str::<Value>(text).unwrap()["processed"],
+                    50,
+                    "{kill:?}"
+                );
+            }
+        }
+        round.was_killed
+    });
+}

@@ -183,6 +183,7 @@ fn next(lines: &mpsc::Receiver<String>, what: &str, seen: &[String; 2]) -> Optio
 const _: () = {
     let _ = (run, finish, program);
     let _ = (Ran::document, Ran::events);
+    let _ = |ran: &Ran| (ran.code, ran.err.len());
     let _ = (
         Running::start,
         Running::line,

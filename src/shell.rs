@@ -189,8 +189,6 @@ async fn turns<S: Surface, B: Backstage, T: Time>(
                 return gone(&error);
             }
         }
-        // A key that changed nothing does not hurry the next news.
-        pacer.has_key &= state.is_dirty();
         if let Some(note) = state.is_over() {
             return match trouble {
                 Some((line, exit)) => Outcome {

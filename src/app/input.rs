@@ -252,6 +252,10 @@ fn interrupt(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
 
 /// Leaves if that costs nothing, else says what it costs.
 fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    // The prices must be those of now.
+    if state.frozen.is_some() {
+        freeze(state, now, todo);
+    }
     if is_viewer(state) || Prices::of(state).is_all_safe() {
         return quit(state, todo);
     }

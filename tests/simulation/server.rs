@@ -66,6 +66,10 @@ pub(crate) enum Convention {
 
 /// How one server behaves.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "habits that go in any mixture"
+)]
 pub(crate) struct Style {
     pub(crate) gives_ids: bool,
     pub(crate) primes: bool,
@@ -107,7 +111,8 @@ impl Style {
         let (survives, hangs_up) = (one_in(4), gives_ids && one_in(6));
         let has_retry = one_in(3);
         let crosses = gives_ids && one_in(8);
-        let few = one_in(8);
+        // A store that replays all streams together forgets them together.
+        let (few, forgets_done) = (!crosses && one_in(8), forgets_done && !crosses);
         let replay = match dice.u32(0..10) {
             _ if crosses => Replay::Silent,
             0..4 => Replay::Good,
@@ -157,32 +162,6 @@ impl Style {
             survives,
             notices_ms: *[20, 500, 8000, 60_000].get(dice.usize(0..4)).unwrap_or(&20),
             hangs_up,
-        }
-    }
-
-    /// A plain, well-behaved server.
-    pub(crate) fn good() -> Self {
-        Self {
-            gives_ids: true,
-            primes: true,
-            retry_ms: None,
-            keeps: usize::MAX,
-            forgets_done: false,
-            replay: Replay::Good,
-            stranger: Stranger::Refused,
-            conflicts: false,
-            gone: Gone::NotFoundJson,
-            on_cancel: OnCancel::Answers,
-            on_get: OnGet::Works,
-            convention: Some(Convention::Good),
-            says_interrupted: true,
-            has_session: true,
-            comments: true,
-            answers_json: false,
-            crosses: false,
-            survives: false,
-            notices_ms: 20,
-            hangs_up: false,
         }
     }
 }
@@ -534,18 +513,18 @@ impl Server {
         if !is_json {
             self.open(conn, Body::Stream, None);
             if self.style.primes {
-                self.emit(stream, What::Prime, String::new());
+                self.emit(stream, &What::Prime, "");
             }
         }
         stream
     }
 
-    fn emit(&mut self, stream: usize, what: What, data: String) {
+    fn emit(&mut self, stream: usize, what: &What, data: &str) {
         let gives_ids =
             self.style.gives_ids && self.streams.get(stream).is_some_and(|s| !s.is_json);
         self.order += 1;
         let order = self.order;
-        let retry_ms = self.style.retry_ms.filter(|_| what == What::Prime);
+        let retry_ms = self.style.retry_ms.filter(|_| *what == What::Prime);
         let Some(of) = self.streams.get_mut(stream) else {
             return;
         };
@@ -553,7 +532,7 @@ impl Server {
         let is_lost = of.conn.is_some() && self.now < of.replays_until;
         let event = Event {
             id: id.clone(),
-            data: data.clone(),
+            data: data.to_owned(),
             order,
             is_dropped: is_lost || !gives_ids && of.conn.is_none(),
             what: what.clone(),
@@ -562,11 +541,11 @@ impl Server {
             self.by_id.insert(id.clone(), (stream, of.events.len()));
         }
         of.events.push(event);
-        if what == What::Response {
+        if *what == What::Response {
             of.is_done = true;
         }
         let conn = of.conn.filter(|_| !is_lost);
-        if what == What::Response {
+        if *what == What::Response {
             of.conn = None;
         }
         if let Some(conn) = conn {
@@ -576,13 +555,13 @@ impl Server {
             let arrival = Arrival::Event {
                 id: id.clone(),
                 retry_ms,
-                data,
+                data: data.to_owned(),
             };
             self.send(conn, arrival.clone());
             if id.is_some() && self.dice.u32(0..60) == 0 {
                 self.send(conn, arrival);
             }
-            if what == What::Response {
+            if *what == What::Response {
                 self.send(conn, Arrival::Ended);
             } else if self.style.hangs_up && id.is_some() && self.dice.u32(0..20) == 0 {
                 if let Some(of) = self.streams.get_mut(stream) {
@@ -591,7 +570,7 @@ impl Server {
                 self.send(conn, Arrival::Ended);
             }
         }
-        if what == What::Response && self.style.forgets_done {
+        if *what == What::Response && self.style.forgets_done {
             self.forgotten.insert(stream);
         }
     }
@@ -604,13 +583,13 @@ impl Server {
             "progressToken": of.token, "progress": value, "total": total, "message": words}});
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let value = value as f64;
-        self.emit(stream, What::Progress(value), data.to_string());
+        self.emit(stream, &What::Progress(value), &data.to_string());
     }
 
     fn log(&mut self, stream: usize, words: &str) {
         let data = json!({"jsonrpc": "2.0", "method": "notifications/message",
             "params": {"level": "info", "data": words}});
-        self.emit(stream, What::Log(words.to_owned()), data.to_string());
+        self.emit(stream, &What::Log(words.to_owned()), &data.to_string());
     }
 
     fn result(&mut self, stream: usize, text: &str, is_error: bool) {
@@ -619,7 +598,7 @@ impl Server {
         };
         let data = json!({"jsonrpc": "2.0", "id": of.request,
             "result": {"content": [{"type": "text", "text": text}], "isError": is_error}});
-        self.emit(stream, What::Response, data.to_string());
+        self.emit(stream, &What::Response, &data.to_string());
     }
 
     fn error(&mut self, stream: usize, code: i64, words: &str) {
@@ -628,7 +607,7 @@ impl Server {
         };
         let data =
             json!({"jsonrpc": "2.0", "id": of.request, "error": {"code": code, "message": words}});
-        self.emit(stream, What::Response, data.to_string());
+        self.emit(stream, &What::Response, &data.to_string());
     }
 
     fn work(&mut self, stream: usize, client: String, (total, batch, every): (u64, u64, u64)) {
@@ -933,7 +912,7 @@ impl Server {
                     // The result fell into the replay: the stream stays open and silent.
                     continue;
                 }
-                self.emit(stream, What::Prime, String::new());
+                self.emit(stream, &What::Prime, "");
             }
         }
         self.tick_runs();

@@ -281,7 +281,8 @@ impl World {
         }
     }
 
-    fn wrong(&mut self, words: String) {
+    fn wrong(&mut self, words: impl AsRef<str>) {
+        let words = words.as_ref();
         self.say(|_| format!("VIOLATION {words}"));
         if self.out.violations.len() < 5 {
             self.out
@@ -340,7 +341,7 @@ impl World {
                 let count = self.timers.entry(second).or_default();
                 *count += 1;
                 if *count > 60 {
-                    self.wrong("the timer spins".to_owned());
+                    self.wrong("the timer spins");
                 }
                 self.feed(Input::Timer);
             }
@@ -400,33 +401,37 @@ impl World {
             self.wrong(format!("never came to rest, unanswered asks {asks:?}"));
         }
         for id in running {
-            if !self.may_wait_for_ever(&id) {
-                self.wrong(format!("{id} hangs"));
+            match self.may_wait_for_ever(&id) {
+                Some(why) => *self.out.statuses.entry(why).or_default() += 1,
+                None => self.wrong(format!("{id} hangs")),
             }
         }
     }
 
     /// The cases in which the design never gives up: a person does, and sees why on the row.
-    fn may_wait_for_ever(&self, id: &TaskId) -> bool {
-        let Some(task) = self.file.tasks.get(id) else {
-            return false;
-        };
-        let Some(attempt) = task.attempts.last() else {
-            return false;
-        };
-        let style = &self.server.style;
-        let has_older_cursor = attempt.cursors.data.is_some()
-            && (attempt.cursors.before.is_some() || attempt.cursors.first != attempt.cursors.data);
-        let was_stopped = self
-            .server
-            .stream_of(&attempt.request_id)
-            .is_some_and(|of| !of.is_done)
+    fn may_wait_for_ever(&self, id: &TaskId) -> Option<&'static str> {
+        let task = self.file.tasks.get(id)?;
+        let attempt = task.attempts.last()?;
+        let cursors = &attempt.cursors;
+        let has_older_cursor =
+            cursors.data.is_some() && (cursors.before.is_some() || cursors.first != cursors.data);
+        let stream = self.server.stream_of(&attempt.request_id);
+        let is_stopped = stream
+            .is_some_and(|of| !of.is_done && self.server.knows(of.session.as_ref()))
             && !self.server.is_working(&of_key(self, id));
-        // The server's resume fails for now, as far as it says.
-        style.on_get == super::server::OnGet::Breaks
-            // A stopped call without an answer, and a silent stream whose replay cannot be probed.
-            || was_stopped
-            || !has_older_cursor
+        if self.server.style.on_get == super::server::OnGet::Breaks {
+            Some("waits: every resume meets a 500")
+        } else if is_stopped
+            && self.server.style.on_cancel == super::server::OnCancel::StopsSilently
+        {
+            Some("waits: a cancelled call never answers")
+        } else if is_stopped && !self.server.style.has_session {
+            Some("waits: a server without sessions was restarted")
+        } else if !has_older_cursor {
+            Some("waits: no older cursor to probe with")
+        } else {
+            None
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -533,7 +538,7 @@ impl World {
         match output {
             Output::Save { token, rows, .. } => {
                 if self.writing.is_some() {
-                    self.wrong("two saves at once".to_owned());
+                    self.wrong("two saves at once");
                 }
                 self.writing = Some((token, rows));
                 let slow = self.dice.u32(0..30) == 0;
@@ -739,7 +744,8 @@ impl World {
         self.conns.insert(exchange, conn);
         let why = "no route".to_owned();
         if !self.is_up || self.now < self.net_down_until {
-            let is_refused = !self.is_up || self.dice.bool();
+            // A cut network does not answer; only a machine without its server refuses.
+            let is_refused = !self.is_up && self.now >= self.net_down_until;
             return self.finish(conn, Arrival::NotSent { why, is_refused });
         }
         let at = self.now + self.delay();
@@ -1087,7 +1093,12 @@ impl World {
 
     fn judge(&mut self) {
         for task in self.file.tasks.values() {
-            *self.out.statuses.entry(task.status.word()).or_default() += 1;
+            let word = if task.forgotten_at.is_some() {
+                "forgotten"
+            } else {
+                task.status.word()
+            };
+            *self.out.statuses.entry(word).or_default() += 1;
         }
         if !self.out.violations.is_empty() {
             return;
@@ -1123,7 +1134,7 @@ impl World {
             }
             // A restarted process begins with a fresh budget: seconds of the next start, not a storm.
             if to - from > (1000 + 150 * streams) {
-                return self.wrong("more requests in an hour than allowed".to_owned());
+                return self.wrong("more requests in an hour than allowed");
             }
         }
     }

@@ -258,6 +258,8 @@ pub(crate) struct Server {
     /// What goes down the wire, in order.
     pub(crate) wire: Vec<(Conn, Arrival)>,
     pub(crate) violations: Vec<String>,
+    /// Work that a DELETE of its session ended.
+    pub(crate) ended_by_delete: Vec<String>,
     /// Streams whose events cannot be had any more, for the truth about `lost`.
     forgotten: BTreeSet<usize>,
     pub(crate) requests: Vec<u64>,
@@ -284,6 +286,7 @@ impl Server {
             next_comment: 15_000,
             wire: Vec::new(),
             violations: Vec::new(),
+            ended_by_delete: Vec::new(),
             forgotten: BTreeSet::new(),
             requests: Vec::new(),
             silent_conns: BTreeSet::new(),
@@ -817,10 +820,15 @@ impl Server {
             .runs
             .iter()
             .filter(|run| is_of(self.streams.get(run.stream)));
-        for run in ended {
-            self.violations.push(format!("DELETE ended {}", run.key));
-        }
+        self.ended_by_delete
+            .extend(ended.map(|run| run.key.clone()));
         self.sessions.remove(&session);
+        let streams = &self.streams;
+        self.runs.retain(|run| {
+            streams
+                .get(run.stream)
+                .is_none_or(|of| of.session.as_ref() != Some(&session))
+        });
         self.open(conn, Body::Empty, None);
         self.send(conn, Arrival::Ended);
     }

@@ -11,7 +11,7 @@ use super::{
     CallForm, Command, EditForm, Field, Filter, Focus, Frozen, Input, Leaving, Menu, Overlay, Pane,
     Prices, Stage, State, Tab,
     detail::{entry_text, print_text, tab_lines},
-    keymap::{self, Action, Scope, lookup},
+    keymap::{self, Action, lookup},
     leave::is_viewer,
     menu::{self, Act, REFLEX},
     palette,
@@ -1618,15 +1618,6 @@ fn new_id(state: &mut State) -> TaskId {
             return id;
         }
     }
-}
-
-/// The keys of a scope that are of no use right now, with the reason; for the help.
-pub fn disabled(state: &State, scope: Scope) -> Vec<(Action, String)> {
-    keymap::BINDINGS
-        .iter()
-        .filter(|binding| binding.scopes.contains(&scope))
-        .filter_map(|binding| why_not(state, binding.action).map(|why| (binding.action, why)))
-        .collect()
 }
 
 #[cfg(test)]

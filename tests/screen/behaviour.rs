@@ -219,6 +219,38 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
 }
 
 #[test]
+fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let line = screen.state.cursor_line;
+    news(&mut screen, settled(morning().remove(3), Status::Failed, 0));
+    screen.wait(5_000);
+    assert_eq!(screen.state.cursor_line, line);
+    screen.keys("j").wait(1_000);
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    let first = screen
+        .state
+        .lines
+        .iter()
+        .position(|line| *line == longhaul::app::Line::Row(id("q7m2xk")));
+    assert_ne!(first, Some(line), "it stays where nobody looks for it");
+}
+
+#[test]
+fn what_ended_before_the_eyes_of_the_user_is_seen_without_visiting_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    news(
+        &mut screen,
+        settled(morning().remove(6), Status::Completed, 0),
+    );
+    screen.todo.clear();
+    // Nobody there: nothing is seen, however long it stands on the screen.
+    screen.wait(60_000);
+    assert_eq!(asks(&screen), []);
+    screen.keys("w");
+    assert_eq!(asks(&screen), [Ask::Seen(id("pd6xw8"))]);
+}
+
+#[test]
 fn passing_over_a_row_is_not_seeing_it() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();

@@ -160,6 +160,29 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             Role::Failed,
         ));
     }
+    if let Some(line) = &task.result_line {
+        let size = task
+            .result_bytes
+            .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
+        facts.push((
+            "result",
+            format!("{}{size}   (Enter shows it)", text::clean_line(line)),
+            Role::Done,
+        ));
+    }
+    if let Some(at) = task.settled_at
+        && is_settled
+    {
+        facts.push((
+            "ended",
+            format!(
+                "{} after {}",
+                state.clock_day(at),
+                text::span(at.since(task.created_at))
+            ),
+            Role::Plain,
+        ));
+    }
     let (contact, role) = contact(state, entity, now);
     facts.push(("contact", contact, role));
     let asked = task.asked.map_or("nothing".to_owned(), |asked| {

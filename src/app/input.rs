@@ -578,6 +578,13 @@ fn pane_lines(state: &State, pane: Pane) -> usize {
 }
 
 fn scroll(state: &mut State, by: isize) {
+    // The last page stays full; wrapped lines take an unknown number of rows, so there the last line can be the first.
+    let rows = usize::from(super::Room::of(state, state.size).detail);
+    let (of_log, of_text) = if state.is_wrapping {
+        (1, 1)
+    } else {
+        (rows.saturating_sub(3).max(1), rows.saturating_sub(2).max(1))
+    };
     match state.tab {
         Tab::Now => {
             state.answer("the Now tab shows the present; ] goes to the log");
@@ -589,14 +596,14 @@ fn scroll(state: &mut State, by: isize) {
                 .and_then(|id| state.logs.get(id))
                 .map_or(0, |log| log.entries.len());
             // Up goes back in time.
-            state.scroll = moved(state.scroll, -by, held.saturating_sub(1));
+            state.scroll = moved(state.scroll, -by, held.saturating_sub(of_log));
             state.is_following = state.scroll == 0;
         }
         _ => {
             let lines = state
                 .selected()
                 .map_or(0, |entity| tab_lines(state, entity).len());
-            state.scroll = moved(state.scroll, by, lines.saturating_sub(1));
+            state.scroll = moved(state.scroll, by, lines.saturating_sub(of_text));
         }
     }
 }

@@ -457,9 +457,12 @@ fn a_history_read_twice_is_held_once_and_bounded() {
 
 #[test]
 fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
-    let mut screen = Screen::morning(USUAL, colour());
-    screen.keys("esc z ] k k k k k k");
+    let mut screen = Screen::morning(SMALL, colour());
+    screen.keys("esc z ] k k k k k k k k k");
     assert!(!screen.state.is_following);
+    // The first line is on the first row, and further keys do not count up in secret.
+    assert_eq!(screen.state.scroll, history().len() - 8);
+    assert!(screen.draw().contains("attempt 1 sent"));
     let before = screen.state.scroll;
     let mut entry = history().remove(13);
     entry.seq = 15;

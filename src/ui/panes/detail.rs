@@ -380,6 +380,39 @@ fn newest_lines(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, log: Op
     }
 }
 
+/// Comes forward from `back` until the page is full: what is looked for need not stand on the last line.
+fn full_page(
+    state: &State,
+    log: &TaskLog,
+    back: usize,
+    rows: usize,
+    columns: usize,
+    line: &str,
+) -> usize {
+    let height = |entry: &Entry| {
+        if !state.is_wrapping || matches!(entry.what, Happening::Contact { .. }) {
+            return 1;
+        }
+        let (pieces, indent) = entry_pieces(state, entry, line);
+        let whole: String = pieces.into_iter().map(|(text, _)| text).collect();
+        wrap_hanging(&whole, columns, indent).len()
+    };
+    let last = log.entries.len().saturating_sub(1);
+    let mut back = back.min(last);
+    let mut filled = 0;
+    for entry in log.entries.iter().rev().skip(back) {
+        if filled >= rows {
+            break;
+        }
+        filled += height(entry);
+    }
+    while filled < rows && back > 0 {
+        back -= 1;
+        filled += log.entries.get(last - back).map_or(1, height);
+    }
+    back
+}
+
 /// The newest entries that fit, `back` entries before the end, oldest first; only these are formatted.
 fn log_lines(
     canvas: &mut Canvas<'_>,
@@ -394,6 +427,14 @@ fn log_lines(
         return nothing_yet(canvas, entity);
     };
     let body = if rows > 1 { rows - 1 } else { rows };
+    let back = full_page(
+        state,
+        log,
+        back,
+        usize::from(body),
+        columns,
+        canvas.glyphs().line,
+    );
     let mut y = body;
     let search = state.search.as_deref();
     for entry in log.entries.iter().rev().skip(back) {
@@ -466,7 +507,12 @@ fn log_lines(
 fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let lines = crate::app::tab_lines(state, entity);
-    let scroll = state.scroll.min(lines.len().saturating_sub(1));
+    let page = if state.is_wrapping {
+        1
+    } else {
+        usize::from(rows)
+    };
+    let scroll = state.scroll.min(lines.len().saturating_sub(page));
     let search = state.search.as_deref();
     let mut y = 0;
     let mut shown = 0;

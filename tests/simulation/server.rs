@@ -548,7 +548,8 @@ impl Server {
             of.is_done = true;
         }
         let conn = of.conn.filter(|_| !is_lost);
-        if *what == What::Response {
+        // A result that fell into a replay leaves its stream open and silent.
+        if *what == What::Response && !is_lost {
             of.conn = None;
         }
         if let Some(conn) = conn {
@@ -916,10 +917,6 @@ impl Server {
                 .is_some_and(|of| of.replays_until > 0 && of.replays_until <= now);
             if is_over && let Some(of) = self.streams.get_mut(stream) {
                 of.replays_until = 0;
-                if of.is_done {
-                    // The result fell into the replay: the stream stays open and silent.
-                    continue;
-                }
                 self.emit(stream, &What::Prime, "");
             }
         }

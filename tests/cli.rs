@@ -80,16 +80,26 @@ fn with<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
 /// A server written by hand: every tool is an oddity of its own, and it counts the calls that reach it.
 struct Odd {
     addr: SocketAddr,
-    calls: Arc<AtomicUsize>,
+    seen: Arc<Seen>,
+}
+
+/// What the handlers of an odd server share.
+struct Seen {
+    calls: AtomicUsize,
+    /// Calls of `gate-a` and `gate-b` end once `open-a` and `open-b` were called.
+    gates: [tokio::sync::Semaphore; 2],
 }
 
 impl Odd {
     fn start() -> Self {
-        let calls = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::new(Seen {
+            calls: AtomicUsize::new(0),
+            gates: [0, 0].map(tokio::sync::Semaphore::new),
+        });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
-        let counted = Arc::clone(&calls);
+        let shared = Arc::clone(&seen);
         // It lives as long as the test's process; every test has one of its own.
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -100,12 +110,12 @@ impl Odd {
                 let router = Router::new()
                     .route("/mcp", post(odd))
                     .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
-                    .with_state(counted);
+                    .with_state(shared);
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 axum::serve(listener, router).await.unwrap();
             });
         });
-        Self { addr, calls }
+        Self { addr, seen }
     }
 
     fn url(&self) -> String {
@@ -113,11 +123,11 @@ impl Odd {
     }
 
     fn calls(&self) -> usize {
-        self.calls.load(Ordering::SeqCst)
+        self.seen.calls.load(Ordering::SeqCst)
     }
 }
 
-async fn odd(State(calls): State<Arc<AtomicUsize>>, body: String) -> Response {
+async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     let id = &message["id"];
     let answer = |result: Value| {
@@ -130,9 +140,9 @@ async fn odd(State(calls): State<Arc<AtomicUsize>>, body: String) -> Response {
             "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "odd", "version": "1"}})),
         Some("tools/list") => answer(json!({"tools": [
-            tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs")]})),
+            tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs")]})),
         Some("tools/call") => {
-            calls.fetch_add(1, Ordering::SeqCst);
+            seen.calls.fetch_add(1, Ordering::SeqCst);
             let text = |text: &str| json!([{"type": "text", "text": text}]);
             let token = &message["params"]["_meta"]["progressToken"];
             let step = |done: usize| {
@@ -152,6 +162,20 @@ async fn odd(State(calls): State<Arc<AtomicUsize>>, body: String) -> Response {
                         stream::iter([step(1), step(2), step(3), format!("data: {last}\n\n")])
                             .boxed(),
                     )
+                }
+                Some(name @ ("gate-a" | "gate-b")) => {
+                    let which = usize::from(name == "gate-b");
+                    let last =
+                        json!({"jsonrpc": "2.0", "id": id, "result": {"content": text(name)}});
+                    let opened = stream::once(async move {
+                        let _ = seen.gates[which].acquire().await.unwrap();
+                        format!("data: {last}\n\n")
+                    });
+                    sse(stream::iter([step(1)]).chain(opened).boxed())
+                }
+                Some(name @ ("open-a" | "open-b")) => {
+                    seen.gates[usize::from(name == "open-b")].add_permits(1);
+                    answer(json!({"content": text("opened")}))
                 }
                 Some("hangs") => sse(stream::iter([step(1)]).chain(stream::pending()).boxed()),
                 _ => {
@@ -258,7 +282,7 @@ fn a_call_prints_its_events_as_one_json_object_a_line() {
         50
     );
     let id = first["id"].as_str().unwrap();
-    let again = run(&bench.state("a"), &["watch", &id[..3], "--json"]);
+    let again = run(&bench.state("a"), &["watch", id.split_at(3).0, "--json"]);
     assert_eq!(
         (again.out, again.code),
         (ran.out, Some(0)),
@@ -783,6 +807,106 @@ fn ten_calls_at_once_give_ten_results() {
     }
 }
 
+#[test]
+fn a_driver_stays_while_leaving_would_end_the_calls_of_others() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let (state, elsewhere) = (dir.path().join("a"), dir.path().join("b"));
+    let mut driver = Running::start(&mut program(
+        &state,
+        &with(&url, &["call", "gate-a", "--json"]),
+    ));
+    driver.prints(|event| event["event"] == "progress");
+    let mut client = Running::start(&mut program(
+        &state,
+        &with(&url, &["call", "gate-b", "--json"]),
+    ));
+    client.prints(|event| event["event"] == "progress");
+    run(&elsewhere, &with(&url, &["call", "open-a"]));
+    driver.prints(|event| event["event"] == "settled");
+    driver.says("staying, because leaving would end 1 call");
+    run(&elsewhere, &with(&url, &["call", "open-b"]));
+    for ran in [client.end(), driver.end()] {
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        assert_eq!(ran.events().last().unwrap()["status"], "completed");
+    }
+}
+
+#[test]
+fn a_driver_that_does_not_answer_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+    let lock = longhaul::store::DriverLock::try_take(&paths)
+        .unwrap()
+        .unwrap();
+    let ran = run(
+        dir.path(),
+        &["-s", "http://127.0.0.1:9/mcp", "call", "plain"],
+    );
+    drop(lock);
+    assert_eq!(ran.code, Some(75), "{ran:#?}");
+    let pid = std::process::id().to_string();
+    assert!(ran.err.contains(&pid), "{ran:#?}");
+}
+
+#[test]
+fn nobody_reading_is_no_error() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program(dir.path(), &with(&url, &["call", "plain", "--json"]));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ran = finish(command.stdout(writer));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_demo_server_is_started_broken_and_stopped_from_a_shell() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let none = run(state, &["demo"]);
+    assert_eq!(none.code, Some(2), "{none:#?}");
+    assert!(
+        !state.join("demo").exists(),
+        "without a terminal nothing is started"
+    );
+    assert_eq!(run(state, &["demo", "--stop"]).code, Some(2));
+    let mut server = Running::start(&mut program(state, &["demo", "--serve"]));
+    let url = server.line().unwrap();
+    let url = url.trim();
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    let file = state.join("arguments.json");
+    std::fs::File::create(&file).unwrap();
+    longhaul::store::write_atomically(&file, br#"{"city": "Oslo", "delay_ms": 1}"#).unwrap();
+    let arguments = format!("@{}", file.display());
+    let ran = run(
+        state,
+        &[
+            "-s",
+            url,
+            "--session",
+            "demo",
+            "call",
+            "get_forecast",
+            "--args",
+            &arguments,
+        ],
+    );
+    assert!(ran.out.starts_with("Oslo"), "{ran:#?}");
+    assert_eq!(run(state, &["demo", "--break", "duplicate"]).code, Some(0));
+    assert_eq!(run(state, &["demo", "--break", "nonsense"]).code, Some(2));
+    let reset = run(state, &["demo", "--reset"]);
+    assert_eq!(reset.code, Some(0), "{reset:#?}");
+    assert_eq!(server.end().code, Some(0));
+    assert!(!state.join("demo").exists());
+    assert_eq!(
+        run(state, &["--session", "demo", "ls", "--json"]).document(),
+        json!([])
+    );
+}
+
 /// How a round of the kill test kills the client.
 #[derive(Clone, Copy, Debug)]
 enum Kill {
@@ -915,7 +1039,8 @@ fn rounds(bench: &Bench, name: &str, lines: usize, check: impl Fn(Kill, &Path) -
     for kills in kills.chunks(AT_ONCE) {
         kill_all(kills);
     }
-    println!("{name}: {} rounds", number.into_inner());
+    let rounds = number.into_inner();
+    assert!(rounds >= 24, "{name}: only {rounds} rounds");
 }
 
 #[test]

@@ -75,40 +75,31 @@ pub fn leave_line(state: &State, _now: Stamp) -> String {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return format!("process {pid} drives, so leaving this one changes nothing");
     }
-    let prices = Prices::of(state);
-    if prices.is_empty() {
+    let ledger = &state.ledger;
+    if ledger.safe + ledger.likely.len() + ledger.dies.len() == 0 {
         return "nothing is under way".to_owned();
     }
     let mut parts = Vec::new();
-    if !prices.safe.is_empty() {
-        parts.push(format!("{} safe", prices.safe.len()));
+    if ledger.safe > 0 {
+        parts.push(format!("{} safe", ledger.safe));
     }
-    if !prices.likely.is_empty() {
-        let until = prices
-            .likely
-            .iter()
-            .filter_map(|(_, price)| match price {
-                Price::Likely { until, .. } => *until,
-                _ => None,
-            })
-            .min();
-        let until = until.map_or(String::new(), |until| {
-            format!(" until about {}", state.clock_minutes(until))
-        });
-        parts.push(format!("{} likely{until}", prices.likely.len()));
-    }
-    if !prices.dies.is_empty() {
-        let mut ids: Vec<&str> = prices.dies.iter().map(|(id, _)| id.as_str()).collect();
-        let more = ids.len().saturating_sub(3);
-        ids.truncate(3);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
+    if let Some((until, _)) = ledger.likely.first() {
+        let until = if until.0 == i64::MAX {
             String::new()
+        } else {
+            format!(" until about {}", state.clock_minutes(*until))
+        };
+        parts.push(format!("{} likely{until}", ledger.likely.len()));
+    }
+    if !ledger.dies.is_empty() {
+        let ids: Vec<&str> = ledger.dies.iter().take(3).map(TaskId::as_str).collect();
+        let more = match ledger.dies.len() - ids.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
         parts.push(format!(
             "{} DIES ({}{more})",
-            prices.dies.len(),
+            ledger.dies.len(),
             ids.join(", ")
         ));
     }

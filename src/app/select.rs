@@ -13,6 +13,9 @@ use super::{
 /// Rows keep their order for this long after a key, so that nobody acts on a row that has just moved away.
 pub(super) const STEADY: Duration = Duration::from_secs(1);
 
+/// What changes by itself is put in order at most this often, however fast it changes.
+pub(super) const CALM: Duration = Duration::from_millis(250);
+
 /// The three groups of the list, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -427,15 +430,12 @@ pub(super) fn chosen(state: &State) -> Vec<TaskId> {
 
 /// How many marked tasks are not shown at present.
 pub(super) fn hidden_marks(state: &State) -> usize {
-    let shown: std::collections::BTreeSet<&TaskId> = state
-        .lines
-        .iter()
-        .filter_map(|line| match line {
-            Line::Row(id) => Some(id),
-            Line::Heading { .. } => None,
+    let is_seen = |id: &TaskId| {
+        state.task(id).is_some_and(|entity| {
+            is_shown(state, entity) && !(state.is_folded && entity.home == Group::Done)
         })
-        .collect();
-    state.marks.iter().filter(|id| !shown.contains(id)).count()
+    };
+    state.marks.iter().filter(|id| !is_seen(id)).count()
 }
 
 /// Whether rows may change their places: not within a second of a key.
@@ -472,7 +472,9 @@ pub(super) fn settle_places(state: &mut State, now: Stamp) {
         entity.home = belongs;
         moved = true;
     }
-    if moved || state.is_order_stale {
+    let is_due = state.rebuilt_at.is_none_or(|at| now.mono.since(at) >= CALM);
+    if moved || (state.is_order_stale && is_due) {
+        state.rebuilt_at = Some(now.mono);
         rebuild(state);
         state.is_dirty = true;
     }

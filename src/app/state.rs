@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::domain::{
-    AskId, Contact, LinkState, Mono, NoticeLevel, Pace, ServerName, ServerView, Stamp, Status,
-    TaskId, TaskView, Tool, Wall, text,
+    AskId, Contact, LinkState, Mono, NoticeLevel, Pace, Price, ServerName, ServerView, Stamp,
+    Status, TaskId, TaskView, Tool, Wall, text,
 };
 
 use super::{
@@ -342,7 +342,7 @@ pub struct Away {
     pub asleep: bool,
     /// Each task's newest history number at that time.
     pub seqs: BTreeMap<TaskId, u64>,
-    /// The tasks that had settled and were seen; the rest is news.
+    /// The tasks whose end is no news.
     pub known: BTreeSet<TaskId>,
 }
 
@@ -398,6 +398,19 @@ pub struct Counts {
     pub unsaved: usize,
 }
 
+/// The open tasks by what the last lines of the screen say of them, so that a frame never looks through all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Ledger {
+    /// Leaving costs nothing.
+    pub(super) safe: usize,
+    /// Leaving costs nothing most likely, the first to expire first.
+    pub(super) likely: BTreeSet<(Wall, TaskId)>,
+    /// Leaving ends them.
+    pub(super) dies: BTreeSet<TaskId>,
+    /// Something was asked of them, the longest ago first.
+    pub(super) asked: BTreeSet<(Wall, TaskId)>,
+}
+
 /// The state of the screen.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
@@ -442,10 +455,14 @@ pub struct State {
     pub(super) open: BTreeSet<TaskId>,
     /// How many shown tasks stand where.
     pub counts: Counts,
+    /// What leaving would do to the open tasks, and what was asked of them.
+    pub(super) ledger: Ledger,
     /// Tasks that stand in another group than where they belong.
     pub(super) moving: BTreeSet<TaskId>,
     /// The order may have changed.
     pub(super) is_order_stale: bool,
+    /// When the order last followed what changed by itself.
+    pub(super) rebuilt_at: Option<Mono>,
     /// For each title, whether an argument differs among its tasks.
     pub(super) differing: BTreeMap<String, BTreeMap<String, (String, bool)>>,
 
@@ -549,8 +566,10 @@ impl State {
             is_reversed: false,
             open: BTreeSet::new(),
             counts: Counts::default(),
+            ledger: Ledger::default(),
             moving: BTreeSet::new(),
             is_order_stale: false,
+            rebuilt_at: None,
             differing: BTreeMap::new(),
             pane: Pane::default(),
             focus: Focus::default(),
@@ -658,7 +677,34 @@ impl State {
         if !is_settled && is_unwatched {
             counts.unwatched = counts.unwatched.saturating_add_signed(by);
         }
-        if is_in && !is_settled {
+        if is_settled {
+            return;
+        }
+        let ledger = &mut self.ledger;
+        let enter = |set: &mut BTreeSet<(Wall, TaskId)>, at: Wall| {
+            if is_in {
+                set.insert((at, id.clone()));
+            } else {
+                set.remove(&(at, id.clone()));
+            }
+        };
+        match &entity.view.leaving {
+            Some(Price::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
+            Some(Price::Likely { until, .. }) => {
+                enter(&mut ledger.likely, until.unwrap_or(Wall(i64::MAX)));
+            }
+            Some(Price::Dies { .. }) if is_in => {
+                ledger.dies.insert(id.clone());
+            }
+            Some(Price::Dies { .. }) => {
+                ledger.dies.remove(id);
+            }
+            None => {}
+        }
+        if let Some(asked) = entity.view.task.asked {
+            enter(&mut ledger.asked, asked.at);
+        }
+        if is_in {
             self.open.insert(id.clone());
         } else {
             self.open.remove(id);

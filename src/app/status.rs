@@ -1,9 +1,9 @@
 //! The last lines of the screen in words: what wants attention, and the keys that work here.
 
-use crate::domain::{AskedFor, Contact, Stamp, Status, text};
+use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, text};
 
 use super::{
-    Focus, Group, Leaving, Overlay, Pane, Prices, State,
+    Focus, Group, Leaving, Overlay, Pane, State, Tab,
     keymap::{Action, Scope, key_of, pretty},
     select::hidden_marks,
 };
@@ -35,11 +35,11 @@ pub fn attention(state: &State, now: Stamp) -> (String, Attention) {
     }
     match &state.leaving {
         Leaving::OnceSafe => {
-            let prices = Prices::of(state);
-            let ids: Vec<&str> = prices
+            let ids: Vec<&str> = state
+                .ledger
                 .dies
                 .iter()
-                .map(|(id, _)| id.as_str())
+                .map(TaskId::as_str)
                 .take(4)
                 .collect();
             return (
@@ -105,10 +105,12 @@ pub fn attention(state: &State, now: Stamp) -> (String, Attention) {
 /// `reindex: pause asked 8 s ago, the server still moves (2.1k); at 60 s this becomes "the server did not stop"`.
 fn asked_line(state: &State, now: Stamp) -> Option<String> {
     let (entity, asked) = state
-        .open_tasks()
+        .ledger
+        .asked
+        .iter()
+        .filter_map(|(_, id)| state.task(id))
         .filter(|entity| !matches!(entity.view.contact, Contact::Unwatched { .. }))
-        .filter_map(|entity| entity.view.task.asked.map(|asked| (entity, asked)))
-        .min_by_key(|(_, asked)| asked.at)?;
+        .find_map(|entity| entity.view.task.asked.map(|asked| (entity, asked)))?;
     let age = now.wall.since(asked.at);
     let title = text::clean_line(entity.view.task.title()).into_owned();
     let since = text::span(age);
@@ -251,15 +253,20 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             keys.extend([Do::Filter, Do::NeedsOnly, Do::CopyMenu]);
             keys
         }
-        Scope::Detail => vec![
-            Do::Back,
-            Do::TabAfter,
-            Do::Search,
-            Do::FindNext,
-            Do::Follow,
-            Do::Wrap,
-            Do::CopyMenu,
-        ],
+        Scope::Detail => {
+            let mut keys = vec![Do::Back, Do::TabAfter];
+            if state.tab != Tab::Now {
+                keys.push(Do::Search);
+            }
+            if state.search.is_some() {
+                keys.extend([Do::FindNext, Do::FindBefore]);
+            }
+            if state.tab == Tab::Log {
+                keys.push(Do::Follow);
+            }
+            keys.extend([Do::Wrap, Do::CopyMenu, Do::Print]);
+            keys
+        }
         Scope::Tools => vec![Do::Open, Do::AddServer, Do::Back],
         Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Back],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],

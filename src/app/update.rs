@@ -8,8 +8,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Event, Group, Leaving, Overlay, Pane, Prices, ResultText, Stage, State, Tab,
-    away, call, input, leave_note,
+    CallForm, Command, Event, Group, Leaving, Overlay, Pane, ResultText, Stage, State, Tab, away,
+    call, input, leave_note,
     select::{self, settle_places},
     state::{Entity, Mark, Pending},
 };
@@ -447,8 +447,8 @@ fn forget_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize
 fn finish_leaving(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let is_time = match &state.leaving {
         Leaving::No | Leaving::Asked(_) => false,
-        Leaving::OnceSafe => Prices::of(state).dies.is_empty(),
-        Leaving::OnceCancelled(at) => Prices::of(state).is_empty() || now.mono >= *at,
+        Leaving::OnceSafe => state.ledger.dies.is_empty(),
+        Leaving::OnceCancelled(at) => state.open.is_empty() || now.mono >= *at,
     };
     if is_time {
         quit(state, todo);
@@ -475,17 +475,7 @@ fn set_title(state: &mut State, todo: &mut Vec<Command>) {
     if state.over.is_some() || !state.is_dirty {
         return;
     }
-    let (mut needs, mut running) = (0_u64, 0_u64);
-    for line in &state.lines {
-        if let super::Line::Heading { group, count, .. } = line {
-            let count = u64::try_from(*count).unwrap_or(u64::MAX);
-            match group {
-                Group::NeedsYou => needs = count,
-                Group::Running => running = count,
-                Group::Done => {}
-            }
-        }
-    }
+    let super::Counts { needs, running, .. } = state.counts;
     let session = text::clean_line(&state.setup.session).into_owned();
     let mut title = format!("longhaul {session}");
     if running > 0 {

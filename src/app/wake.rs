@@ -4,7 +4,7 @@ use crate::domain::{Contact, Mono, Stamp};
 
 use super::{
     Leaving, Line, Pane, State,
-    select::{STEADY, is_steady, visible_rows},
+    select::{CALM, STEADY, is_steady, visible_rows},
 };
 
 /// A step of a moving bar.
@@ -18,25 +18,31 @@ const MINUTE_MS: i64 = 60_000;
 ///
 /// Once a second while a row ages, once a frame while a bar moves, once a minute for the clock.
 pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
-    if state.is_over().is_some() || state.frozen.is_some() {
+    if state.is_over().is_some() {
         return None;
     }
-    let minute = now.wall.0.rem_euclid(MINUTE_MS);
-    let to_minute = u64::try_from(MINUTE_MS - minute).unwrap_or(SECOND_MS);
-    let mut wakes = vec![Mono(now.mono.0.saturating_add(to_minute))];
-    if ages(state) {
+    let mut wakes: Vec<Mono> = state.toasts.iter().map(|toast| toast.until).collect();
+    if state.leaving != Leaving::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
-    if state.setup.look.motion && state.has_focus && moves(state) {
-        wakes.push(next_step(now.mono, FRAME_MS));
+    if state.frozen.is_none() {
+        let minute = now.wall.0.rem_euclid(MINUTE_MS);
+        let to_minute = u64::try_from(MINUTE_MS - minute).unwrap_or(SECOND_MS);
+        wakes.push(Mono(now.mono.0.saturating_add(to_minute)));
+        if ages(state) {
+            wakes.push(next_step(now.mono, SECOND_MS));
+        }
+        if state.setup.look.motion && state.has_focus && moves(state) {
+            wakes.push(next_step(now.mono, FRAME_MS));
+        }
     }
-    wakes.extend(state.toasts.iter().map(|toast| toast.until));
-    let waits_for_quiet = state.is_order_stale || !state.moving.is_empty();
-    if waits_for_quiet
+    if let Some(key) = state.last_key
         && !is_steady(state, now)
-        && let Some(key) = state.last_key
+        && (state.is_order_stale || !state.moving.is_empty())
     {
         wakes.push(key.after(STEADY));
+    } else if state.is_order_stale {
+        wakes.push(state.rebuilt_at.unwrap_or(now.mono).after(CALM));
     }
     // Never in the past: a shell that sleeps until then must sleep at all.
     wakes
@@ -51,9 +57,6 @@ fn next_step(now: Mono, step: u64) -> Mono {
 
 /// Whether anything on the screen counts seconds.
 fn ages(state: &State) -> bool {
-    if !state.overlays.is_empty() || state.leaving != Leaving::default() {
-        return true;
-    }
     let down = state
         .servers
         .iter()

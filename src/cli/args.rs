@@ -27,6 +27,14 @@ Examples:
   longhaul ls --status running --json
   longhaul watch q7m --json";
 
+/// What people want to copy.
+const CALL_EXAMPLES: &str = "\
+Examples:
+  longhaul call get_forecast city=Lisbon
+  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'
+  echo '{\"shard\": 4}' | longhaul call reindex --args -
+  longhaul call reindex shard=4 --detach --once nightly-2026-11-20";
+
 /// Long-running MCP tool calls: start one, lose the network, lose nothing.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, max_term_width = 100, after_help = EXIT_CODES)]
@@ -148,8 +156,10 @@ pub(super) enum Command {
     /// Open the screen on a task.
     Attach(Attach),
     /// Follow a task in lines: its history first, then live; ends with its outcome.
+    #[command(after_help = EXIT_CODES)]
     Watch(Watch),
-    /// Wait until tasks have ended.
+    /// Wait until tasks have ended; ends with the first outcome that is not a success.
+    #[command(after_help = EXIT_CODES)]
     Wait(Wait),
     /// Pause a task by its server's pause tool.
     Pause(Which),
@@ -195,12 +205,7 @@ pub(super) struct Demo {
 
 /// `call`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  longhaul call get_forecast city=Lisbon
-  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'
-  echo '{\"shard\": 4}' | longhaul call reindex --args -
-  longhaul call reindex shard=4 --detach --once nightly-2026-11-20")]
+#[command(after_long_help = format!("{CALL_EXAMPLES}\n\n{EXIT_CODES}"), after_help = CALL_EXAMPLES)]
 pub(super) struct Call {
     /// The tool.
     pub(super) tool: String,

@@ -173,17 +173,17 @@ fn first_calls() -> Vec<NewCall> {
         call(
             "forecast for Lisbon",
             "get_forecast",
-            json!({"city": "Lisbon", "delay_ms": 5000}),
+            json!({"city": "Lisbon", "stations": 150, "delay_ms": 200}),
         ),
         call(
             "customers of 2026",
             processing,
-            json!({"dataset_name": "customers-2026", "total_records": 360, "batch_size": 4, "delay_ms": 2000}),
+            json!({"dataset_name": "customers-2026", "total_records": 900, "batch_size": 1, "delay_ms": 200}),
         ),
         call(
             "the whole archive",
             processing,
-            json!({"dataset_name": "archive", "total_records": 6000, "batch_size": 25, "delay_ms": 2500}),
+            json!({"dataset_name": "archive", "total_records": 60_000, "batch_size": 25, "delay_ms": 250}),
         ),
     ]
 }

@@ -275,7 +275,9 @@ async fn follow_to(
                 }
             }
             if *until == Until::TheEnd {
-                printer.catch_up(context)?;
+                if view.saved_seq > printer.printed {
+                    printer.catch_up(context)?;
+                }
                 printer.bar(context, &view);
             }
             if view.is_unsaved && !was_unsaved {

@@ -11,6 +11,7 @@ use super::{
     fail::{Fail, code},
     follow::{self, Printer, Style},
     json as documents, lines,
+    servers::Servers,
 };
 use crate::{
     domain::{Contact, Entry, Happening, Price, Status, Task, Wall, text},
@@ -105,13 +106,14 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         all: ls.all,
         limit: None,
     })?;
-    let servers = &context.global.server;
+    let servers = Servers::of(context, &mut reader)?;
+    let servers = servers.names();
     tasks.retain(|task| {
         has_status(task, &ls.status)
             && (!ls.needs_me || needs_a_person(task))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
-            && (servers.is_empty() || servers.iter().any(|server| server == task.server.as_str()))
+            && (servers.is_empty() || servers.contains(&&task.server))
     });
     if context.global.json {
         let documents = tasks

@@ -138,6 +138,11 @@ impl Servers {
         )
     }
 
+    /// The names of what `-s` names; empty if it names nothing.
+    pub(super) fn names(&self) -> Vec<&ServerName> {
+        self.named.iter().map(|server| &server.name).collect()
+    }
+
     /// What the session has to know before it goes on with a task of `server`.
     pub(super) fn for_task(self, server: &ServerName) -> Vec<ServerRef> {
         if self.named.is_empty() && !self.headers.is_empty() {

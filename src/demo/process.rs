@@ -303,7 +303,15 @@ impl Drop for Server {
 ///
 /// At a restart the process replaces itself by a fresh one with the same pid and arguments.
 pub fn run_blocking(options: Options, out: &mut dyn Write) -> Result<(), DemoError> {
-    let post = Post::take(options)?;
+    // The lock of a server that was killed this moment falls when the system has buried it; one that answers keeps it.
+    let taken = patiently(|| match Post::take(options.clone()) {
+        Err(DemoError::AlreadyRunning { dir }) => {
+            find_running(&dir).map(|_| Err(DemoError::AlreadyRunning { dir }))
+        }
+        other => Some(other),
+    });
+    let dir = options.dir;
+    let post = taken.unwrap_or(Err(DemoError::AlreadyRunning { dir }))?;
     let url = url(post.addr.port());
     let ready = || {
         // Nobody may listen any more, above all after a restart; the server goes on all the same.

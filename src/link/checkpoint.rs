@@ -203,8 +203,10 @@ pub(super) enum Verdict {
     Cancelled,
     /// It is finished: the same call brings the result at once.
     Finished,
-    /// Call the tool again with the same arguments and client id.
+    /// Nothing works on it: call the tool again with the same arguments and client id.
     CallAgain,
+    /// The server was restarted, as far as we know, and it has not moved since.
+    Restarted,
     /// The server does not know it.
     Missing,
 }
@@ -266,10 +268,10 @@ impl Follow {
             } else {
                 Verdict::Watch
             }
-        } else if self.is_restarted && stood >= RESTARTED_AT_LEAST.max(self.longest_step)
-            || stands(STANDS_AT_LEAST)
-        {
+        } else if stands(STANDS_AT_LEAST) {
             Verdict::CallAgain
+        } else if self.is_restarted && stood >= RESTARTED_AT_LEAST.max(self.longest_step) {
+            Verdict::Restarted
         } else {
             Verdict::Watch
         }
@@ -354,7 +356,7 @@ mod tests {
         let entry = read_list(LIST).remove(0);
         let mut follow = Follow::new(Mono(0), Duration::ZERO, true);
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
-        assert_eq!(follow.judge(Mono(3000), Some(&entry)), Verdict::CallAgain);
+        assert_eq!(follow.judge(Mono(3000), Some(&entry)), Verdict::Restarted);
         let moved = Listed {
             progress: Some(20.0),
             ..entry

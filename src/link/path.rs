@@ -141,10 +141,10 @@ impl Path {
         }
     }
 
-    /// Whether connections were refused so lately that a lost session means a restarted server.
-    pub(super) fn was_refused_lately(&self, now: Stamp) -> bool {
+    /// Whether connections were refused after `seen` and so lately that a lost session means a restarted server.
+    pub(super) fn was_refused_lately(&self, now: Stamp, seen: Mono) -> bool {
         self.refused_at
-            .is_some_and(|at| now.mono.since(at) < RESTART_MEMORY)
+            .is_some_and(|at| at >= seen && now.mono.since(at) < RESTART_MEMORY)
     }
 
     /// Takes one automatic request from the budget, or says when there will be one.

@@ -164,6 +164,12 @@ pub(super) struct Running {
     pub(super) orphan: Option<Orphan>,
     /// Since when we are in contact; the idle limit does not count our own outages.
     pub(super) contact_since: Mono,
+    /// A probe failed; one more resume has to bring nothing either before that means anything.
+    pub(super) has_failed_probe: bool,
+    /// The server refuses older cursors and takes the newest: it knows it, and probing tells nothing more.
+    pub(super) is_beyond_probing: bool,
+    /// The limits begin to count then: after a restart the server is heard first.
+    pub(super) limits_from: Mono,
     /// Probes in a row that stayed open and silent.
     pub(super) silent_probes: u32,
     /// `--detach`: refuse where leaving is known to end it.
@@ -208,6 +214,9 @@ impl Running {
             was_cancelled: false,
             orphan: None,
             contact_since: now.mono,
+            has_failed_probe: false,
+            is_beyond_probing: false,
+            limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
             pending: Vec::new(),

@@ -137,11 +137,28 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
 
 pub(crate) use crate::app::number;
 
-/// `30/50`, or `41` without a total.
+/// `30/50`, or `41` without a total; both short (`2.1k/4.6k`) where the whole would not fit beside a bar.
 pub(crate) fn count(progress: &Progress) -> String {
-    match progress.total {
-        Some(total) => format!("{}/{}", number(progress.value), number(total)),
-        None => number(progress.value),
+    const ROOM: usize = 9;
+    let Some(total) = progress.total else {
+        return number(progress.value);
+    };
+    let whole = format!("{}/{}", number(progress.value), number(total));
+    if whole.len() <= ROOM {
+        whole
+    } else {
+        format!("{}/{}", short(progress.value), short(total))
+    }
+}
+
+/// `140`, `2.1k`, `45.6k`, `1.2M`.
+fn short(value: f64) -> String {
+    match value {
+        1_000.0..10_000.0 => format!("{:.1}k", value / 1e3),
+        10_000.0..1e6 => format!("{:.0}k", value / 1e3),
+        1e6..1e9 => format!("{:.0}M", value / 1e6),
+        _ if value >= 1e9 => format!("{value:.0e}"),
+        _ => number(value),
     }
 }
 
@@ -192,6 +209,11 @@ mod tests {
         assert_eq!(number(1_000.0), "1,000");
         assert_eq!(number(2.5), "2.5");
         assert_eq!(number(21_000.0), "21.0k");
+        let count = |value, total| count(&Progress::reported(value, Some(total), None).unwrap());
+        assert_eq!(count(140.0, 1_000.0), "140/1,000");
+        assert_eq!(count(2_100.0, 4_600.0), "2.1k/4.6k");
+        assert_eq!(count(12_345.0, 456_789.0), "12k/457k");
+        assert_eq!(count(1.5, 2e15), "1.5/2e15");
     }
 
     #[test]

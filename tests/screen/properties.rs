@@ -274,6 +274,13 @@ proptest! {
         prop_assert_eq!(counts.needs + counts.running + counts.paused + counts.done, living().count());
         let unsaved = living().filter(|entity| entity.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);
+        let prices = longhaul::app::Prices::of(&screen.state);
+        let line = longhaul::app::leave_line(&screen.state, screen.now);
+        if !longhaul::app::is_viewer(&screen.state) {
+            prop_assert_eq!(line.contains("DIES"), !prices.dies.is_empty(), "{}", line);
+            let safe = format!("{} safe", prices.safe.len());
+            prop_assert_eq!(line.contains(&safe), !prices.safe.is_empty(), "{}", line);
+        }
     }
 }
 

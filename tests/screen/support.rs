@@ -483,7 +483,7 @@ impl Screen {
             .buffer
             .content()
             .iter()
-            .map(|cell| cell.symbol())
+            .map(ratatui::buffer::Cell::symbol)
             .collect()
     }
 

@@ -66,6 +66,10 @@ pub(crate) enum Convention {
 
 /// How one server behaves.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "habits that go in any mixture"
+)]
 pub(crate) struct Style {
     pub(crate) gives_ids: bool,
     pub(crate) primes: bool,
@@ -107,7 +111,8 @@ impl Style {
         let (survives, hangs_up) = (one_in(4), gives_ids && one_in(6));
         let has_retry = one_in(3);
         let crosses = gives_ids && one_in(8);
-        let few = one_in(8);
+        // A store that replays all streams together forgets them together.
+        let (few, forgets_done) = (!crosses && one_in(8), forgets_done && !crosses);
         let replay = match dice.u32(0..10) {
             _ if crosses => Replay::Silent,
             0..4 => Replay::Good,
@@ -157,32 +162,6 @@ impl Style {
             survives,
             notices_ms: *[20, 500, 8000, 60_000].get(dice.usize(0..4)).unwrap_or(&20),
             hangs_up,
-        }
-    }
-
-    /// A plain, well-behaved server.
-    pub(crate) fn good() -> Self {
-        Self {
-            gives_ids: true,
-            primes: true,
-            retry_ms: None,
-            keeps: usize::MAX,
-            forgets_done: false,
-            replay: Replay::Good,
-            stranger: Stranger::Refused,
-            conflicts: false,
-            gone: Gone::NotFoundJson,
-            on_cancel: OnCancel::Answers,
-            on_get: OnGet::Works,
-            convention: Some(Convention::Good),
-            says_interrupted: true,
-            has_session: true,
-            comments: true,
-            answers_json: false,
-            crosses: false,
-            survives: false,
-            notices_ms: 20,
-            hangs_up: false,
         }
     }
 }
@@ -279,6 +258,8 @@ pub(crate) struct Server {
     /// What goes down the wire, in order.
     pub(crate) wire: Vec<(Conn, Arrival)>,
     pub(crate) violations: Vec<String>,
+    /// Work that a DELETE of its session ended.
+    pub(crate) ended_by_delete: Vec<String>,
     /// Streams whose events cannot be had any more, for the truth about `lost`.
     forgotten: BTreeSet<usize>,
     pub(crate) requests: Vec<u64>,
@@ -305,6 +286,7 @@ impl Server {
             next_comment: 15_000,
             wire: Vec::new(),
             violations: Vec::new(),
+            ended_by_delete: Vec::new(),
             forgotten: BTreeSet::new(),
             requests: Vec::new(),
             silent_conns: BTreeSet::new(),
@@ -534,18 +516,18 @@ impl Server {
         if !is_json {
             self.open(conn, Body::Stream, None);
             if self.style.primes {
-                self.emit(stream, What::Prime, String::new());
+                self.emit(stream, &What::Prime, "");
             }
         }
         stream
     }
 
-    fn emit(&mut self, stream: usize, what: What, data: String) {
+    fn emit(&mut self, stream: usize, what: &What, data: &str) {
         let gives_ids =
             self.style.gives_ids && self.streams.get(stream).is_some_and(|s| !s.is_json);
         self.order += 1;
         let order = self.order;
-        let retry_ms = self.style.retry_ms.filter(|_| what == What::Prime);
+        let retry_ms = self.style.retry_ms.filter(|_| *what == What::Prime);
         let Some(of) = self.streams.get_mut(stream) else {
             return;
         };
@@ -553,7 +535,7 @@ impl Server {
         let is_lost = of.conn.is_some() && self.now < of.replays_until;
         let event = Event {
             id: id.clone(),
-            data: data.clone(),
+            data: data.to_owned(),
             order,
             is_dropped: is_lost || !gives_ids && of.conn.is_none(),
             what: what.clone(),
@@ -562,11 +544,12 @@ impl Server {
             self.by_id.insert(id.clone(), (stream, of.events.len()));
         }
         of.events.push(event);
-        if what == What::Response {
+        if *what == What::Response {
             of.is_done = true;
         }
         let conn = of.conn.filter(|_| !is_lost);
-        if what == What::Response {
+        // A result that fell into a replay leaves its stream open and silent.
+        if *what == What::Response && !is_lost {
             of.conn = None;
         }
         if let Some(conn) = conn {
@@ -576,13 +559,13 @@ impl Server {
             let arrival = Arrival::Event {
                 id: id.clone(),
                 retry_ms,
-                data,
+                data: data.to_owned(),
             };
             self.send(conn, arrival.clone());
             if id.is_some() && self.dice.u32(0..60) == 0 {
                 self.send(conn, arrival);
             }
-            if what == What::Response {
+            if *what == What::Response {
                 self.send(conn, Arrival::Ended);
             } else if self.style.hangs_up && id.is_some() && self.dice.u32(0..20) == 0 {
                 if let Some(of) = self.streams.get_mut(stream) {
@@ -591,7 +574,7 @@ impl Server {
                 self.send(conn, Arrival::Ended);
             }
         }
-        if what == What::Response && self.style.forgets_done {
+        if *what == What::Response && self.style.forgets_done {
             self.forgotten.insert(stream);
         }
     }
@@ -604,13 +587,13 @@ impl Server {
             "progressToken": of.token, "progress": value, "total": total, "message": words}});
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let value = value as f64;
-        self.emit(stream, What::Progress(value), data.to_string());
+        self.emit(stream, &What::Progress(value), &data.to_string());
     }
 
     fn log(&mut self, stream: usize, words: &str) {
         let data = json!({"jsonrpc": "2.0", "method": "notifications/message",
             "params": {"level": "info", "data": words}});
-        self.emit(stream, What::Log(words.to_owned()), data.to_string());
+        self.emit(stream, &What::Log(words.to_owned()), &data.to_string());
     }
 
     fn result(&mut self, stream: usize, text: &str, is_error: bool) {
@@ -619,7 +602,7 @@ impl Server {
         };
         let data = json!({"jsonrpc": "2.0", "id": of.request,
             "result": {"content": [{"type": "text", "text": text}], "isError": is_error}});
-        self.emit(stream, What::Response, data.to_string());
+        self.emit(stream, &What::Response, &data.to_string());
     }
 
     fn error(&mut self, stream: usize, code: i64, words: &str) {
@@ -628,7 +611,7 @@ impl Server {
         };
         let data =
             json!({"jsonrpc": "2.0", "id": of.request, "error": {"code": code, "message": words}});
-        self.emit(stream, What::Response, data.to_string());
+        self.emit(stream, &What::Response, &data.to_string());
     }
 
     fn work(&mut self, stream: usize, client: String, (total, batch, every): (u64, u64, u64)) {
@@ -838,10 +821,15 @@ impl Server {
             .runs
             .iter()
             .filter(|run| is_of(self.streams.get(run.stream)));
-        for run in ended {
-            self.violations.push(format!("DELETE ended {}", run.key));
-        }
+        self.ended_by_delete
+            .extend(ended.map(|run| run.key.clone()));
         self.sessions.remove(&session);
+        let streams = &self.streams;
+        self.runs.retain(|run| {
+            streams
+                .get(run.stream)
+                .is_none_or(|of| of.session.as_ref() != Some(&session))
+        });
         self.open(conn, Body::Empty, None);
         self.send(conn, Arrival::Ended);
     }
@@ -929,11 +917,7 @@ impl Server {
                 .is_some_and(|of| of.replays_until > 0 && of.replays_until <= now);
             if is_over && let Some(of) = self.streams.get_mut(stream) {
                 of.replays_until = 0;
-                if of.is_done {
-                    // The result fell into the replay: the stream stays open and silent.
-                    continue;
-                }
-                self.emit(stream, What::Prime, String::new());
+                self.emit(stream, &What::Prime, "");
             }
         }
         self.tick_runs();

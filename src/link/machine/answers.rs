@@ -50,10 +50,11 @@ impl Link {
                     message,
                 } => {
                     let message = message.map(std::borrow::Cow::into_owned);
-                    if let (Some(id), Some(progress)) = (
-                        self.calls.get(token.as_ref()).cloned(),
-                        Progress::reported(value, total, message),
-                    ) {
+                    let of = self.calls.get(token.as_ref()).cloned();
+                    if let (Some(id), Some(progress)) =
+                        (of, Progress::reported(value, total, message))
+                        && (task == Some(&id) || !self.has_way_back(&id))
+                    {
                         self.progressed(&id, token.as_ref(), progress, event_id);
                     }
                 }
@@ -97,6 +98,15 @@ impl Link {
             }
         }
         is_ours
+    }
+
+    /// Whether the steps of a task come on a stream of its own. Taken from another one as well, a step could come before
+    /// those that lead up to it.
+    fn has_way_back(&self, id: &TaskId) -> bool {
+        self.tasks
+            .get(id)
+            .and_then(|running| running.attempt())
+            .is_some_and(|attempt| attempt.cursors.newest.is_some())
     }
 
     /// A step. Within an attempt only a higher value is one; replays and stale reports are not.

@@ -1,5 +1,7 @@
 //! What users ask of the tasks of one link, and how a task comes back from the session file.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use super::{Door, Kind, Link};
@@ -17,11 +19,28 @@ use crate::{
     protocol::{Method, encode},
 };
 
+/// How long after a restart the limits wait for what the server has to tell.
+const HEAR_FIRST: Duration = Duration::from_secs(30);
+
 impl Link {
     pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
         self.is_restless = true;
+        // What is settled or forgotten is still here until that is on disk.
+        let is_over = |link: &Self, id: &TaskId| {
+            link.tasks
+                .get(id)
+                .is_some_and(|running| running.is_settled() || running.task.forgotten_at.is_some())
+        };
         let outcome = match what {
+            Ask::Pause(id) | Ask::Resume(id) | Ask::Cancel(id) | Ask::GiveUp(id)
+                if is_over(self, &id) =>
+            {
+                Err(no_such_task(&id))
+            }
             Ask::Start(call) => return self.start(ask, *call),
+            Ask::Tools(_) if self.is_leaving => {
+                Err(Refused::Unreachable("longhaul is leaving".to_owned()))
+            }
             Ask::Tools(_) => {
                 self.unbar();
                 if self.has_fresh_tools && self.door == Door::Open {
@@ -408,13 +427,14 @@ impl Link {
             return;
         }
         let mut running = Running::new(now, task, ids);
+        running.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.
-        let was_cancelling = running
-            .task
-            .asked
-            .take()
-            .is_some_and(|asked| asked.what == AskedFor::Cancelling);
+        let asked = running.task.asked.take();
+        let was_cancelling = asked.is_some_and(|asked| asked.what == AskedFor::Cancelling);
+        if asked.is_some() {
+            running.touch(now);
+        }
         let is_same_session = self.record.is_initialized
             && running
                 .attempt()

@@ -11,7 +11,7 @@ use crate::{
     link::{
         Era, Output,
         path::doubled,
-        running::{Line, Orphan},
+        running::{Line, Orphan, Wish},
     },
     protocol::{self, Method, Refusal, RpcError, encode},
 };
@@ -32,7 +32,8 @@ impl Link {
                         && running.is_active()
                         && running.intent.is_none()
                         || matches!(running.line, Line::Waiting { .. })
-                        || running.follow.is_some())
+                        || running.follow.is_some()
+                        || running.wish.as_ref().is_some_and(Wish::waits_to_cancel))
             })
     }
 
@@ -285,7 +286,6 @@ impl Link {
             self.back_off(why, None);
         }
         self.door_tries = self.door_tries.saturating_add(1);
-        let after_restart = self.path.was_refused_lately(self.now);
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
@@ -307,6 +307,8 @@ impl Link {
             {
                 continue;
             }
+            let last_byte = running.last_byte.mono;
+            let after_restart = self.path.was_refused_lately(self.now, last_byte);
             let reason = LostReason::SessionGone {
                 after_restart,
                 said: said.map(str::to_owned),

@@ -178,7 +178,10 @@ impl Link {
             return;
         };
         running.last_byte = now;
-        running.contact_since = now.mono;
+        if running.cut.is_some() {
+            // Our own asking again is no new contact.
+            running.contact_since = now.mono;
+        }
         running.is_shown_stale = true;
         let is_stream = matches!(body, Body::Stream | Body::Json);
         match running.line {
@@ -309,7 +312,7 @@ impl Link {
         };
         running.has_news = true;
         (running.tries, running.empties, running.round) = (0, 0, 0);
-        running.silent_probes = 0;
+        (running.silent_probes, running.has_failed_probe) = (0, false);
         running.last_news = now.mono;
         self.last_traffic = now.mono;
     }
@@ -378,6 +381,7 @@ impl Link {
             return self.out_of_stream(id, Status::Lost(orphan.reason), false);
         }
         let is_probe = running.skip_to.is_some() || running.probe_found;
+        let is_whole = broken.is_none();
         if let Some(why) = broken {
             Self::note_cut(running, now, &why);
         } else if is_probe {
@@ -390,10 +394,13 @@ impl Link {
                 ..
             } | Line::Asking { .. }
         );
-        if is_resumed && !running.has_news {
-            running.empties += 1;
-        }
         running.skip_to = None;
+        if is_resumed && !running.has_news {
+            if running.has_failed_probe && is_whole {
+                return self.replay_gone(id);
+            }
+            running.empties = running.empties.saturating_add(1);
+        }
         if is_resumable {
             self.ask_later(id);
         } else {
@@ -431,10 +438,16 @@ impl Link {
                 until: now.after(wait),
             };
         } else {
-            running.line = Line::None;
-            let said = Some("it no longer brings back what it has sent before".to_owned());
-            self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+            // The older event may have fallen out of the server's store just now; then the newest brings what is new.
+            running.has_failed_probe = true;
+            running.line = Line::Waiting { until: now };
         }
+    }
+
+    /// Neither the newest cursor nor an older one brings anything: the replay is gone.
+    fn replay_gone(&mut self, id: &TaskId) {
+        let said = Some("it no longer brings back what it has sent before".to_owned());
+        self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
     }
 
     /// One line of the log for one outage, however many tries it takes.
@@ -497,7 +510,11 @@ impl Link {
         let is_due = running.empties == EMPTIES_BEFORE_PROBE
             || running.empties > EMPTIES_BEFORE_PROBE
                 && running.empties.is_multiple_of(EMPTIES_BETWEEN_PROBES);
-        let is_probe = is_due && probe_from.is_some() && cursors.data.is_some();
+        let is_probe = is_due
+            && !running.has_failed_probe
+            && !running.is_beyond_probing
+            && probe_from.is_some()
+            && cursors.data.is_some();
         let cursor = if is_probe { probe_from } else { resume_from }.cloned();
         running.skip_to = if is_probe { cursors.data.clone() } else { None };
         (running.probe_found, running.has_news) = (false, false);
@@ -601,6 +618,12 @@ impl Link {
                 }
                 self.session_gone(said.as_deref());
             }
+            // It took the newest cursor and refuses an older one: so it knows the newest.
+            400 | 405..=407 | 411..=424 if is_probe => {
+                running.is_beyond_probing = true;
+                running.empties = running.empties.saturating_add(1);
+                self.ask_later(id);
+            }
             400 if has_session => {
                 // The cursor, the call or the session: a ping tells which.
                 running.line = Line::Verifying {
@@ -640,10 +663,6 @@ impl Link {
                 }
             }
             _ if is_call => self.refused_call(id, refusal),
-            _ if is_probe => {
-                let said = Some(format!("HTTP {}", refusal.status));
-                self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
-            }
             _ => self.out_of_stream(id, Status::Unknown(Window::NoReplay), false),
         }
     }
@@ -822,7 +841,11 @@ impl Link {
             if is_resumed {
                 running.round = running.round.saturating_add(1);
                 if !running.has_news {
-                    running.empties += 1;
+                    if running.has_failed_probe {
+                        self.close(on);
+                        return self.replay_gone(id);
+                    }
+                    running.empties = running.empties.saturating_add(1);
                 }
             }
             running.line = Line::Waiting { until: now };

@@ -104,7 +104,10 @@ impl Link {
             .attempt()
             .is_some_and(|attempt| attempt.session_number != self.record.session_number);
         match (&running.task.status, running.phase()) {
-            (Status::Unknown(_), _) if is_of_another && !running.task.resumability.checkpoint => {
+            (Status::Unknown(_), _)
+                if (is_of_another || !self.record.is_initialized)
+                    && !running.task.resumability.checkpoint =>
+            {
                 return Err(Refused::Usage(
                     "Not cancelled: the server session that it ran in is gone; mark it lost or forget it (D)"
                         .to_owned(),
@@ -427,7 +430,9 @@ impl Link {
             (_, _) if is_live => {}
             (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
             // Calling again would undo what was asked: what stands still is what was wanted.
-            (Verdict::CallAgain, Some(AskedFor::Cancelling)) => {}
+            (Verdict::CallAgain | Verdict::Restarted, Some(AskedFor::Cancelling))
+            | (Verdict::Restarted, Some(AskedFor::Pausing)) => {}
+            (Verdict::Restarted, _) if running.was_cancelled => {}
             (Verdict::CallAgain, _) if running.was_cancelled => {
                 self.stands(id, "it stands still since the cancel; its checkpoint stays");
                 self.conclude(id, Status::Cancelled, None);
@@ -436,7 +441,9 @@ impl Link {
                 self.stands(id, "it stood still already; its checkpoint stays");
                 self.paused(id);
             }
-            (Verdict::CallAgain | Verdict::Finished, _) => self.call_again(id),
+            (Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {
+                self.call_again(id);
+            }
             (Verdict::Missing, _) => self.conclude(id, Status::Unknown(Window::NoCheckpoint), None),
         }
     }
@@ -462,7 +469,7 @@ impl Link {
             let spent = self.now.wall.since(started);
             self.now.mono.after(hard.saturating_sub(spent))
         });
-        earliest(hard, self.idle_ends(running))
+        earliest(hard, self.idle_ends(running)).map(|at| at.max(running.limits_from))
     }
 
     /// When the idle limit ends a task; it runs only while the server could tell us something.

@@ -118,7 +118,7 @@ pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
     if let Some(words) = crate::app::away_line(state, now) {
         let end = canvas.put_before(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
-        canvas.put_in(1, y, end.saturating_sub(2), &words, Role::Needs);
+        canvas.put_in(1, y, end.saturating_sub(2), &words, Role::Cut);
     }
 }
 

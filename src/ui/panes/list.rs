@@ -141,7 +141,10 @@ fn row(
         } else {
             Role::Needs
         };
-        canvas.put(x, y, sign, role);
+        // A blank has no style: an underlined one would be seen.
+        if sign != " " {
+            canvas.put(x, y, sign, role);
+        }
     }
     canvas.put(2, y, shown.glyph, shown.role);
     put(canvas, y, columns.state, &shown.word, shown.role);
@@ -305,6 +308,9 @@ fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role
     cell.put(x + 1, 0, &last, Role::Dim);
 }
 
+/// Columns kept for a rate such as `49.3/s` and the gap before it, so that bars can be compared.
+const RATE_COLUMNS: u16 = 9;
+
 /// The bar of what is under way: with a total a part and a percentage, without one a wave and the count.
 fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     let glyphs = cell.glyphs();
@@ -320,7 +326,9 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         Role::Bar
     };
     let Some(progress) = &task.progress else {
-        let wide = columns.min(20);
+        let wide = columns
+            .saturating_sub(if columns >= 26 { 16 } else { 0 })
+            .min(20);
         wave(cell, wide, 0.0, state, entity, now);
         let words = match task.remark.as_deref() {
             Some(remark) => text::clean_line(remark).into_owned(),
@@ -332,7 +340,9 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     let count = words::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
     let Some(ratio) = progress.ratio() else {
-        let wide = columns.saturating_sub(14).min(20);
+        let wide = columns
+            .saturating_sub(if columns >= 26 { 16 } else { 10 })
+            .min(20);
         wave(cell, wide, progress.value, state, entity, now);
         let gap = if wide > 0 { wide + 2 } else { 0 };
         let x = cell.put(gap, 0, &count, Role::Plain);
@@ -341,10 +351,18 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         }
         return;
     };
-    let count_wide = u16::try_from(text::width(&count))
-        .unwrap_or(u16::MAX)
-        .max(7);
-    let wide = columns.saturating_sub(count_wide.saturating_add(7)).min(20);
+    // The same length in every row, so that bars can be compared; where it is narrow, the count gives way.
+    let count_wide = u16::try_from(text::width(&count)).unwrap_or(u16::MAX);
+    let has_count = columns >= 26;
+    let has_rate = columns >= 34;
+    let beside = if has_count {
+        count_wide
+            .max(9)
+            .saturating_add(if has_rate { 7 + RATE_COLUMNS } else { 7 })
+    } else {
+        5
+    };
+    let wide = columns.saturating_sub(beside).min(20);
     let mut x = 0;
     if wide >= 4 {
         let done = words::share(ratio, wide);
@@ -352,7 +370,12 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         x = cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest);
     }
     x = cell.put(x, 0, &format!("{:>4}%", words::percent(ratio)), Role::Plain);
-    x = cell.put(x + 2, 0, &count, Role::Plain);
+    if has_count {
+        x = cell.put(x + 2, 0, &count, Role::Plain);
+    }
+    if has_rate && let Some(rate) = entity.pace.rate(now).filter(|_| entity.is_running()) {
+        x = cell.put(x + 2, 0, &words::rate(rate), Role::Plain);
+    }
     if let Some(message) = message
         && columns.saturating_sub(x) > 10
     {

@@ -16,7 +16,6 @@ mod leave;
 mod log;
 mod menu;
 mod palette;
-mod price;
 mod room;
 mod select;
 mod state;
@@ -35,7 +34,6 @@ pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use log::{ResultText, TaskLog};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
-pub use price::{is_checkpoint_tool, price_of};
 pub use room::{Room, SMALLEST};
 pub use select::{Filter, Group, Line, SortKey, first_line};
 pub use state::{

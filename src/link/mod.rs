@@ -10,15 +10,13 @@
 //! - a plain tool is sent at most once; a checkpoint tool again only under the checkpoint rule;
 //! - `lost` only with proof, `unknown` only in a window that [`Window`](crate::domain::Window) names.
 
-pub mod checkpoint;
+mod checkpoint;
 mod machine;
 mod path;
-mod price;
 mod running;
 mod saver;
 
 pub use machine::Link;
-pub use price::{price_of_call, price_of_task};
 
 use crate::{
     domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},

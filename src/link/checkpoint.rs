@@ -144,6 +144,7 @@ pub(super) struct Follow {
     last: Option<Listed>,
     moved_at: Mono,
     seen_at: Mono,
+    missing_since: Option<Mono>,
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
@@ -178,6 +179,7 @@ impl Follow {
             last: None,
             moved_at: now,
             seen_at: now,
+            missing_since: None,
             longest_step,
             is_restarted,
             next: Some(now),
@@ -199,8 +201,15 @@ impl Follow {
     /// Takes a reading and applies the rule of the design, section 5.
     pub(super) fn judge(&mut self, now: Mono, entry: Option<&Listed>) -> Verdict {
         let Some(entry) = entry else {
-            return Verdict::Missing;
+            // A call that was cut off may still be on its way to the server.
+            let since = *self.missing_since.get_or_insert(now);
+            return if now.since(since) >= STANDS_AT_LEAST {
+                Verdict::Missing
+            } else {
+                Verdict::Watch
+            };
         };
+        self.missing_since = None;
         match &self.last {
             Some(last) if last.differs(entry) => {
                 // It stood at least from the move to the last look; what it did between two looks that are far
@@ -282,7 +291,8 @@ mod tests {
             "three times the longest step"
         );
         assert_eq!(follow.judge(Mono(48_000), Some(&moved)), Verdict::CallAgain);
-        assert_eq!(follow.judge(Mono(48_001), None), Verdict::Missing);
+        assert_eq!(follow.judge(Mono(48_001), None), Verdict::Watch);
+        assert_eq!(follow.judge(Mono(58_001), None), Verdict::Missing);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 #[path = "simulation"]
 mod simulation {
     pub(crate) mod file;
+    mod rules;
     pub(crate) mod server;
     pub(crate) mod world;
 

@@ -19,7 +19,7 @@ pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Awa
         .collect();
     let known = state
         .living()
-        .filter(|entity| entity.view.task.status.is_settled() && entity.is_seen)
+        .filter(|entity| entity.view.task.status.is_settled() && (asleep || entity.is_seen))
         .map(|entity| entity.view.task.id.clone())
         .collect();
     Away {

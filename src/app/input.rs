@@ -11,7 +11,7 @@ use super::{
     CallForm, Command, EditForm, Field, Filter, Focus, Frozen, Input, Leaving, Menu, Overlay, Pane,
     Prices, Stage, State, Tab,
     detail::{entry_text, print_text, tab_lines},
-    keymap::{self, Action, Scope, lookup},
+    keymap::{self, Action, lookup},
     leave::is_viewer,
     menu::{self, Act, REFLEX},
     palette,
@@ -578,6 +578,13 @@ fn pane_lines(state: &State, pane: Pane) -> usize {
 }
 
 fn scroll(state: &mut State, by: isize) {
+    // The last page stays full; wrapped lines take an unknown number of rows, so there the last line can be the first.
+    let rows = usize::from(super::Room::of(state, state.size).detail);
+    let (of_log, of_text) = if state.is_wrapping {
+        (1, 1)
+    } else {
+        (rows.saturating_sub(3).max(1), rows.saturating_sub(2).max(1))
+    };
     match state.tab {
         Tab::Now => {
             state.answer("the Now tab shows the present; ] goes to the log");
@@ -589,14 +596,14 @@ fn scroll(state: &mut State, by: isize) {
                 .and_then(|id| state.logs.get(id))
                 .map_or(0, |log| log.entries.len());
             // Up goes back in time.
-            state.scroll = moved(state.scroll, -by, held.saturating_sub(1));
+            state.scroll = moved(state.scroll, -by, held.saturating_sub(of_log));
             state.is_following = state.scroll == 0;
         }
         _ => {
             let lines = state
                 .selected()
                 .map_or(0, |entity| tab_lines(state, entity).len());
-            state.scroll = moved(state.scroll, by, lines.saturating_sub(1));
+            state.scroll = moved(state.scroll, by, lines.saturating_sub(of_text));
         }
     }
 }
@@ -1618,15 +1625,6 @@ fn new_id(state: &mut State) -> TaskId {
             return id;
         }
     }
-}
-
-/// The keys of a scope that are of no use right now, with the reason; for the help.
-pub fn disabled(state: &State, scope: Scope) -> Vec<(Action, String)> {
-    keymap::BINDINGS
-        .iter()
-        .filter(|binding| binding.scopes.contains(&scope))
-        .filter_map(|binding| why_not(state, binding.action).map(|why| (binding.action, why)))
-        .collect()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub use call::{CallForm, FormField, FormValue, Stage};
 pub use detail::tab_lines;
 pub use event::{Colour, Command, Event, Input, LeaveNote, Look, Setup};
 pub use field::Field;
-pub use input::{disabled, why_not};
+pub use input::why_not;
 pub use keymap::Action;
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use log::{ResultText, TaskLog};

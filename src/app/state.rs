@@ -342,7 +342,7 @@ pub struct Away {
     pub asleep: bool,
     /// Each task's newest history number at that time.
     pub seqs: BTreeMap<TaskId, u64>,
-    /// The tasks that had settled and were seen; the rest is news.
+    /// The tasks whose end is no news.
     pub known: BTreeSet<TaskId>,
 }
 

@@ -105,7 +105,11 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
                 }
             };
             let words = text::clean_line(&came.words).into_owned();
-            if came.code == code::OK {
+            if came.code == code::OK && context.global.json {
+                let task = context.find(&mut reader, task.id.as_str())?;
+                let document = read::document(context, &mut reader, &task)?;
+                context.terminal.line(&json::text_of(&document))?;
+            } else if came.code == code::OK {
                 context.terminal.line(&words)?;
             } else {
                 context.terminal.say(&format!("longhaul: {words}"));

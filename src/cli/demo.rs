@@ -176,26 +176,34 @@ fn name_of(known: &[LinkRecord], url: &str) -> ServerName {
 ///
 /// Their steps are short, so that within a second each has shown enough of them for a rate and a time left.
 fn first_calls(server: &ServerName) -> Vec<NewCall> {
-    let call = |name: &str, dataset: &str, total: u64, batch: u64, delay_ms: u64| {
-        NewCall {
+    let call = |name: &str, tool: &str, arguments: serde_json::Value| NewCall {
         id: TaskId::from_bits(dice()),
         server: server.clone(),
-        tool: "resumable_data_processing".to_owned(),
-        arguments: json!({
-            "dataset_name": dataset, "total_records": total, "batch_size": batch, "delay_ms": delay_ms
-        })
-        .to_string(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_string(),
         name: Some(name.to_owned()),
         tag: None,
         once: None,
         origin: None,
         must_survive: false,
         limits: Limits::default(),
-    }
     };
+    let processing = "resumable_data_processing";
     vec![
-        call("invoices of today", "invoices", 300, 2, 200),
-        call("customers of 2026", "customers-2026", 3600, 5, 250),
-        call("the whole archive", "archive", 6000, 3, 300),
+        call(
+            "forecast for Lisbon",
+            "get_forecast",
+            json!({"city": "Lisbon", "stations": 150, "delay_ms": 200}),
+        ),
+        call(
+            "customers of 2026",
+            processing,
+            json!({"dataset_name": "customers-2026", "total_records": 900, "batch_size": 1, "delay_ms": 200}),
+        ),
+        call(
+            "the whole archive",
+            processing,
+            json!({"dataset_name": "archive", "total_records": 60_000, "batch_size": 25, "delay_ms": 250}),
+        ),
     ]
 }

@@ -38,8 +38,8 @@ use super::{
 pub(super) const LOGGER: &str = "longhaul-demo";
 /// The name of the checkpoint tool; part of the key of its checkpoints.
 const PROCESSING: &str = "resumable_data_processing";
-/// Steps of a forecast.
-const FORECAST_STEPS: u32 = 6;
+/// Steps of a forecast, unless it is asked for more.
+const STATIONS: u32 = 6;
 /// Records and bursts above this are a slip of the keyboard.
 const MOST: u64 = 10_000_000;
 /// The JSON-RPC code that other servers use too for a cancelled request.
@@ -199,6 +199,10 @@ fn arguments<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, ErrorD
         .map_err(|error| invalid(error.to_string()))
 }
 
+fn six_stations() -> u32 {
+    STATIONS
+}
+
 fn a_second() -> u64 {
     1000
 }
@@ -253,6 +257,8 @@ struct Forecast {
     city: String,
     #[serde(default = "a_second")]
     delay_ms: u64,
+    #[serde(default = "six_stations")]
+    stations: u32,
 }
 
 #[derive(Deserialize)]
@@ -431,10 +437,10 @@ impl Tools {
             Level::Info,
             format!("Asking the stations around {}", given.city),
         );
-        for step in 1..=FORECAST_STEPS {
+        for step in 1..=given.stations {
             call.wait(Duration::from_millis(given.delay_ms)).await?;
-            let words = format!("Station {step} of {FORECAST_STEPS} has answered");
-            call.progress(u64::from(step), u64::from(FORECAST_STEPS), words)
+            let words = format!("Station {step} of {} has answered", given.stations);
+            call.progress(u64::from(step), u64::from(given.stations), words)
                 .await;
         }
         let (sky, degrees) = sky_over(&given.city);
@@ -543,7 +549,11 @@ fn catalogue() -> Vec<Tool> {
         (
             "get_forecast",
             "Forecast the weather of a city; takes six seconds and keeps no checkpoint",
-            json!({"city": text(), "delay_ms": delay("a station")}),
+            json!({
+                "city": text(),
+                "delay_ms": delay("a station"),
+                "stations": {"type": "integer", "minimum": 0, "maximum": u32::MAX, "default": STATIONS},
+            }),
             &["city"],
         ),
         (

@@ -114,11 +114,6 @@ impl Board {
         }
     }
 
-    /// Whether the last word on who drives is that this process does.
-    pub(super) fn is_driven_by_us(&self) -> bool {
-        matches!(self.lock().standing, Some(News::Driver { is_us: true, .. }))
-    }
-
     /// The newest picture of a task.
     pub(super) fn task(&self, id: &TaskId) -> Option<Arc<TaskView>> {
         self.lock().tasks.get(id).cloned()

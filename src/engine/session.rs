@@ -18,10 +18,7 @@ use super::{
     driver, socket,
 };
 use crate::{
-    domain::{
-        Ask, AskId, Done, News, Notice, NoticeLevel, Price, ProtocolVersion, Refused, ServerRef,
-        TaskId, TaskView,
-    },
+    domain::{Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef},
     store::{DriverLock, Paths},
 };
 
@@ -124,21 +121,6 @@ impl Session {
                 },
             );
         }
-    }
-
-    /// Tasks that would end with this process, because it drives and nothing else leads back to them; also those of
-    /// other terminals.
-    pub fn tasks_that_die(&self) -> Vec<TaskId> {
-        if !self.board.is_driven_by_us() {
-            return Vec::new();
-        }
-        let dies = |view: &Arc<TaskView>| view.leaving.as_ref().is_some_and(Price::dies);
-        self.board
-            .tasks()
-            .iter()
-            .filter(|view| dies(view))
-            .map(|view| view.task.id.clone())
-            .collect()
     }
 
     /// Leaves in order: what may end is ended, everything is saved, within two seconds or so.

@@ -847,10 +847,10 @@ def checkpoint_pause_resume(stage: Stage) -> str:
     time.sleep(3 * PACE_SECONDS)
     need(stage.server.rows()[0] == rows, f"paused, but rows grew from {rows} to {stage.server.rows()[0]}")
     stopped = call.process.poll() is not None
-    resume = stage.start("resume", task)
+    code, out, err = stage.ask("resume", task)
+    need(code == 0, f"`resume` ended with {code}: {(out + err).strip()[-200:]}")
     follower = stage.start("watch", task) if stopped else call
     done = check_processed(stage, follower, 50, RULE_SECONDS)
-    resume.exits(0, SOON_SECONDS)
     check_once(stage, 2)
     steps = check_some_steps(follower, 5, 50, all_told=True)
     return f"paused at {rows} rows, still for three batches, {done}, {steps}"

@@ -219,6 +219,38 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
 }
 
 #[test]
+fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let line = screen.state.cursor_line;
+    news(&mut screen, settled(morning().remove(3), Status::Failed, 0));
+    screen.wait(5_000);
+    assert_eq!(screen.state.cursor_line, line);
+    screen.keys("j").wait(1_000);
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    let first = screen
+        .state
+        .lines
+        .iter()
+        .position(|line| *line == longhaul::app::Line::Row(id("q7m2xk")));
+    assert_ne!(first, Some(line), "it stays where nobody looks for it");
+}
+
+#[test]
+fn what_ended_before_the_eyes_of_the_user_is_seen_without_visiting_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    news(
+        &mut screen,
+        settled(morning().remove(6), Status::Completed, 0),
+    );
+    screen.todo.clear();
+    // Nobody there: nothing is seen, however long it stands on the screen.
+    screen.wait(60_000);
+    assert_eq!(asks(&screen), []);
+    screen.keys("w");
+    assert_eq!(asks(&screen), [Ask::Seen(id("pd6xw8"))]);
+}
+
+#[test]
 fn passing_over_a_row_is_not_seeing_it() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
@@ -425,9 +457,12 @@ fn a_history_read_twice_is_held_once_and_bounded() {
 
 #[test]
 fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
-    let mut screen = Screen::morning(USUAL, colour());
-    screen.keys("esc z ] k k k k k k");
+    let mut screen = Screen::morning(SMALL, colour());
+    screen.keys("esc z ] k k k k k k k k k");
     assert!(!screen.state.is_following);
+    // The first line is on the first row, and further keys do not count up in secret.
+    assert_eq!(screen.state.scroll, history().len() - 8);
+    assert!(screen.draw().contains("attempt 1 sent"));
     let before = screen.state.scroll;
     let mut entry = history().remove(13);
     entry.seq = 15;

@@ -258,6 +258,8 @@ pub(crate) struct Server {
     /// What goes down the wire, in order.
     pub(crate) wire: Vec<(Conn, Arrival)>,
     pub(crate) violations: Vec<String>,
+    /// Work that a DELETE of its session ended.
+    pub(crate) ended_by_delete: Vec<String>,
     /// Streams whose events cannot be had any more, for the truth about `lost`.
     forgotten: BTreeSet<usize>,
     pub(crate) requests: Vec<u64>,
@@ -284,6 +286,7 @@ impl Server {
             next_comment: 15_000,
             wire: Vec::new(),
             violations: Vec::new(),
+            ended_by_delete: Vec::new(),
             forgotten: BTreeSet::new(),
             requests: Vec::new(),
             silent_conns: BTreeSet::new(),
@@ -545,7 +548,8 @@ impl Server {
             of.is_done = true;
         }
         let conn = of.conn.filter(|_| !is_lost);
-        if *what == What::Response {
+        // A result that fell into a replay leaves its stream open and silent.
+        if *what == What::Response && !is_lost {
             of.conn = None;
         }
         if let Some(conn) = conn {
@@ -817,10 +821,15 @@ impl Server {
             .runs
             .iter()
             .filter(|run| is_of(self.streams.get(run.stream)));
-        for run in ended {
-            self.violations.push(format!("DELETE ended {}", run.key));
-        }
+        self.ended_by_delete
+            .extend(ended.map(|run| run.key.clone()));
         self.sessions.remove(&session);
+        let streams = &self.streams;
+        self.runs.retain(|run| {
+            streams
+                .get(run.stream)
+                .is_none_or(|of| of.session.as_ref() != Some(&session))
+        });
         self.open(conn, Body::Empty, None);
         self.send(conn, Arrival::Ended);
     }
@@ -908,10 +917,6 @@ impl Server {
                 .is_some_and(|of| of.replays_until > 0 && of.replays_until <= now);
             if is_over && let Some(of) = self.streams.get_mut(stream) {
                 of.replays_until = 0;
-                if of.is_done {
-                    // The result fell into the replay: the stream stays open and silent.
-                    continue;
-                }
                 self.emit(stream, &What::Prime, "");
             }
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
     domain::{
-        Ask, AskId, Limits, LinkRecord, Mono, NewCall, Row, ServerName, Stamp, Status, TaskId,
-        TaskView, Wall,
+        Ask, AskId, Limits, LinkRecord, Mono, NewCall, Phase, Row, ServerName, Stamp, Status,
+        TaskId, TaskView, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Arrival, Request},
@@ -74,6 +74,7 @@ enum Act {
     Forget(usize),
     RetryNow,
     Tools,
+    Leave,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +156,7 @@ pub(crate) struct World {
     timers: BTreeMap<u64, u32>,
     last_stall: u64,
     unsent: BTreeSet<TaskId>,
-    user_acts: usize,
+    is_leaving: bool,
 }
 
 /// Runs the schedule of a seed to its end.
@@ -206,7 +207,7 @@ impl World {
             timers: BTreeMap::new(),
             last_stall: 0,
             unsent: BTreeSet::new(),
-            user_acts: 0,
+            is_leaving: false,
             dice,
         };
         world.say(|w| {
@@ -230,7 +231,8 @@ impl World {
                 world.dice.usize(0..4),
                 world.dice.u64(2000..faults_end + 20_000),
             );
-            let act = match world.dice.u32(0..9) {
+            let act = match world.dice.u32(0..10) {
+                8 => Act::Leave,
                 0 | 1 => Act::Pause(which),
                 2 | 3 => Act::Resume(which),
                 4 => Act::Cancel(which),
@@ -356,6 +358,17 @@ impl World {
     }
 
     fn collect_server_violations(&mut self) {
+        for key in std::mem::take(&mut self.server.ended_by_delete) {
+            let of = |id: &TaskId| self.plans.get(id).is_some_and(|plan| plan.key == key);
+            if self
+                .file
+                .tasks
+                .values()
+                .any(|task| of(&task.id) && !task.status.is_settled())
+            {
+                self.wrong(format!("a DELETE ended {key}"));
+            }
+        }
         for words in std::mem::take(&mut self.server.violations) {
             self.wrong(words);
         }
@@ -364,7 +377,7 @@ impl World {
     /// Whether the user is done and every task is decided and saved.
     fn is_quiet(&self) -> bool {
         self.now > self.faults_end
-            && self.user_acts == 0
+            && !self.is_leaving
             && self.writing.is_none()
             && !self.queue.values().any(|event| {
                 matches!(
@@ -517,6 +530,26 @@ impl World {
         for view in views {
             self.shown(view);
         }
+        if self.is_leaving && self.link.as_ref().is_some_and(Link::is_at_rest) {
+            self.left();
+        }
+    }
+
+    /// The driver has left in order; somebody starts it again later.
+    fn left(&mut self) {
+        self.say(|_| "LEFT".to_owned());
+        if self.writing.is_some() {
+            self.wrong("it is at rest and a save is under way");
+        }
+        if let Some(ask) = self
+            .asks
+            .iter()
+            .find(|(_, count)| **count == 0)
+            .map(|(ask, _)| *ask)
+        {
+            self.wrong(format!("it left without an answer to ask {ask}"));
+        }
+        self.gone();
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -667,6 +700,16 @@ impl World {
     fn kill(&mut self) {
         self.say(|_| "KILL -9".to_owned());
         self.kills_left = self.kills_left.saturating_sub(1);
+        if let Some((_, rows)) = self.writing.take()
+            && self.dice.bool()
+        {
+            self.apply(rows);
+        }
+        self.gone();
+    }
+
+    fn gone(&mut self) {
+        self.is_leaving = false;
         self.link = None;
         self.life += 1;
         self.held.clear();
@@ -674,11 +717,6 @@ impl World {
         let open: Vec<Conn> = std::mem::take(&mut self.conns).into_values().collect();
         for conn in open {
             self.hang_up(conn);
-        }
-        if let Some((_, rows)) = self.writing.take()
-            && self.dice.bool()
-        {
-            self.apply(rows);
         }
         self.saved = 0;
         let at = self.now + self.dice.u64(1..20_000);
@@ -799,6 +837,7 @@ impl World {
         if !self.is_up || self.now < self.net_down_until {
             return self.cut(conn);
         }
+        self.check_intent(request);
         self.server.request(conn, request);
         let is_gone = self.lines.get(conn).is_some_and(|line| {
             line.health == Health::Over || self.conns.get(&line.exchange) != Some(&conn)
@@ -808,6 +847,28 @@ impl World {
             self.push(at, Event::Notice(conn));
         }
         self.drain();
+    }
+
+    /// A call that reaches the server has to be on disk.
+    fn check_intent(&mut self, request: &Request) {
+        let longhaul::protocol::Method::Post { body } = &request.method else {
+            return;
+        };
+        let message: serde_json::Value = serde_json::from_str(body).expect("we send JSON");
+        if message["params"]["arguments"]["key"].is_null() {
+            return;
+        }
+        let is_saved = self.file.tasks.values().any(|task| {
+            task.attempts.iter().any(|attempt| {
+                message["id"] == attempt.request_id && attempt.phase != Phase::Queued
+            })
+        });
+        if !is_saved {
+            self.wrong(format!(
+                "{} reached the server before the disk",
+                message["id"]
+            ));
+        }
     }
 
     /// What the server wrote goes on its way.
@@ -1038,6 +1099,11 @@ impl World {
                 .map(Ask::GiveUp),
             Act::Forget(which) => chosen(self, which).map(Ask::Forget),
             Act::RetryNow => Some(Ask::RetryNow),
+            Act::Leave => {
+                self.is_leaving = true;
+                self.feed(Input::Leave);
+                return;
+            }
             Act::Tools => Some(Ask::Tools(ServerName::new("lab"))),
         };
         if let Some(what) = what {

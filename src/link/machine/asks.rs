@@ -38,6 +38,9 @@ impl Link {
                 Err(no_such_task(&id))
             }
             Ask::Start(call) => return self.start(ask, *call),
+            Ask::Tools(_) if self.is_leaving => {
+                Err(Refused::Unreachable("longhaul is leaving".to_owned()))
+            }
             Ask::Tools(_) => {
                 self.unbar();
                 if self.has_fresh_tools && self.door == Door::Open {

@@ -178,7 +178,10 @@ impl Link {
             return;
         };
         running.last_byte = now;
-        running.contact_since = now.mono;
+        if running.cut.is_some() {
+            // Our own asking again is no new contact.
+            running.contact_since = now.mono;
+        }
         running.is_shown_stale = true;
         let is_stream = matches!(body, Body::Stream | Body::Json);
         match running.line {

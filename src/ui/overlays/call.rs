@@ -118,7 +118,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let (columns, rows) = (window.columns(), window.rows());
     let cursor = form.tool_at.min(matching.len().saturating_sub(1));
     let mut part = window.part(0, 2, columns, rows.saturating_sub(2));
-    tool_list(&mut part, matching.iter().copied(), matching.len(), cursor);
+    tool_list(&mut part, matching.iter().copied(), cursor, true);
 }
 
 /// Rows that the form takes: head, fields, name, price, complaints, button.

@@ -160,6 +160,29 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             Role::Failed,
         ));
     }
+    if let Some(line) = &task.result_line {
+        let size = task
+            .result_bytes
+            .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
+        facts.push((
+            "result",
+            format!("{}{size}   (Enter shows it)", text::clean_line(line)),
+            Role::Done,
+        ));
+    }
+    if let Some(at) = task.settled_at
+        && is_settled
+    {
+        facts.push((
+            "ended",
+            format!(
+                "{} after {}",
+                state.clock_day(at),
+                text::span(at.since(task.created_at))
+            ),
+            Role::Plain,
+        ));
+    }
     let (contact, role) = contact(state, entity, now);
     facts.push(("contact", contact, role));
     let asked = task.asked.map_or("nothing".to_owned(), |asked| {
@@ -357,6 +380,39 @@ fn newest_lines(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, log: Op
     }
 }
 
+/// Comes forward from `back` until the page is full: what is looked for need not stand on the last line.
+fn full_page(
+    state: &State,
+    log: &TaskLog,
+    back: usize,
+    rows: usize,
+    columns: usize,
+    line: &str,
+) -> usize {
+    let height = |entry: &Entry| {
+        if !state.is_wrapping || matches!(entry.what, Happening::Contact { .. }) {
+            return 1;
+        }
+        let (pieces, indent) = entry_pieces(state, entry, line);
+        let whole: String = pieces.into_iter().map(|(text, _)| text).collect();
+        wrap_hanging(&whole, columns, indent).len()
+    };
+    let last = log.entries.len().saturating_sub(1);
+    let mut back = back.min(last);
+    let mut filled = 0;
+    for entry in log.entries.iter().rev().skip(back) {
+        if filled >= rows {
+            break;
+        }
+        filled += height(entry);
+    }
+    while filled < rows && back > 0 {
+        back -= 1;
+        filled += log.entries.get(last - back).map_or(1, height);
+    }
+    back
+}
+
 /// The newest entries that fit, `back` entries before the end, oldest first; only these are formatted.
 fn log_lines(
     canvas: &mut Canvas<'_>,
@@ -371,6 +427,14 @@ fn log_lines(
         return nothing_yet(canvas, entity);
     };
     let body = if rows > 1 { rows - 1 } else { rows };
+    let back = full_page(
+        state,
+        log,
+        back,
+        usize::from(body),
+        columns,
+        canvas.glyphs().line,
+    );
     let mut y = body;
     let search = state.search.as_deref();
     for entry in log.entries.iter().rev().skip(back) {
@@ -443,7 +507,12 @@ fn log_lines(
 fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let lines = crate::app::tab_lines(state, entity);
-    let scroll = state.scroll.min(lines.len().saturating_sub(1));
+    let page = if state.is_wrapping {
+        1
+    } else {
+        usize::from(rows)
+    };
+    let scroll = state.scroll.min(lines.len().saturating_sub(page));
     let search = state.search.as_deref();
     let mut y = 0;
     let mut shown = 0;

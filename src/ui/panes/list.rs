@@ -308,6 +308,9 @@ fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role
     cell.put(x + 1, 0, &last, Role::Dim);
 }
 
+/// Columns kept for a rate such as `49.3/s` and the gap before it, so that bars can be compared.
+const RATE_COLUMNS: u16 = 9;
+
 /// The bar of what is under way: with a total a part and a percentage, without one a wave and the count.
 fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     let glyphs = cell.glyphs();
@@ -351,8 +354,11 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     // The same length in every row, so that bars can be compared; where it is narrow, the count gives way.
     let count_wide = u16::try_from(text::width(&count)).unwrap_or(u16::MAX);
     let has_count = columns >= 26;
+    let has_rate = columns >= 34;
     let beside = if has_count {
-        count_wide.max(9).saturating_add(7)
+        count_wide
+            .max(9)
+            .saturating_add(if has_rate { 7 + RATE_COLUMNS } else { 7 })
     } else {
         5
     };
@@ -366,6 +372,9 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     x = cell.put(x, 0, &format!("{:>4}%", words::percent(ratio)), Role::Plain);
     if has_count {
         x = cell.put(x + 2, 0, &count, Role::Plain);
+    }
+    if has_rate && let Some(rate) = entity.pace.rate(now).filter(|_| entity.is_running()) {
+        x = cell.put(x + 2, 0, &words::rate(rate), Role::Plain);
     }
     if let Some(message) = message
         && columns.saturating_sub(x) > 10

@@ -51,8 +51,8 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     };
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
     {
-        let mut part = canvas.part(0, 2, left, list_rows);
-        tool_list(&mut part, list.iter(), list.len(), cursor);
+        let mut part = canvas.part(1, 2, left.saturating_sub(1), list_rows);
+        tool_list(&mut part, list.iter(), cursor, !split);
     }
     let Some(tool) = list.get(cursor) else { return };
     let mut about = if split {
@@ -72,8 +72,8 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
 pub(in crate::ui) fn tool_list<'t>(
     canvas: &mut Canvas<'_>,
     tools: impl Iterator<Item = &'t Tool>,
-    _count: usize,
     cursor: usize,
+    has_text: bool,
 ) {
     let rows = usize::from(canvas.rows()).max(1);
     let first = (cursor + 1).saturating_sub(rows);
@@ -86,7 +86,9 @@ pub(in crate::ui) fn tool_list<'t>(
         let name = text::clean_line(&tool.name);
         let x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });
         let line = tool.description.as_deref().unwrap_or_default();
-        let line = line.lines().find(|line| !line.trim().is_empty());
+        let line = line
+            .lines()
+            .find(|line| has_text && !line.trim().is_empty());
         if let Some(line) = line {
             canvas.put(x.max(28) + 2, y, &text::clean_line(line.trim()), Role::Dim);
         }

@@ -1,0 +1,449 @@
+//! The whole program on a real terminal: pressed, cut, killed, stopped, hung up, and opened again.
+#![cfg(feature = "demo")]
+
+#[path = "support/pty.rs"]
+mod support;
+
+use std::time::Duration;
+
+use longhaul::{
+    domain::{Entry, Happening, Status, Task, TaskId},
+    store::{ListFilter, Lookup, Paths, Reader},
+};
+use rustix::process::Signal;
+use support::{House, Tui};
+
+/// A terminal as most are.
+const USUAL: (u16, u16) = (120, 36);
+/// What the promise of a hang-up says is 2 s; a busy machine may need some more.
+const SOON: Duration = Duration::from_secs(4);
+
+fn paths(house: &House) -> Paths {
+    Paths::resolve(Some(house.path().to_owned()), "demo").unwrap()
+}
+
+fn tasks(house: &House) -> Vec<Task> {
+    let everything = ListFilter {
+        all: true,
+        limit: None,
+    };
+    let mut reader = Reader::open(&paths(house)).unwrap();
+    reader.tasks(everything).unwrap()
+}
+
+fn task(house: &House, id: &str) -> Task {
+    match Reader::open(&paths(house)).unwrap().task(id).unwrap() {
+        Lookup::One(task) => *task,
+        other => panic!("no task {id}: {other:?}"),
+    }
+}
+
+fn history(house: &House, id: &str) -> Vec<Entry> {
+    let id = TaskId::parse(id).unwrap();
+    let mut reader = Reader::open(&paths(house)).unwrap();
+    reader.history(&id, 0, 100_000).unwrap()
+}
+
+/// The values of the progress steps that the session file holds.
+fn steps(house: &House, id: &str) -> Vec<f64> {
+    let steps = history(house, id).into_iter().map(|entry| entry.what);
+    let value = |what| match what {
+        Happening::Progress { value, .. } => Some(value),
+        _ => None,
+    };
+    steps.filter_map(value).collect()
+}
+
+fn five_to_fifty() -> Vec<f64> {
+    (1..=10).map(|step| f64::from(step * 5)).collect()
+}
+
+/// Starts a call of 50 records in batches of 5; a batch takes `delay`.
+fn process(house: &House, name: &str, delay: &str) -> String {
+    let delay = format!("delay_ms={delay}");
+    house.call(&[
+        "resumable_data_processing",
+        &format!("dataset_name={name}"),
+        "total_records=50",
+        "batch_size=5",
+        &delay,
+    ])
+}
+
+/// Opens the demo and waits for its first row.
+fn open_demo(house: &House) -> Tui {
+    let mut tui = house.open(&["demo"], USUAL);
+    tui.wait_for_line(&["running", "the whole archive", "safe"]);
+    tui
+}
+
+/// Shows only the row of this task, with the cursor on it.
+fn select(tui: &mut Tui, id: &str) {
+    tui.press(&format!("/{id}\r"));
+    tui.wait_for_line(&["▸", id]);
+    tui.wait_until("the task's detail", |screen| {
+        let text = screen.contents();
+        text.contains(&format!("┌ {id}")) && text.contains("filter:")
+    });
+}
+
+/// Waits until the file holds a step of the three-minute task.
+fn wait_until_saved(tui: &mut Tui, house: &House) {
+    tui.wait_for_line(&["customers of 2026", "%"]);
+    let is_saved =
+        |task: &Task| task.name.as_deref() == Some("customers of 2026") && task.progress.is_some();
+    while !tasks(house).iter().any(is_saved) {
+        tui.watch_for(Duration::from_millis(50));
+    }
+}
+
+/// Leaves by `q`, whatever it costs.
+fn leave(tui: &mut Tui) {
+    tui.press("q");
+    tui.wait_for("Leave?");
+    // What is typed before a person can have read it counts for nothing, so it is pressed until it is heard.
+    while tui.text().contains("Leave?") && !tui.has_ended() {
+        tui.press("l");
+        tui.watch_for(Duration::from_millis(100));
+    }
+    assert_eq!(tui.end().0, 0);
+}
+
+#[test]
+fn the_demo_moves_at_once_and_fits_every_terminal() {
+    let house = House::new();
+    let mut tui = house.open(&["demo"], USUAL);
+    let names = [
+        "forecast for Lisbon",
+        "customers of 2026",
+        "the whole archive",
+    ];
+    let shown = tui.wait_until("three running rows", |screen| {
+        let text = screen.contents();
+        let is_running = |name: &&str| {
+            text.lines().any(|line| {
+                let leave = line.contains("safe") || line.contains("likely");
+                line.contains(*name) && line.contains("● running") && leave && line.contains('░')
+            })
+        };
+        names.iter().all(|name| is_running(&name))
+    });
+    let counted = shown + tui.wait_for_line(&["customers of 2026", "%", "/360"]);
+    println!("three rows after {shown:?}, the first percent after {counted:?}");
+    tui.wait_for_line(&["customers of 2026", "%", "~"]);
+    assert!(
+        tui.text().contains("b c cuts the network"),
+        "{}",
+        tui.text()
+    );
+
+    for size in [(80, 24), (60, 15)] {
+        tui.resize(size);
+        tui.wait_until("the whole list in the small terminal", |screen| {
+            let text = screen.contents();
+            names.iter().all(|name| {
+                let begin: String = name.chars().take(8).collect();
+                text.contains(&begin)
+            }) && text.contains('%')
+                && text
+                    .lines()
+                    .all(|line| line.chars().count() <= size.0.into())
+        });
+        tui.press("j");
+        tui.press("k");
+    }
+    tui.resize((30, 8));
+    tui.wait_for("longhaul needs 40x10");
+    tui.wait_for("30x8");
+    tui.resize(USUAL);
+    tui.wait_for_line(&["the whole archive", "safe"]);
+    leave(&mut tui);
+    assert!(tui.is_given_back());
+    // Under a minute of work is left to the server, and the note says how to see it again.
+    assert!(
+        tui.text().contains("go on: longhaul demo"),
+        "{}",
+        tui.text()
+    );
+}
+
+#[test]
+fn a_cut_network_costs_a_countdown_and_nothing_else() {
+    let house = House::serving();
+    let mut tui = open_demo(&house);
+    let id = process(&house, "orders", "700");
+    select(&mut tui, &id);
+    tui.wait_for_line(&[&id, "%"]);
+    tui.press("b");
+    tui.wait_for("cut the network");
+    tui.press("c");
+    tui.wait_for_line(&[&id, "try"]);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        tui.wait_until("the countdown to move", |screen| {
+            countdown(&screen.contents(), &id).is_none_or(|left| !seen.contains(&left))
+        });
+        match countdown(&tui.text(), &id) {
+            Some(left) => seen.push(left),
+            // It is back already, before it had to wait that long.
+            None => break,
+        }
+    }
+    tui.wait_for_line(&[&id, "done"]);
+    tui.wait_for("back after");
+    assert!(tui.text().contains("cut: "), "{}", tui.text());
+    leave(&mut tui);
+
+    assert_eq!(steps(&house, &id), five_to_fifty());
+    let entries = history(&house, &id);
+    let cuts = entries.iter().filter(|entry| {
+        matches!(&entry.what, Happening::Contact { state, .. } if state == "reconnecting" || state == "offline")
+    });
+    assert_eq!(cuts.count(), 1, "{entries:#?}");
+    let seqs: Vec<u64> = entries.iter().map(|entry| entry.seq).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    let result = String::from_utf8(house.run(&["result", &id]).stdout).unwrap();
+    assert!(result.contains("50"), "{result}");
+}
+
+/// `try 3 s` in the row of a task.
+fn countdown(text: &str, id: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find(|line| line.contains('▸') && line.contains(id))?;
+    let at = line.find("try ")?;
+    Some(line[at..].chars().take(8).collect())
+}
+
+#[test]
+fn killed_and_opened_again_it_shows_what_was_saved_and_what_happened_since() {
+    let house = House::serving();
+    let mut tui = open_demo(&house);
+    let id = process(&house, "orders", "400");
+    tui.wait_for_line(&[&id, "%"]);
+    tui.signal(Signal::KILL);
+    tui.end();
+    let at_the_kill = steps(&house, &id).len();
+    assert!(at_the_kill < 10, "the kill came too late to mean anything");
+    // Two hours pass.
+    let file = rusqlite::Connection::open(paths(&house).db()).unwrap();
+    let moved = file
+        .execute(
+            "UPDATE meta SET value = value - 7200000 WHERE key = 'saved_at'",
+            (),
+        )
+        .unwrap();
+    assert_eq!(moved, 1);
+    drop(file);
+
+    let mut tui = house.open(&["demo"], USUAL);
+    let shown = tui.wait_for(&id);
+    println!("the saved list after {shown:?}");
+    tui.wait_for("While you were away 2 h 0 m");
+    tui.wait_for_line(&[&id, "done"]);
+    leave(&mut tui);
+    assert_eq!(steps(&house, &id), five_to_fifty());
+}
+
+#[test]
+fn without_its_server_the_saved_list_is_there_and_says_its_age() {
+    let mut house = House::serving();
+    let mut tui = open_demo(&house);
+    wait_until_saved(&mut tui, &house);
+    tui.signal(Signal::KILL);
+    tui.end();
+    house.kill_server();
+    let mut tui = house.open(&["--session", "demo"], USUAL);
+    tui.wait_for_line(&["customers of 2026", "%"]);
+    tui.wait_for("OFFLINE");
+    tui.wait_for("Next try");
+    // The server comes back, and what can go on does.
+    house.serve();
+    tui.wait_for_line(&["customers of 2026", "● running"]);
+    tui.wait_for_line(&["forecast for Lisbon", "lost"]);
+    tui.press("\u{3}");
+    tui.wait_for("q leave");
+    tui.press("\u{3}");
+    assert_eq!(tui.end().0, 0);
+}
+
+#[test]
+fn pausing_is_honest_and_goes_on_where_it_stood() {
+    let house = House::serving();
+    let mut tui = open_demo(&house);
+    let id = process(&house, "orders", "700");
+    select(&mut tui, &id);
+    tui.wait_for_line(&[&id, "%"]);
+    tui.press("p");
+    // This server stops so soon that PAUSING is often over before a frame could show it.
+    tui.wait_for_line(&[&id, "‖", "paused"]);
+    let stood = task(&house, &id).progress.unwrap().value;
+    assert!(stood < 50.0, "{stood}");
+    tui.press("r");
+    tui.wait_for_line(&[&id, "done"]);
+    let task = task(&house, &id);
+    assert_eq!((task.attempts.len(), &task.status), (2, &Status::Completed));
+    let mut seen = steps(&house, &id);
+    // The second attempt says first where it begins.
+    seen.dedup();
+    assert_eq!(seen, five_to_fifty());
+
+    tui.press("\u{1b}");
+    tui.wait_until("the whole list", |screen| {
+        !screen.contents().contains("filter:")
+    });
+    let forecast = tasks(&house)
+        .into_iter()
+        .find(|task| task.tool == "get_forecast")
+        .unwrap()
+        .id;
+    select(&mut tui, forecast.as_str());
+    tui.press("p");
+    tui.wait_for("no pause tool; the work goes on");
+    tui.press("x");
+    tui.wait_for("Cancel?");
+    assert!(tui.text().contains("forecast for Lisbon"));
+    while tui.text().contains("Cancel?") {
+        tui.press("y");
+        tui.watch_for(Duration::from_millis(100));
+    }
+    tui.wait_until("the end of the cancelled call", |screen| {
+        let text = screen.contents();
+        text.contains("is cancelled") || text.contains("did not react")
+    });
+    leave_any(&mut tui);
+}
+
+/// Leaves by Ctrl-C twice.
+fn leave_any(tui: &mut Tui) {
+    tui.press("\u{3}\u{3}");
+    assert_eq!(tui.end().0, 0);
+}
+
+#[test]
+fn every_signal_gives_the_terminal_back_and_leaves_the_session_saved() {
+    let house = House::serving();
+    for (signal, code) in [
+        (Signal::INT, 130),
+        (Signal::TERM, 143),
+        (Signal::HUP, 129),
+        (Signal::QUIT, 131),
+    ] {
+        let mut tui = open_demo(&house);
+        tui.signal(signal);
+        let (ended, took) = tui.end();
+        println!("{signal:?} took {took:?}");
+        // The terminal library tells an end by signal and a code apart: this has to be a code.
+        assert_eq!(ended, code, "{signal:?}");
+        assert!(took < SOON, "{signal:?} took {took:?}");
+        assert!(tui.is_given_back(), "{signal:?}");
+        assert_eq!(tasks(&house).len(), 3);
+    }
+}
+
+#[test]
+fn a_hang_up_ends_it_with_everything_saved() {
+    let house = House::serving();
+    let mut tui = open_demo(&house);
+    wait_until_saved(&mut tui, &house);
+    tui.hang_up();
+    let (code, took) = tui.end();
+    println!("a hang-up took {took:?}");
+    assert_eq!(code, 129);
+    assert!(took < SOON, "{took:?}");
+    let saved = tasks(&house);
+    assert!(
+        saved.iter().any(|task| task.progress.is_some()),
+        "{saved:#?}"
+    );
+}
+
+#[test]
+fn it_stops_and_comes_back_as_the_shell_wants_it() {
+    let house = House::serving();
+    let mut shell = house.open_program("/bin/sh", &["-i"], USUAL);
+    shell.wait_for("$");
+    shell.press(&format!("{} demo\r", support::program()));
+    shell.wait_for_line(&["the whole archive", "safe"]);
+    for _ in 0..2 {
+        shell.press("\u{1a}");
+        shell.wait_for("Stopped");
+        assert!(!shell.screen().alternate_screen());
+        assert!(!shell.screen().hide_cursor());
+        shell.press("clear; fg\r");
+        shell.wait_for_line(&["the whole archive", "safe"]);
+        assert!(shell.screen().alternate_screen());
+    }
+    shell.press("\u{3}\u{3}");
+    shell.wait_for("go on: longhaul demo");
+    shell.press("exit 9\r");
+    assert_eq!(shell.end().0, 9);
+}
+
+#[test]
+fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
+    let house = House::serving();
+    let mut first = open_demo(&house);
+    let mut second = house.open(&["demo"], USUAL);
+    second.wait_for("drives, so leaving this one changes nothing");
+    second.wait_for_line(&["● running", "the whole archive"]);
+
+    let id = process(&house, "orders", "2000");
+    first.wait_for_line(&[&id, "running"]);
+    second.wait_for_line(&[&id, "running"]);
+    let listed = house.run(&["ls", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let listed = listed.to_string();
+    assert!(
+        listed.contains(&id) && listed.contains("the whole archive"),
+        "{listed}"
+    );
+    let ran = house.run(&["cancel", &id]);
+    assert!(ran.status.success(), "{ran:?}");
+    for tui in [&mut first, &mut second] {
+        tui.wait_for_line(&[&id, "cancelled"]);
+    }
+    // The driver goes; who is left drives, and says so.
+    leave(&mut first);
+    second.wait_for("this window drives now");
+    second.wait_until("its own price of leaving", |screen| {
+        screen.contents().contains("q leave: ") && !screen.contents().contains("changes nothing")
+    });
+    second.wait_for_line(&["● running", "the whole archive"]);
+    leave(&mut second);
+}
+
+#[test]
+fn a_watch_takes_over_from_a_killed_screen_and_ends_with_the_result() {
+    let house = House::serving();
+    let mut tui = open_demo(&house);
+    let id = process(&house, "orders", "500");
+    let watch = house
+        .command(&["--session", "demo", "watch", &id, "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    tui.wait_for_line(&[&id, "%"]);
+    tui.signal(Signal::KILL);
+    tui.end();
+    let watched = watch.wait_with_output().unwrap();
+    assert_eq!(watched.status.code(), Some(0), "{watched:?}");
+    let lines = String::from_utf8(watched.stdout).unwrap();
+    let events: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let values: Vec<f64> = events
+        .iter()
+        .filter(|event| event["event"] == "progress")
+        .map(|event| event["value"].as_f64().unwrap())
+        .collect();
+    assert_eq!(values, five_to_fifty(), "{lines}");
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["event"], &last["status"]),
+        (&"settled".into(), &"completed".into())
+    );
+    assert_eq!(steps(&house, &id), five_to_fifty());
+}

@@ -1,0 +1,930 @@
+//! The rules of the design that have a number or an order in them, one by one, against a bare machine.
+
+use std::time::Duration;
+
+use longhaul::{
+    domain::{
+        Ask, Done, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Refused, Row, ServerName,
+        Stamp, Status, Task, TaskId, TaskView, Wall, Window,
+    },
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    protocol::{Arrival, Body, Method, Refusal, Request},
+};
+use serde_json::{Value, json};
+
+const START: i64 = 1_700_000_000_000;
+
+/// A machine whose disk is as fast as a test wants it, and what it sent.
+struct Bench {
+    link: Link,
+    now: u64,
+    slept: u64,
+    sent: Vec<(u64, ExchangeId, Request)>,
+    closed: Vec<ExchangeId>,
+    answers: Vec<Result<Done, Refused>>,
+    views: Vec<TaskView>,
+    rows: Vec<Row>,
+    /// Saves that wait for the test to decide.
+    pending: Vec<SaveToken>,
+    held: Vec<(SaveToken, Output)>,
+    saves_at_once: bool,
+    asks: u64,
+}
+
+fn id() -> TaskId {
+    TaskId::from_bits(7)
+}
+
+fn event(id: &str, data: &Value) -> Arrival {
+    Arrival::Event {
+        id: Some(id.to_owned()),
+        retry_ms: None,
+        data: if data.is_null() {
+            String::new()
+        } else {
+            data.to_string()
+        },
+    }
+}
+
+fn opened() -> Arrival {
+    Arrival::Opened {
+        body: Body::Stream,
+        session: None,
+    }
+}
+
+fn refused(status: u16) -> Arrival {
+    Arrival::Refused(Refusal {
+        status,
+        retry_after: None,
+        error: None,
+        said: None,
+    })
+}
+
+impl Bench {
+    fn new(record: LinkRecord) -> Self {
+        let stamp = Stamp {
+            mono: Mono(0),
+            wall: Wall(START),
+        };
+        Self {
+            link: Link::new(record, Choice::default(), 7, stamp),
+            now: 0,
+            slept: 0,
+            sent: Vec::new(),
+            closed: Vec::new(),
+            answers: Vec::new(),
+            views: Vec::new(),
+            rows: Vec::new(),
+            pending: Vec::new(),
+            held: Vec::new(),
+            saves_at_once: true,
+            asks: 0,
+        }
+    }
+
+    /// A server that was spoken to before, with a plain and a checkpoint tool.
+    fn known() -> Self {
+        let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+        record.session = Some("s".to_owned());
+        (record.session_number, record.is_initialized) = (1, true);
+        record.tools_at = Some(Wall(START));
+        let tools = json!({"tools": [
+            {"name": "steps", "inputSchema": {"type": "object"}},
+            {"name": "work", "inputSchema": {"properties": {"client_id": {"type": "string"}}}},
+            {"name": "list_session_tasks", "inputSchema": {}}, {"name": "pause_task", "inputSchema": {}}]});
+        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        Self::new(record)
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp {
+            mono: Mono(self.now),
+            wall: Wall(START + i64::try_from(self.now + self.slept).unwrap()),
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        let stamp = self.stamp();
+        self.link.handle(stamp, input);
+        self.views.extend(self.link.take_views());
+        for output in self.link.take_outputs() {
+            match output {
+                Output::Save { token, rows, .. } => {
+                    self.rows.extend(rows);
+                    self.pending.push(token);
+                }
+                Output::Send {
+                    after: Some(after), ..
+                }
+                | Output::Answer {
+                    after: Some(after), ..
+                } if !self.saves_at_once => {
+                    self.held.push((after, output));
+                }
+                other => self.carry_out(other),
+            }
+        }
+        while self.saves_at_once && !self.pending.is_empty() {
+            let token = self.pending.remove(0);
+            self.feed(Input::Saved(token));
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Send {
+                exchange, request, ..
+            } => self.sent.push((self.now, exchange, request)),
+            Output::Close { exchange } => self.closed.push(exchange),
+            Output::Answer { outcome, .. } => self.answers.push(outcome),
+            Output::Save { .. } => {}
+        }
+    }
+
+    /// Lets time pass, with the timer whenever the machine wants it.
+    fn wait(&mut self, time: Duration) {
+        let end = self.now + u64::try_from(time.as_millis()).unwrap();
+        while let Some(wake) = self.link.next_wake().filter(|wake| wake.0 <= end) {
+            self.now = self.now.max(wake.0);
+            self.feed(Input::Timer);
+        }
+        self.now = end;
+    }
+
+    fn secs(&mut self, seconds: u64) {
+        self.wait(Duration::from_secs(seconds));
+    }
+
+    fn bring(&mut self, exchange: ExchangeId, arrival: Arrival) {
+        self.feed(Input::Arrived { exchange, arrival });
+    }
+
+    fn ask(&mut self, what: Ask) {
+        self.asks += 1;
+        let ask = self.asks;
+        self.feed(Input::Ask { ask, what });
+    }
+
+    fn start(&mut self, tool: &str, limits: Limits) {
+        self.ask(Ask::Start(Box::new(NewCall {
+            id: id(),
+            server: ServerName::new("lab"),
+            tool: tool.to_owned(),
+            arguments: "{}".to_owned(),
+            name: None,
+            tag: None,
+            once: None,
+            origin: None,
+            must_survive: false,
+            limits,
+        })));
+    }
+
+    /// Starts a call and opens its stream; returns its exchange and request id.
+    fn call(&mut self, tool: &str) -> (ExchangeId, String) {
+        self.start(tool, Limits::default());
+        let (exchange, request_id) = self.last_post("tools/call");
+        self.bring(exchange, opened());
+        (exchange, request_id)
+    }
+
+    /// Answers the newest request of this method; `{}` for those that want nothing.
+    fn answer(&mut self, method: &str, result: &Value) {
+        let (exchange, request_id) = self.last_post(method);
+        self.bring(exchange, opened());
+        let data = json!({"jsonrpc": "2.0", "id": request_id, "result": result}).to_string();
+        self.bring(
+            exchange,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data,
+            },
+        );
+        self.bring(exchange, Arrival::Ended);
+    }
+
+    fn list_says(&mut self, status: &str, progress: u32) {
+        let list = json!({"tasks": [{"task_id": "cp", "tool": "work", "status": status, "progress": progress}]});
+        self.answer(
+            "tools/call",
+            &json!({"content": [{"type": "text", "text": list.to_string()}]}),
+        );
+    }
+
+    fn shake_hands(&mut self) {
+        let (exchange, request_id) = self.last_post("initialize");
+        let session = Some("s2".to_owned());
+        self.bring(
+            exchange,
+            Arrival::Opened {
+                body: Body::Json,
+                session,
+            },
+        );
+        let data = json!({"jsonrpc": "2.0", "id": request_id, "result": {"protocolVersion": "2025-11-25"}});
+        self.bring(
+            exchange,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data: data.to_string(),
+            },
+        );
+        let (exchange, _) = self.last_post("notifications/initialized");
+        self.bring(
+            exchange,
+            Arrival::Opened {
+                body: Body::Empty,
+                session: None,
+            },
+        );
+        self.bring(exchange, Arrival::Ended);
+        if self.count("tools/list") > 0 {
+            self.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+        }
+    }
+
+    fn posts(&self, method: &str) -> Vec<(u64, ExchangeId, Value)> {
+        let read = |(at, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
+            Method::Post { body } => {
+                let message: Value = serde_json::from_str(body).unwrap();
+                (message["method"] == method).then_some((*at, *exchange, message))
+            }
+            _ => None,
+        };
+        self.sent.iter().filter_map(read).collect()
+    }
+
+    fn count(&self, method: &str) -> usize {
+        self.posts(method).len()
+    }
+
+    fn last_post(&self, method: &str) -> (ExchangeId, String) {
+        let (_, exchange, message) = self.posts(method).pop().expect(method);
+        (
+            exchange,
+            message["id"].as_str().unwrap_or_default().to_owned(),
+        )
+    }
+
+    /// The GETs so far: when, on which exchange, from which cursor.
+    fn gets(&self) -> Vec<(u64, ExchangeId, String)> {
+        let read = |(at, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
+            Method::Get { cursor } => Some((*at, *exchange, cursor.clone().unwrap_or_default())),
+            _ => None,
+        };
+        self.sent.iter().filter_map(read).collect()
+    }
+
+    fn last_get(&self) -> (ExchangeId, String) {
+        let (_, exchange, cursor) = self.gets().pop().expect("a GET");
+        (exchange, cursor)
+    }
+
+    fn view(&self) -> &TaskView {
+        self.views
+            .iter()
+            .rev()
+            .find(|view| view.task.id == id())
+            .expect("a view")
+    }
+
+    fn status(&self) -> &Status {
+        &self.view().task.status
+    }
+
+    fn step(&mut self, exchange: ExchangeId, event_id: &str, token: &str, value: u32) {
+        let data = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": token, "progress": value}});
+        self.bring(exchange, event(event_id, &data));
+    }
+
+    fn broken(&mut self, exchange: ExchangeId) {
+        self.bring(
+            exchange,
+            Arrival::Broken {
+                why: "reset".to_owned(),
+            },
+        );
+    }
+}
+
+fn result(request_id: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": request_id, "result": {"content": [{"type": "text", "text": "done"}]}})
+}
+
+#[test]
+fn a_resume_starts_at_the_newest_id_that_came_with_data() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.bring(call, event("p", &Value::Null));
+    bench.step(call, "a", &token, 1);
+    bench.bring(call, event("newer", &Value::Null));
+    bench.broken(call);
+    bench.secs(1);
+    assert_eq!(bench.last_get().1, "a");
+}
+
+#[test]
+fn a_clean_end_is_not_an_end_and_the_result_is_taken_by_its_id() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.bring(call, Arrival::Ended);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(get, opened());
+    bench.bring(get, event("b", &result(&token)));
+    assert_eq!(bench.status(), &Status::Completed);
+    assert!(bench.closed.contains(&get), "nothing more is wanted of it");
+}
+
+#[test]
+fn after_two_empty_resumes_an_older_cursor_is_probed_and_what_it_brings_back_is_proof_of_life() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.step(call, "b", &token, 2);
+    bench.bring(call, Arrival::Ended);
+    for _ in 0..2 {
+        bench.secs(5);
+        let (get, cursor) = bench.last_get();
+        assert_eq!(cursor, "b");
+        bench.bring(get, opened());
+        bench.bring(get, Arrival::Ended);
+    }
+    bench.secs(10);
+    let (probe, cursor) = bench.last_get();
+    assert_eq!(cursor, "a");
+    bench.bring(probe, opened());
+    bench.step(probe, "b", &token, 2);
+    bench.bring(probe, Arrival::Ended);
+    assert_eq!(bench.status(), &Status::Running);
+    bench.secs(60);
+    assert_eq!(bench.last_get().1, "b", "slow polling goes on");
+}
+
+#[test]
+fn lost_takes_an_empty_probe_and_one_more_empty_resume() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.step(call, "b", &token, 2);
+    bench.bring(call, Arrival::Ended);
+    for cursor in ["b", "b", "a", "b"] {
+        assert_eq!(bench.status(), &Status::Running);
+        bench.secs(10);
+        let (get, from) = bench.last_get();
+        assert_eq!(from, cursor);
+        bench.bring(get, opened());
+        bench.bring(get, Arrival::Ended);
+    }
+    assert!(matches!(
+        bench.status(),
+        Status::Lost(LostReason::ReplayGone { .. })
+    ));
+}
+
+#[test]
+fn a_probe_that_breaks_proves_nothing() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.step(call, "b", &token, 2);
+    bench.bring(call, Arrival::Ended);
+    for _ in 0..30 {
+        bench.secs(80);
+        let (get, _) = bench.last_get();
+        bench.bring(get, opened());
+        bench.broken(get);
+    }
+    assert_eq!(bench.status(), &Status::Running);
+}
+
+#[test]
+fn a_silent_resumed_stream_is_asked_for_again_after_5_10_20_40_and_then_every_60_seconds() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.broken(call);
+    let mut asked = Vec::new();
+    for _ in 0..400 {
+        bench.secs(1);
+        if bench.gets().len() > asked.len() {
+            let (at, get, _) = bench.gets().pop().unwrap();
+            asked.push(at / 1000);
+            bench.bring(get, opened());
+            // Keep-alive comments are no news.
+            bench.bring(get, Arrival::Alive);
+        }
+    }
+    let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let expected = [5_u64, 10, 20, 40, 60, 60];
+    for (gap, expected) in gaps.iter().zip(expected) {
+        assert!(gap.abs_diff(expected) <= 2, "{gaps:?}");
+    }
+    assert!(gaps.len() >= expected.len(), "{gaps:?}");
+}
+
+#[test]
+fn a_ping_keeps_the_session_after_a_minute_of_silence() {
+    let mut bench = Bench::known();
+    bench.call("steps");
+    bench.secs(59);
+    assert_eq!(bench.count("ping"), 0);
+    bench.secs(2);
+    assert_eq!(bench.count("ping"), 1);
+    bench.answer("ping", &json!({}));
+    bench.secs(300);
+    assert!(bench.count("ping") <= 6);
+}
+
+#[test]
+fn the_session_is_ended_only_with_nothing_unsettled_in_it() {
+    for is_done in [false, true] {
+        let mut bench = Bench::known();
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        if is_done {
+            bench.bring(call, event("b", &result(&token)));
+        }
+        bench.feed(Input::Leave);
+        let has_deleted = bench
+            .sent
+            .iter()
+            .any(|(_, _, request)| request.method == Method::Delete);
+        assert_eq!(has_deleted, is_done);
+    }
+}
+
+#[test]
+fn what_was_forgotten_and_works_on_keeps_its_session() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::Forget(id()));
+    bench.feed(Input::Leave);
+    assert!(
+        bench
+            .sent
+            .iter()
+            .all(|(_, _, request)| request.method != Method::Delete)
+    );
+}
+
+#[test]
+fn a_pause_that_the_server_does_not_keep_ends_after_a_minute_in_words() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("work");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::Pause(id()));
+    for step in 2..70 {
+        if bench.posts("tools/call").pop().unwrap().2["params"]["name"] == "list_session_tasks" {
+            bench.list_says(if step % 2 == 0 { "paused" } else { "running" }, step);
+        }
+        if bench.posts("tools/call").pop().unwrap().2["params"]["name"] == "pause_task" {
+            bench.answer("tools/call", &json!({"content": []}));
+        }
+        bench.secs(1);
+        if bench.now < 58_000 {
+            assert!(bench.view().task.asked.is_some());
+        }
+    }
+    assert_eq!(bench.status(), &Status::Running);
+    assert!(bench.view().task.asked.is_none());
+    assert!(
+        bench
+            .view()
+            .task
+            .remark
+            .as_deref()
+            .unwrap_or_default()
+            .contains("did not stop")
+    );
+}
+
+#[test]
+fn paused_needs_five_seconds_of_standing_still() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("work");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::Pause(id()));
+    let mut paused_at = None;
+    for second in 0..12 {
+        let name = bench.posts("tools/call").pop().unwrap().2["params"]["name"].clone();
+        match name.as_str().unwrap() {
+            "list_session_tasks" => bench.list_says("paused", 4),
+            "pause_task" => bench.answer("tools/call", &json!({"content": []})),
+            _ => {}
+        }
+        if bench.status() == &Status::Paused {
+            paused_at.get_or_insert(second);
+        }
+        bench.secs(1);
+    }
+    assert!(
+        paused_at.is_some_and(|at| (5..=8).contains(&at)),
+        "{paused_at:?}"
+    );
+}
+
+#[test]
+fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_followed_on() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(
+        cancel,
+        Arrival::Opened {
+            body: Body::Empty,
+            session: None,
+        },
+    );
+    bench.bring(cancel, Arrival::Ended);
+    bench.secs(4);
+    assert!(bench.view().task.asked.is_some());
+    bench.secs(2);
+    assert!(bench.view().task.asked.is_none());
+    assert!(
+        bench
+            .view()
+            .task
+            .remark
+            .as_deref()
+            .unwrap_or_default()
+            .contains("did not react")
+    );
+    let error = json!({"jsonrpc": "2.0", "id": token, "error": {"code": 0, "message": "Request cancelled"}});
+    bench.bring(call, event("b", &error));
+    assert_eq!(bench.status(), &Status::Cancelled, "late proof is proof");
+}
+
+#[test]
+fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::Cancel(id()));
+    for _ in 0..600 {
+        if let Some((_, cancel, _)) = bench.posts("notifications/cancelled").pop() {
+            bench.bring(
+                cancel,
+                Arrival::NoAnswer {
+                    why: "cut".to_owned(),
+                },
+            );
+        }
+        bench.secs(1);
+    }
+    assert!((10..200).contains(&bench.count("notifications/cancelled")));
+}
+
+#[test]
+fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("work");
+    bench.step(call, "a", &token, 1);
+    bench.bring(call, refused(500));
+    bench.ask(Ask::Cancel(id()));
+    bench.broken(call);
+    for _ in 0..60 {
+        if let Some((_, get, _)) = bench.gets().pop() {
+            bench.bring(get, refused(405));
+        }
+        if bench.posts("tools/call").pop().unwrap().2["params"]["name"] == "list_session_tasks" {
+            bench.list_says("running", 4);
+        }
+        bench.secs(1);
+    }
+    assert_eq!(bench.status(), &Status::Cancelled);
+    let calls = bench.posts("tools/call");
+    assert_eq!(
+        calls
+            .iter()
+            .filter(|(_, _, call)| call["params"]["name"] == "work")
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_wake_from_sleep_asks_at_once() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.bring(call, Arrival::Alive);
+    bench.secs(1);
+    bench.slept += 3_600_000;
+    bench.feed(Input::Timer);
+    assert_eq!(bench.gets().len(), 1);
+    assert!(
+        bench.closed.contains(&call),
+        "its socket is most likely dead"
+    );
+}
+
+#[test]
+fn retry_after_and_the_retry_of_the_stream_are_minimums() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.bring(
+        call,
+        Arrival::Event {
+            id: None,
+            retry_ms: Some(7000),
+            data: String::new(),
+        },
+    );
+    bench.broken(call);
+    bench.wait(Duration::from_millis(6900));
+    assert_eq!(bench.gets().len(), 0);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(
+        get,
+        Arrival::Refused(Refusal {
+            status: 503,
+            retry_after: Some(Duration::from_secs(90)),
+            error: None,
+            said: None,
+        }),
+    );
+    bench.secs(89);
+    assert_eq!(bench.gets().len(), 1);
+    bench.secs(3);
+    assert_eq!(bench.gets().len(), 2);
+}
+
+#[test]
+fn a_call_refused_with_404_goes_out_again_in_at_most_three_new_sessions() {
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    for _ in 0..4 {
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(call, refused(404));
+        bench.secs(40);
+        if bench.status() == &Status::Running {
+            bench.shake_hands();
+        }
+    }
+    assert_eq!(bench.status(), &Status::Failed);
+    assert_eq!(bench.count("tools/call"), 4);
+    let ids: Vec<Value> = bench
+        .posts("tools/call")
+        .into_iter()
+        .map(|(_, _, call)| call["id"].clone())
+        .collect();
+    assert!(
+        ids.windows(2).all(|pair| pair[0] == pair[1]),
+        "it is the same attempt"
+    );
+}
+
+#[test]
+fn a_late_404_of_an_old_session_leaves_the_new_one_alone() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.secs(61);
+    let (ping, _) = bench.last_post("ping");
+    bench.ask(Ask::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(ping, refused(404));
+    bench.broken(call);
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.shake_hands();
+    bench.bring(cancel, refused(404));
+    bench.secs(5);
+    assert_eq!(bench.count("initialize"), 1);
+    assert!(bench.link.record().is_initialized);
+}
+
+#[test]
+fn an_open_stream_whose_session_is_gone_may_still_bring_its_result() {
+    for brings in [true, false] {
+        let mut bench = Bench::known();
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        bench.secs(61);
+        let (ping, _) = bench.last_post("ping");
+        bench.bring(ping, refused(404));
+        assert_eq!(bench.status(), &Status::Running);
+        bench.secs(20);
+        if brings {
+            bench.bring(call, event("b", &result(&token)));
+            assert_eq!(bench.status(), &Status::Completed);
+        } else {
+            bench.secs(20);
+            assert!(matches!(
+                bench.status(),
+                Status::Lost(LostReason::SessionGone { .. })
+            ));
+        }
+    }
+}
+
+#[test]
+fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
+    let mut bench = Bench::known();
+    bench.saves_at_once = false;
+    bench.start("steps", Limits::default());
+    assert!(bench.sent.is_empty() && bench.answers.is_empty());
+    let token = bench.pending.pop().unwrap();
+    bench.held.clear();
+    bench.feed(Input::SaveFailed {
+        token,
+        why: "disk full".to_owned(),
+    });
+    assert!(matches!(
+        bench.answers.as_slice(),
+        [Err(Refused::CannotSave(_))]
+    ));
+    assert!(!bench.link.holds(&id()));
+    bench.rows.clear();
+    bench.secs(2);
+    assert!(
+        matches!(bench.rows.as_slice(), [Row::Erase(_)]),
+        "it may be on disk all the same"
+    );
+    bench.start("steps", Limits::default());
+    assert!(matches!(
+        bench.answers.as_slice(),
+        [_, Err(Refused::CannotSave(_))]
+    ));
+}
+
+#[test]
+fn a_settled_task_is_shown_only_once_it_is_saved() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.secs(1);
+    bench.saves_at_once = false;
+    bench.bring(call, event("b", &result(&token)));
+    assert_eq!(bench.status(), &Status::Running);
+    bench.ask(Ask::Cancel(id()));
+    assert!(
+        matches!(bench.answers.last(), Some(Err(Refused::Usage(_)))),
+        "it is over"
+    );
+    while let Some(token) = bench.pending.pop() {
+        bench.feed(Input::Saved(token));
+    }
+    assert_eq!(bench.status(), &Status::Completed);
+}
+
+#[test]
+fn after_our_own_death_the_old_token_and_the_old_request_id_still_count() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.secs(1);
+    let saved = |bench: &Bench| -> Task {
+        let task = bench.rows.iter().rev().find_map(|row| match row {
+            Row::Task(task) => Some(task.as_ref().clone()),
+            _ => None,
+        });
+        task.unwrap()
+    };
+    let task = saved(&bench);
+    let mut next = Bench::known();
+    next.feed(Input::Restored(vec![(task, vec!["a".to_owned()])]));
+    next.secs(1);
+    let (get, cursor) = next.last_get();
+    assert_eq!(cursor, "a");
+    next.bring(get, opened());
+    next.step(get, "a", &token, 1);
+    next.step(get, "b", &token, 2);
+    next.bring(get, event("c", &result(&token)));
+    assert_eq!(next.status(), &Status::Completed);
+    let steps = next.rows.iter().filter_map(|row| match row {
+        Row::History { entries, .. } => Some(
+            entries
+                .iter()
+                .filter(|entry| entry.event_id.is_some())
+                .count(),
+        ),
+        _ => None,
+    });
+    assert_eq!(steps.sum::<usize>(), 1, "the known step is not told again");
+    assert_eq!(saved(&next).attempts[0].phase, Phase::Ended);
+}
+
+#[test]
+fn a_kill_between_the_intent_and_the_first_id_leaves_the_decision_to_a_person() {
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    let task = bench.rows.iter().find_map(|row| match row {
+        Row::Task(task) => Some(task.as_ref().clone()),
+        _ => None,
+    });
+    let mut next = Bench::known();
+    next.feed(Input::Restored(vec![(task.unwrap(), Vec::new())]));
+    assert_eq!(next.status(), &Status::Unknown(Window::BeforeFirstId));
+    next.secs(100);
+    assert!(next.sent.is_empty());
+}
+
+#[test]
+fn a_call_as_prober_does_not_keep_the_link_waiting_for_ever() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.broken(call);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(
+        get,
+        Arrival::NotSent {
+            why: "no route".to_owned(),
+            is_refused: false,
+        },
+    );
+    bench.secs(1);
+    let tries = bench.gets().len();
+    bench.secs(120);
+    assert!(
+        bench.gets().len() > tries,
+        "the one that is out says nothing"
+    );
+}
+
+#[test]
+fn credentials_bring_everything_back_to_its_place() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.broken(call);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(get, refused(401));
+    bench.secs(600);
+    assert_eq!(bench.view().contact.word(), "needs-login");
+    assert_eq!(bench.gets().len(), 1, "only a person can help");
+    bench.ask(Ask::RetryNow);
+    assert_eq!(bench.last_get().1, "a");
+    assert_eq!(bench.gets().len(), 2);
+}
+
+#[test]
+fn the_idle_limit_does_not_run_while_we_are_cut_off() {
+    let mut bench = Bench::known();
+    let idle = Some(Duration::from_secs(60));
+    bench.start("steps", Limits { idle, hard: None });
+    let (call, token) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    bench.step(call, "a", &token, 1);
+    bench.broken(call);
+    for _ in 0..300 {
+        bench.secs(1);
+        let (get, _) = bench.last_get();
+        bench.bring(
+            get,
+            Arrival::NotSent {
+                why: "no route".to_owned(),
+                is_refused: false,
+            },
+        );
+    }
+    assert_eq!(bench.status(), &Status::Running);
+    bench.secs(6);
+    let (get, _) = bench.last_get();
+    bench.bring(get, opened());
+    bench.secs(4);
+    for _ in 0..50 {
+        assert_eq!(bench.status(), &Status::Running);
+        let (get, _) = bench.last_get();
+        bench.bring(get, opened());
+        bench.secs(1);
+    }
+    bench.secs(10);
+    assert_eq!(
+        bench.status(),
+        &Status::Failed,
+        "asking again is no news from the server"
+    );
+}
+
+#[test]
+fn a_server_that_answers_and_does_not_serve_is_not_stormed() {
+    let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+    for _ in 0..3600 {
+        bench.start("steps", Limits::default());
+        bench.secs(1);
+        let open: Vec<ExchangeId> = bench
+            .sent
+            .iter()
+            .map(|(_, exchange, _)| *exchange)
+            .collect();
+        if let Some(exchange) = open.last() {
+            bench.bring(*exchange, refused(502));
+        }
+    }
+    assert!(bench.sent.len() < 400, "{}", bench.sent.len());
+}

@@ -65,6 +65,7 @@ impl Bench {
             seed: 7,
             clock: Clock::start(),
             die_after: None,
+            panic_in: None,
         })
     }
 

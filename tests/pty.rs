@@ -79,6 +79,7 @@ fn open_demo(house: &House) -> Tui {
 
 /// Shows only the row of this task, with the cursor on it.
 fn select(tui: &mut Tui, id: &str) {
+    tui.wait_for(id);
     tui.press(&format!("/{id}\r"));
     tui.wait_for_line(&["▸", id]);
     tui.wait_until("the task's detail", |screen| {
@@ -118,19 +119,19 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
         "customers of 2026",
         "the whole archive",
     ];
-    let shown = tui.wait_until("three running rows", |screen| {
-        let text = screen.contents();
-        let is_running = |name: &&str| {
-            text.lines().any(|line| {
+    let are_moving = |text: &str| {
+        names.iter().all(|name| {
+            let is_moving = |line: &str| {
                 let leave = line.contains("safe") || line.contains("likely");
-                line.contains(*name) && line.contains("● running") && leave && line.contains('░')
-            })
-        };
-        names.iter().all(|name| is_running(&name))
-    });
-    let counted = shown + tui.wait_for_line(&["customers of 2026", "%", "/360"]);
-    println!("three rows after {shown:?}, the first percent after {counted:?}");
-    tui.wait_for_line(&["customers of 2026", "%", "~"]);
+                line.contains(name) && line.contains("● running") && leave && line.contains('%')
+            };
+            text.lines().any(is_moving)
+        })
+    };
+    let moving = tui.wait_until("three moving rows", |screen| are_moving(&screen.contents()));
+    println!("three tasks move after {moving:?}");
+    assert!(moving < SOON, "{moving:?}");
+    tui.wait_for_line(&["customers of 2026", "/s", "~"]);
     assert!(
         tui.text().contains("b c cuts the network"),
         "{}",
@@ -299,7 +300,7 @@ fn pausing_is_honest_and_goes_on_where_it_stood() {
         .id;
     select(&mut tui, forecast.as_str());
     tui.press("p");
-    tui.wait_for("no pause tool; the work goes on");
+    tui.wait_for("Not paused: get_forecast");
     tui.press("x");
     tui.wait_for("Cancel?");
     assert!(tui.text().contains("forecast for Lisbon"));
@@ -356,6 +357,30 @@ fn a_hang_up_ends_it_with_everything_saved() {
         saved.iter().any(|task| task.progress.is_some()),
         "{saved:#?}"
     );
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_panic_in_any_thread_gives_the_terminal_back_and_is_reported() {
+    let house = House::serving();
+    // Something to lose.
+    drop(open_demo(&house));
+    for thread in ["screen", "network", "journal"] {
+        let variable = [("LONGHAUL_PANIC_IN", thread)];
+        let mut tui = house.open_with(&variable, support::program(), &["demo"], USUAL);
+        let (code, took) = tui.end();
+        println!("a panic in {thread} took {took:?}");
+        assert_eq!(code, 70, "{thread}:\n{}", tui.text());
+        assert!(tui.is_given_back(), "{thread}");
+        assert!(
+            tui.text().contains("told to panic"),
+            "{thread}:\n{}",
+            tui.text()
+        );
+        assert_eq!(tasks(&house).len(), 3);
+    }
+    let mut tui = open_demo(&house);
+    leave(&mut tui);
 }
 
 #[test]

@@ -68,6 +68,7 @@ impl Live {
             seed: super::dice(),
             clock: context.clock,
             die_after: super::die_after(),
+            panic_in: None,
         });
         let news = session.subscribe();
         Ok(Self {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     app::{Colour, Look, Setup},
     domain::{Ask, ServerRef, TaskId, text},
-    engine::Options,
+    engine::{Options, PanicIn},
     shell::real::{Opening, open as open_shell},
     term::caps::{Capabilities, ColorChoice, ColorLevel, Environment},
 };
@@ -21,6 +21,19 @@ pub(super) struct Extra {
     pub(super) servers: Vec<ServerRef>,
     pub(super) asks: Vec<Ask>,
     pub(super) is_demo: bool,
+}
+
+/// The exit tests' way to see a panic in each thread; not in a released program.
+fn panic_in() -> Option<PanicIn> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
+    match std::env::var_os("LONGHAUL_PANIC_IN")?.to_str()? {
+        "screen" => Some(PanicIn::Screen),
+        "network" => Some(PanicIn::Network),
+        "journal" => Some(PanicIn::Journal),
+        _ => None,
+    }
 }
 
 /// What the terminal can show, by the environment and the flags.
@@ -103,6 +116,7 @@ pub(super) fn show(
             seed: dice(),
             clock: context.clock,
             die_after: die_after(),
+            panic_in: panic_in(),
         },
         setup: Setup {
             session: context.paths.session().to_owned(),

@@ -17,7 +17,7 @@ use super::{
     board::Board,
     clock::Clock,
     journal::{Job, Journal, Outcome},
-    session::{Asked, OpenAsks, Options},
+    session::{Asked, OpenAsks, Options, PanicIn},
     socket,
 };
 use crate::{
@@ -111,7 +111,11 @@ pub(super) async fn drive(
         open,
         links: Vec::new(),
         exchanges: SelectAll::new(),
-        journal: Journal::start(writer, options.clock),
+        journal: Journal::start(
+            writer,
+            options.clock,
+            options.panic_in == Some(PanicIn::Journal),
+        ),
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
@@ -147,6 +151,10 @@ pub(super) async fn drive(
         driver.ask(number, what, now);
     }
     driver.turn(now);
+    assert!(
+        options.panic_in != Some(PanicIn::Network),
+        "the network thread was told to panic"
+    );
     driver.run(asks, &mut from_clients, leaving).await?;
     drop(listener);
     driver.leave().await;

@@ -33,13 +33,16 @@ pub(super) struct Journal<Who> {
 }
 
 impl<Who: Send + 'static> Journal<Who> {
-    /// Starts the thread, which owns the writer from now on.
-    pub(super) fn start(writer: Writer, clock: Clock) -> Self {
+    /// Starts the thread, which owns the writer from now on; `panics` ends it at once, for the exit tests.
+    pub(super) fn start(writer: Writer, clock: Clock, panics: bool) -> Self {
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(writer, clock, todo, &done))
+            .spawn(move || {
+                assert!(!panics, "the journal thread was told to panic");
+                write(writer, clock, todo, &done);
+            })
             .ok();
         Self {
             jobs,

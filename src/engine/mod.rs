@@ -13,4 +13,4 @@ mod socket;
 
 pub use board::Subscription;
 pub use clock::Clock;
-pub use session::{Options, Session};
+pub use session::{Options, PanicIn, Session};

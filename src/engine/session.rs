@@ -44,6 +44,19 @@ pub struct Options {
     pub clock: Clock,
     /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
     pub die_after: Option<u64>,
+    /// Where to panic: the exit tests' way to see that every thread takes the one way out.
+    pub panic_in: Option<PanicIn>,
+}
+
+/// A thread that is to panic, once there is a session to lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PanicIn {
+    /// The one with the screen.
+    Screen,
+    /// The one with the links.
+    Network,
+    /// The one that writes.
+    Journal,
 }
 
 /// An ask on its way to the engine.

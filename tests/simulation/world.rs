@@ -496,8 +496,6 @@ impl World {
         }
     }
 
-    // ----- the engine -----
-
     fn feed(&mut self, input: Input) {
         let stamp = self.stamp();
         if self.is_traced {
@@ -757,8 +755,6 @@ impl World {
         self.feed(Input::Restored(open));
     }
 
-    // ----- the network -----
-
     fn delay(&mut self) -> u64 {
         match self.dice.u32(0..40) {
             0 if self.now < self.faults_end => self.dice.u64(30..2500),
@@ -1010,8 +1006,6 @@ impl World {
         conns
     }
 
-    // ----- faults and the user -----
-
     fn fault(&mut self, fault: Fault) {
         self.say(|_| format!("FAULT {fault:?}"));
         match fault {
@@ -1154,8 +1148,6 @@ impl World {
             limits,
         }))
     }
-
-    // ----- the end -----
 
     fn judge(&mut self) {
         for task in self.file.tasks.values() {

@@ -109,8 +109,14 @@ impl House {
     }
 
     /// Opens a program on a terminal of this size.
-    pub(crate) fn open_program(
+    pub(crate) fn open_program(&self, program: &str, arguments: &[&str], size: (u16, u16)) -> Tui {
+        self.open_with(&[], program, arguments, size)
+    }
+
+    /// As [`Self::open_program`], with more in its environment.
+    pub(crate) fn open_with(
         &self,
+        variables: &[(&str, &str)],
         program: &str,
         arguments: &[&str],
         (columns, rows): (u16, u16),
@@ -128,6 +134,9 @@ impl House {
         command.args(arguments);
         command.env_clear();
         for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        for (name, value) in variables {
             command.env(name, value);
         }
         command.env("PATH", "/usr/bin:/bin");

@@ -206,7 +206,7 @@ impl Follow {
         self.moved_at
     }
 
-    /// Takes a reading and applies the rule of the design, section 5.
+    /// Takes a reading and applies the checkpoint rule: follow what moves, call again only what stands still.
     pub(super) fn judge(&mut self, now: Mono, entry: Option<&Listed>) -> Verdict {
         self.looks = self.looks.saturating_add(1);
         let Some(entry) = entry else {

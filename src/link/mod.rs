@@ -1,6 +1,6 @@
 //! The machine of one server's link: what to send, when to ask again, what became of each call. Pure and sans-IO.
 //!
-//! Owns the rules of design section 5: eras, streams and their cursors, resumption, the checkpoint rule, back-off, the
+//! Owns every rule of staying with a call: eras, streams and their cursors, resumption, the checkpoint rule, back-off, the
 //! keep-alive of sessions, and the order of disk before wire and screen. Must not know how bytes travel, where rows are
 //! kept or what time it is: [`Input`]s come in with a [`Stamp`](crate::domain::Stamp), [`Output`]s go out as data.
 //!

@@ -300,7 +300,7 @@ impl Surface for Terminal {
             _ if self.pending.is_some() => {}
             Command::Redraw => self.screen.clear()?,
             Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
-            Command::Bell => self.screen.send("\u{7}")?,
+            Command::Bell => self.screen.send(osc::BELL)?,
             Command::Ask(..)
             | Command::ReadHistory { .. }
             | Command::ReadResult(_)

@@ -1,4 +1,4 @@
-//! The rules of the design that have a number or an order in them, one by one, against a bare machine.
+//! The rules that have a number or an order in them, one by one, against a bare machine.
 
 use std::time::Duration;
 

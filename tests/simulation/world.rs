@@ -421,7 +421,7 @@ impl World {
         }
     }
 
-    /// The cases in which the design never gives up: a person does, and sees why on the row.
+    /// The cases in which longhaul never gives up: a person does, and sees why on the row.
     fn may_wait_for_ever(&self, id: &TaskId) -> Option<&'static str> {
         let task = self.file.tasks.get(id)?;
         let attempt = task.attempts.last()?;

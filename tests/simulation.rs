@@ -1,5 +1,5 @@
 //! The link machine against a seeded model of servers, networks, disks, users and kills: thousands of schedules, each
-//! to its end, each held against the promises of the design.
+//! to its end, each held against the promises of the README.
 //!
 //! `LONGHAUL_SIM_SCHEDULES` sets how many; a failing one prints the line that replays it with its trace.
 

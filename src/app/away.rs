@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{Stamp, Status, TaskId, Wall, text};
+use crate::domain::{Status, TaskId, Wall, text};
 
 use super::{Away, State};
 
@@ -42,7 +42,7 @@ fn long(span: Duration) -> String {
 }
 
 /// What happened meanwhile, in one line; `None` while there is nothing to tell.
-pub fn away_line(state: &State, _now: Stamp) -> Option<String> {
+pub fn away_line(state: &State) -> Option<String> {
     let away = state.away.as_ref()?;
     let learned_by = away.until.after(CATCH_UP);
     let (mut asks, mut failed, mut lost, mut unknown, mut done, mut updates) =

@@ -110,10 +110,6 @@ pub enum Event {
     Tick,
     /// The program was suspended and goes on.
     Resumed,
-    /// The process that drove the links is gone.
-    DriverLost,
-    /// This process drives the links now.
-    TookOver,
     /// Something that the shell tried failed, in words.
     Failed(String),
 }

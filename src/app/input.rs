@@ -35,7 +35,7 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
     state.is_dirty = true;
     match input {
         Input::Key(chord) => take_key(state, chord.normal(), now, todo),
-        Input::Paste(pasted) => paste(state, &pasted, now),
+        Input::Paste(pasted) => paste(state, &pasted),
         Input::Resize(columns, rows) => {
             state.size = (columns, rows);
             select::keep_in_sight(state);
@@ -45,7 +45,7 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
     }
 }
 
-fn paste(state: &mut State, pasted: &str, now: Stamp) {
+fn paste(state: &mut State, pasted: &str) {
     match state.overlays.last_mut() {
         Some(Overlay::Palette { field, cursor }) => {
             field.paste(pasted);
@@ -69,10 +69,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             }
         }
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => {}
-        None => {
-            let _ = now;
-            state.answer("pasted text is never read as keys; open a field first (/ n : )");
-        }
+        None => state.answer("pasted text is never read as keys; open a field first (/ n : )"),
     }
 }
 
@@ -103,7 +100,7 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
-            Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
+            Overlay::Call(form) => call_key(state, form, action, chord, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
         };
         if let Some(overlay) = stays {
@@ -1434,10 +1431,8 @@ fn call_key(
     mut form: Box<CallForm>,
     action: Option<Action>,
     chord: Chord,
-    now: Stamp,
     todo: &mut Vec<Command>,
 ) -> Option<Overlay> {
-    let _ = now;
     match form.stage {
         Stage::Server => {
             let last = state.servers.len();

@@ -1,6 +1,6 @@
 //! Leaving: what it would do, and what is said afterwards.
 
-use crate::domain::{Mono, Price, Stamp, TaskId};
+use crate::domain::{Mono, Price, TaskId};
 
 use super::{LeaveNote, State, state::Entity};
 
@@ -70,7 +70,7 @@ pub fn is_viewer(state: &State) -> bool {
 }
 
 /// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`.
-pub fn leave_line(state: &State, _now: Stamp) -> String {
+pub fn leave_line(state: &State) -> String {
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return format!("process {pid} drives, so leaving this one changes nothing");

@@ -16,7 +16,6 @@ mod leave;
 mod log;
 mod menu;
 mod palette;
-mod price;
 mod room;
 mod select;
 mod state;
@@ -35,13 +34,12 @@ pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use log::{ResultText, TaskLog};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
-pub use price::{is_checkpoint_tool, price_of};
 pub use room::{Room, SMALLEST};
 pub use select::{Filter, Group, Line, SortKey, first_line};
 pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
     State, Tab, Toast, Tools,
 };
-pub use status::{Attention, attention, finds, footer_keys, number, scope};
+pub use status::{Attention, attention, finds, footer_keys, number, pane_scope, scope};
 pub use update::update;
 pub use wake::{FRAME_MS, next_wake};

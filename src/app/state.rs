@@ -509,8 +509,6 @@ pub struct State {
     /// The display is frozen.
     pub frozen: Option<Frozen>,
 
-    /// Whether a first picture was restored or received.
-    pub is_restored: bool,
     /// When the session was last written, while nobody has confirmed it.
     pub saved_at: Option<Wall>,
     /// Who drives: process id, and whether it is this process.
@@ -591,7 +589,6 @@ impl State {
             remark: None,
             away: None,
             frozen: None,
-            is_restored: false,
             saved_at: None,
             driver: None,
             is_driverless: false,
@@ -845,7 +842,7 @@ impl State {
         )
     }
 
-    /// `06:52` of today, `Thu 06:52` of this week, else `11-02`: short enough for a column.
+    /// `06:52` of today, else `11-02`: short enough for a column.
     pub fn clock_short(&self, at: Wall, now: Stamp) -> String {
         let (Some(time), Some(today)) = (self.zoned(at), self.zoned(now.wall)) else {
             return "-".to_owned();

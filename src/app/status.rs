@@ -211,13 +211,18 @@ pub fn scope(state: &State) -> Scope {
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Call(_) | Overlay::Edit(_)) => Scope::Form,
         Some(Overlay::Palette { .. } | Overlay::Filter(_) | Overlay::Search(_)) => Scope::Text,
-        None => match (state.pane, state.focus) {
-            (Pane::Tasks, Focus::List) => Scope::List,
-            (Pane::Tasks, Focus::Detail) => Scope::Detail,
-            (Pane::Tools, _) => Scope::Tools,
-            (Pane::Servers, _) => Scope::Servers,
-            (Pane::Messages, _) => Scope::Messages,
-        },
+        None => pane_scope(state),
+    }
+}
+
+/// Where keys go when nothing lies over the panes.
+pub fn pane_scope(state: &State) -> Scope {
+    match (state.pane, state.focus) {
+        (Pane::Tasks, Focus::List) => Scope::List,
+        (Pane::Tasks, Focus::Detail) => Scope::Detail,
+        (Pane::Tools, _) => Scope::Tools,
+        (Pane::Servers, _) => Scope::Servers,
+        (Pane::Messages, _) => Scope::Messages,
     }
 }
 

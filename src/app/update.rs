@@ -51,19 +51,6 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
             state.has_focus = true;
             state.is_dirty = true;
         }
-        Event::DriverLost => {
-            state.is_driverless = true;
-            state.driver = None;
-            state.say(
-                NoticeLevel::Warning,
-                "the process that drove is gone; taking over",
-                now,
-            );
-        }
-        Event::TookOver => {
-            state.is_driverless = false;
-            state.say(NoticeLevel::Info, "this process drives now", now);
-        }
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
@@ -383,7 +370,6 @@ fn restore(
     for view in views {
         take_task(state, view, now, &mut silent);
     }
-    state.is_restored = true;
     state.looked_since = Some(now.mono);
     state.saved_at = saved_at;
     select::rebuild(state);

@@ -1,4 +1,4 @@
-//! The command line as data: flags, commands and their help; the words of design.md 6.
+//! The command line as data: flags, commands and their help.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::{ProtocolVersion, Wall};
 
-/// What stands under every help text: exit codes are part of the contract.
+/// What stands under every help text: scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success                      6  input needed

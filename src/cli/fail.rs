@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: an exit code of design.md 6, and words that say what to do next.
+//! How a command ends when it does not end well: an exit code that scripts rely on, and words that say what to do next.
 
 use std::io;
 

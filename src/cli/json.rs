@@ -1,4 +1,4 @@
-//! The objects of `--json`: tasks, events, tools. Field names and words are a contract (design.md 6).
+//! The objects of `--json`: tasks, events, tools. Scripts rely on the field names and words: they are added to, never changed.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The command line: arguments in, lines and exit codes out (design.md 6).
+//! The command line: arguments in, lines and exit codes out.
 //!
 //! Owns the words of the commands, what they print and how they end; the only room that reads the environment. Must not
 //! know of wires or of statements: it asks the engine and reads through the store. Invariants: data goes to stdout and

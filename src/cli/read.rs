@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     domain::{Contact, Entry, Happening, Price, Status, Task, Wall, text},
-    link,
     store::{DriverLock, ListFilter, Reader},
 };
 
@@ -61,7 +60,7 @@ pub(super) fn document(
 ) -> Result<Value, Fail> {
     let has_driver = DriverLock::holder(&context.paths).is_some();
     let contact = contact(reader, task, has_driver)?;
-    let leaving = link::price_of_task(task);
+    let leaving = Price::of_task(task);
     let result = match task.result_bytes {
         Some(_) => reader.result(&task.id)?,
         None => None,
@@ -166,7 +165,7 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
         _ => String::new(),
     };
     let age = now.since(task.settled_at.unwrap_or(task.created_at));
-    let leaving = link::price_of_task(task);
+    let leaving = Price::of_task(task);
     vec![
         state,
         task.id.to_string(),
@@ -233,7 +232,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     );
     put(
         "if you leave",
-        link::price_of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
+        Price::of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
     );
     put("resumable by", Some(task.resumability.word().to_owned()));
     put("attempts", Some(task.attempts.len().to_string()));

@@ -72,7 +72,7 @@ impl Door {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the port is not free yet");
-                    sleep(RETRY).await;
+                    sleep(RETRY).await; // sleep: the system does not say when it is free
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Listener for Door {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a connection was not taken");
-                    sleep(RETRY).await;
+                    sleep(RETRY).await; // sleep: the system does not say when it is free
                 }
             }
         }

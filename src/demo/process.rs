@@ -84,14 +84,14 @@ pub(super) fn control_socket(dir: &Path) -> Option<PathBuf> {
 /// Looks again and again until `look` sees something, for at most ten seconds.
 #[expect(
     clippy::disallowed_methods,
-    reason = "another process cannot wake us; this is the one place that polls it"
+    reason = "the one place that looks at another process again and again"
 )]
 pub(super) fn patiently<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..LOOKS {
         if let Some(seen) = look() {
             return Some(seen);
         }
-        thread::sleep(LOOK);
+        thread::sleep(LOOK); // sleep: another process cannot wake us
     }
     None
 }

@@ -191,7 +191,7 @@ impl Runs {
             let asked = tokio::select! {
                 biased;
                 asked = stop.wait_for(Option::is_some) => asked.ok().and_then(|asked| *asked),
-                () = sleep(work.delay) => None,
+                () = sleep(work.delay) => None, // sleep: it is the work
             };
             match asked {
                 Some(Stop::Pause) => break Status::Paused,

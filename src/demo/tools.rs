@@ -169,7 +169,7 @@ impl Call {
         tokio::select! {
             biased;
             () = self.cancelled() => Err(cancelled()),
-            () = sleep(length) => Ok(()),
+            () = sleep(length) => Ok(()), // sleep: it is the work
         }
     }
 }

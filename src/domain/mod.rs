@@ -30,5 +30,5 @@ pub use record::{
 };
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
-pub use tool::{ArgumentKind, ArgumentSpec, Tool};
+pub use tool::{ArgumentKind, ArgumentSpec, CLIENT_ID, LIST_TOOL, PAUSE_TOOL, Tool};
 pub use view::{LinkState, ServerView, TaskView};

@@ -52,7 +52,35 @@ pub enum ArgumentKind {
     Json,
 }
 
+/// The argument that carries the client id of a checkpoint tool.
+pub const CLIENT_ID: &str = "client_id";
+/// The companion that lists a client's checkpoints.
+pub const LIST_TOOL: &str = "list_session_tasks";
+/// The companion that pauses one.
+pub const PAUSE_TOOL: &str = "pause_task";
+/// The companions themselves take a client id too and are no checkpoint tools.
+const COMPANIONS: [&str; 5] = [
+    LIST_TOOL,
+    PAUSE_TOOL,
+    "get_checkpoint_stats",
+    "get_session_info",
+    "cleanup_checkpoints",
+];
+
 impl Tool {
+    /// Whether this tool, seen in the list that it stands in, follows the checkpoint convention of the tutorials: it
+    /// takes a client id that outlives sessions, and the companion that lists its checkpoints stands beside it.
+    ///
+    /// Nothing of the convention is in the MCP specification.
+    pub fn keeps_checkpoint(&self, beside: &[Self]) -> bool {
+        !COMPANIONS.contains(&self.name.as_str())
+            && beside.iter().any(|other| other.name == LIST_TOOL)
+            && self
+                .arguments()
+                .iter()
+                .any(|spec| spec.name == CLIENT_ID && spec.kind == ArgumentKind::Text)
+    }
+
     fn schema(&self) -> Map<String, Value> {
         serde_json::from_str(&self.input_schema).unwrap_or_default()
     }
@@ -213,6 +241,27 @@ mod tests {
                 ArgumentKind::Json
             ]
         );
+    }
+
+    #[test]
+    fn the_checkpoint_convention_is_recognised_from_the_tool_list_alone() {
+        let named = |name: &str, property: Value| Tool {
+            name: name.into(),
+            ..tool(&json!({"properties": {"client_id": property}}))
+        };
+        for text in [
+            json!({"type": "string"}),
+            json!({"type": ["string", "null"]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ] {
+            let work = named("work", text.clone());
+            let list = named(LIST_TOOL, text);
+            let number = named("number", json!({"type": "integer"}));
+            let tools = [work.clone(), list.clone(), number.clone()];
+            assert!(work.keeps_checkpoint(&tools));
+            assert!(!list.keeps_checkpoint(&tools) && !number.keeps_checkpoint(&tools));
+            assert!(!work.keeps_checkpoint(&[work.clone(), number]));
+        }
     }
 
     #[test]

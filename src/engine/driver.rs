@@ -366,7 +366,7 @@ impl Driver<'_> {
             },
             Ask::RetryNow => {
                 for index in 0..self.links.len() {
-                    // Only the last one answers; the numbers of the others belong to nobody.
+                    // Answered once for all below; no ask has the number 0.
                     self.feed(
                         index,
                         Input::Ask {

@@ -1,4 +1,4 @@
-//! The checkpoint convention of the tutorials: how to recognise it, and what its list of tasks says.
+//! The checkpoint convention of the tutorials: what its list of tasks says, and when a tool is called again.
 //!
 //! The tool takes a client id that outlives sessions and stores its step on the server's disk; going on means calling
 //! it again with the same arguments. Its companions list and pause such tasks. Nothing of it is in the MCP specification.
@@ -7,46 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::domain::{Mono, Tool, Wall};
-
-/// The argument that carries the client id.
-pub const CLIENT_ID: &str = "client_id";
-/// The companion that lists a client's tasks.
-pub const LIST_TOOL: &str = "list_session_tasks";
-/// The companion that pauses one.
-pub const PAUSE_TOOL: &str = "pause_task";
-/// The companions themselves take a client id too and are no checkpoint tools.
-const COMPANIONS: [&str; 5] = [
-    LIST_TOOL,
-    PAUSE_TOOL,
-    "get_checkpoint_stats",
-    "get_session_info",
-    "cleanup_checkpoints",
-];
-
-/// Whether `tool` follows the convention, seen from the list that it stands in.
-pub fn is_checkpoint_tool(tool: &Tool, tools: &[Tool]) -> bool {
-    !COMPANIONS.contains(&tool.name.as_str())
-        && tools.iter().any(|other| other.name == LIST_TOOL)
-        && takes_client_id(tool)
-}
-
-fn takes_client_id(tool: &Tool) -> bool {
-    let schema: Value = serde_json::from_str(&tool.input_schema).unwrap_or_default();
-    let Some(property) = schema.get("properties").and_then(|all| all.get(CLIENT_ID)) else {
-        return false;
-    };
-    let is_text = |word: Option<&Value>| word.and_then(Value::as_str) == Some("string");
-    is_text(property.get("type"))
-        || property
-            .get("type")
-            .and_then(Value::as_array)
-            .is_some_and(|words| words.iter().any(|w| is_text(Some(w))))
-        || property
-            .get("anyOf")
-            .and_then(Value::as_array)
-            .is_some_and(|any| any.iter().any(|c| is_text(c.get("type"))))
-}
+use crate::domain::{Mono, Wall};
 
 /// One line of a server's list of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +135,9 @@ const PAUSED_AT_LEAST: Duration = Duration::from_secs(5);
 
 /// Refused connections and a lost session mean a restart, most likely; a loop that lives on would show in this time.
 const RESTARTED_AT_LEAST: Duration = Duration::from_secs(3);
+/// After this many looks a loop is known to be long, and the link's budget is for others too.
+const LOOKS_IN_A_HURRY: u32 = 60;
+const LOOK_AT_LEISURE: Duration = Duration::from_secs(10);
 /// The longest time between two looks that a step is measured by.
 const LOOKS_APART: Duration = Duration::from_secs(5);
 
@@ -183,6 +147,8 @@ pub(super) struct Follow {
     last: Option<Listed>,
     moved_at: Mono,
     seen_at: Mono,
+    missing_since: Option<Mono>,
+    looks: u32,
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
@@ -217,6 +183,8 @@ impl Follow {
             last: None,
             moved_at: now,
             seen_at: now,
+            missing_since: None,
+            looks: 0,
             longest_step,
             is_restarted,
             next: Some(now),
@@ -224,8 +192,11 @@ impl Follow {
         }
     }
 
-    /// How often the list is read: as often as it changes, within reason.
+    /// How often the list is read: as often as it changes, within reason, and seldom once it has become a habit.
     pub(super) fn pace(&self) -> Duration {
+        if self.looks > LOOKS_IN_A_HURRY {
+            return LOOK_AT_LEISURE;
+        }
         self.longest_step
             .clamp(Duration::from_secs(1), Duration::from_secs(5))
     }
@@ -235,11 +206,19 @@ impl Follow {
         self.moved_at
     }
 
-    /// Takes a reading and applies the rule of the design, section 5.
+    /// Takes a reading and applies the checkpoint rule: follow what moves, call again only what stands still.
     pub(super) fn judge(&mut self, now: Mono, entry: Option<&Listed>) -> Verdict {
+        self.looks = self.looks.saturating_add(1);
         let Some(entry) = entry else {
-            return Verdict::Missing;
+            // A call that was cut off may still be on its way to the server.
+            let since = *self.missing_since.get_or_insert(now);
+            return if now.since(since) >= STANDS_AT_LEAST {
+                Verdict::Missing
+            } else {
+                Verdict::Watch
+            };
         };
+        self.missing_since = None;
         match &self.last {
             Some(last) if last.differs(entry) => {
                 // It stood at least from the move to the last look; what it did between two looks that are far
@@ -286,33 +265,6 @@ mod tests {
         {"task_id":"a","tool":"work","status":"running","progress":15,"total":50,"updated_at":"2026-11-20T10:00:00Z"},
         {"task_id":"b","tool":"other","status":"paused","progress":3,"updated_at":"2026-11-20T11:00:00Z"}]}"#;
 
-    fn tool(name: &str, schema: &str) -> Tool {
-        Tool {
-            name: name.into(),
-            title: None,
-            description: None,
-            input_schema: schema.into(),
-            read_only: None,
-            destructive: None,
-        }
-    }
-
-    #[test]
-    fn the_convention_is_recognised_from_the_tool_list_alone() {
-        let nullable =
-            r#"{"properties":{"client_id":{"anyOf":[{"type":"string"},{"type":"null"}]}}}"#;
-        let work = tool("work", nullable);
-        let list = tool(
-            LIST_TOOL,
-            r#"{"properties":{"client_id":{"type":"string"}}}"#,
-        );
-        let plain = tool("plain", "{}");
-        let tools = [work.clone(), list.clone(), plain.clone()];
-        assert!(is_checkpoint_tool(&work, &tools));
-        assert!(!is_checkpoint_tool(&list, &tools) && !is_checkpoint_tool(&plain, &tools));
-        assert!(!is_checkpoint_tool(&work, &[work.clone(), plain]));
-    }
-
     #[test]
     fn a_list_is_read_in_any_of_its_shapes() {
         let list = read_list(LIST);
@@ -348,7 +300,8 @@ mod tests {
             "three times the longest step"
         );
         assert_eq!(follow.judge(Mono(48_000), Some(&moved)), Verdict::CallAgain);
-        assert_eq!(follow.judge(Mono(48_001), None), Verdict::Missing);
+        assert_eq!(follow.judge(Mono(48_001), None), Verdict::Watch);
+        assert_eq!(follow.judge(Mono(58_001), None), Verdict::Missing);
     }
 
     #[test]

@@ -5,14 +5,13 @@ use std::time::Duration;
 use super::{
     Choice, Era, ExchangeId, Input, Output, SaveToken,
     path::Path,
-    price,
     running::{Line, Running, Tasks},
     saver::Saver,
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, LinkRecord, LinkState, Mono, Phase, Refused, Row, ServerView, Stamp,
-        TaskId, TaskView, Tool,
+        AskId, Contact, Done, LinkRecord, LinkState, Mono, Phase, Price, Refused, Row, ServerView,
+        Stamp, TaskId, TaskView, Tool,
     },
     protocol::{Method, Request, encode},
 };
@@ -243,9 +242,10 @@ impl Link {
     /// Whether a call is out whose first event id may still come; leaving before it would cut the way back.
     pub fn awaits_first_id(&self) -> bool {
         self.record.gives_ids != Some(false)
-            && self.tasks.values().any(|running| {
-                price::price_of_task(&running.task).is_some_and(|price| price.dies())
-            })
+            && self
+                .tasks
+                .values()
+                .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
     }
 
     /// Whether any task here is unsettled.
@@ -657,7 +657,7 @@ impl Link {
             .values()
             .filter(|running| running.is_shown_stale && running.held.is_none())
         {
-            views.push(running.view(self.contact(running), price::price_of_task(&running.task)));
+            views.push(running.view(self.contact(running), Price::of_task(&running.task)));
         }
         for view in &views {
             if let Some(running) = self.tasks.get_mut(&view.task.id) {

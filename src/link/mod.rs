@@ -1,6 +1,6 @@
 //! The machine of one server's link: what to send, when to ask again, what became of each call. Pure and sans-IO.
 //!
-//! Owns the rules of design section 5: eras, streams and their cursors, resumption, the checkpoint rule, back-off, the
+//! Owns every rule of staying with a call: eras, streams and their cursors, resumption, the checkpoint rule, back-off, the
 //! keep-alive of sessions, and the order of disk before wire and screen. Must not know how bytes travel, where rows are
 //! kept or what time it is: [`Input`]s come in with a [`Stamp`](crate::domain::Stamp), [`Output`]s go out as data.
 //!
@@ -10,15 +10,13 @@
 //! - a plain tool is sent at most once; a checkpoint tool again only under the checkpoint rule;
 //! - `lost` only with proof, `unknown` only in a window that [`Window`](crate::domain::Window) names.
 
-pub mod checkpoint;
+mod checkpoint;
 mod machine;
 mod path;
-mod price;
 mod running;
 mod saver;
 
 pub use machine::Link;
-pub use price::{price_of_call, price_of_task};
 
 use crate::{
     domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},

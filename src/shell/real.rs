@@ -300,7 +300,7 @@ impl Surface for Terminal {
             _ if self.pending.is_some() => {}
             Command::Redraw => self.screen.clear()?,
             Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
-            Command::Bell => self.screen.send("\u{7}")?,
+            Command::Bell => self.screen.send(osc::BELL)?,
             Command::Ask(..)
             | Command::ReadHistory { .. }
             | Command::ReadResult(_)
@@ -444,8 +444,11 @@ impl Backstage for Engine {
 
     #[cfg(not(feature = "demo"))]
     fn break_demo(&mut self, _what: &str) {
-        let why = "this longhaul was built without the demo".to_owned();
-        self.heard.push(Event::Failed(why));
+        if self.demo_dir.is_some() {
+            // A full queue means that the same words are on their way already.
+            let why = "this longhaul was built without the demo".to_owned();
+            let _ = self.words.try_send(Event::Failed(why));
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Paths {
 impl Paths {
     /// Finds the files of `session` and makes their directory (0700) if it is not there.
     ///
-    /// Without `state_dir` they live under the system's state directory (design.md 4). Fails with
+    /// Without `state_dir` they live under the system's state directory. Fails with
     /// [`StoreError::BadName`], [`StoreError::NoHome`], [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn resolve(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
         if !is_session_name(session) {

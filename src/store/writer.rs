@@ -21,7 +21,7 @@ use super::{
 };
 use crate::domain::{Entry, Happening, LinkRecord, Row, Task, TaskId, Wall, text};
 
-/// How long a forgotten task can be brought back (design.md 6).
+/// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
 const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Settled tasks given back at the start; older ones are found through [`Writer::recall`].
 const SETTLED_KEPT: u32 = 1000;
@@ -30,7 +30,7 @@ const RECENT_IDS: usize = 1024;
 /// Entries read in search of those ids; a server that gives none must not make the start read everything.
 const ENTRIES_SEARCHED: usize = 20_000;
 
-/// Progress steps of one task above which the middle of its history is thinned (design.md 9).
+/// Progress steps of one task above which the middle of its history is thinned, so that a chatty tool does not fill the disk.
 const STEPS_LIMIT: u64 = 10_000;
 /// Steps at the beginning that stay.
 const STEPS_FIRST: u64 = 1000;

@@ -58,7 +58,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Decides from the environment and the user's choice (craft.md 8).
+    /// Decides from the environment and the user's choice, which wins.
     pub fn detect(environment: &Environment, choice: ColorChoice) -> Self {
         let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
         Self {

@@ -217,14 +217,6 @@ fn is_end(events: PollFlags) -> bool {
     events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// Whether the terminal has hung up; asked without waiting.
-pub fn is_hung_up(tty: impl AsFd) -> bool {
-    let mut fds = [PollFd::new(&tty, PollFlags::empty())];
-    let asked = retry(|| poll(&mut fds, Some(&Timespec::default())));
-    let [tty] = fds;
-    asked.is_err() || is_end(tty.revents())
-}
-
 /// Waits until the terminal hangs up (`true`), or `stop` is closed at its other end (`false`).
 pub(super) fn wait_for_hang_up(tty: impl AsFd, stop: impl AsFd) -> bool {
     loop {

@@ -3,7 +3,7 @@
 //! Owns headers, redirects, TLS roots and the reading of bodies. Must not know what the messages mean. Invariant: nothing
 //! here ends a silent exchange; only the making of a connection and the body of a refusal have a time limit.
 //!
-//! Source: MCP 2025-11-25, basic/transports; `protocol.md` 1.5.
+//! Source: MCP 2025-11-25, basic/transports.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

@@ -87,7 +87,7 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
             bottom::footer(c, state);
         }
     });
-    part(layout.leave, &mut |c| bottom::leave(c, state, now));
+    part(layout.leave, &mut |c| bottom::leave(c, state));
     overlays::overlays(canvas, state, now);
     overlays::toasts(canvas, state, 1);
 }

@@ -136,7 +136,7 @@ async def process(
             if setting("FAIL_AT", "") == str(first) and not failed_already:
                 failed_already = True
                 raise RuntimeError
-            await asyncio.sleep(int(setting("PACE_MS", "1000")) / 1000)
+            await asyncio.sleep(int(setting("PACE_MS", "1000")) / 1000)  # sleep: the work of a batch
             done = min(first + batch_size, total_records)
             with closing(store()) as db, db:
                 db.executemany(
@@ -144,7 +144,7 @@ async def process(
                     [(task_id, dataset_name, record) for record in range(first + 1, done + 1)],
                 )
             # Fault: a crash here leaves rows that the checkpoint does not know.
-            await asyncio.sleep(int(setting("GAP_MS", "0")) / 1000)
+            await asyncio.sleep(int(setting("GAP_MS", "0")) / 1000)  # sleep: the width of that window
             # Fault: `paused` is overwritten. (Only the repaired variant leaves it alone.)
             keep = "case when status = 'paused' then status else 'running' end"
             word = keep if setting("PAUSE_WORKS", "") == "1" else "'running'"

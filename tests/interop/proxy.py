@@ -82,7 +82,7 @@ class Proxy:
                 reset(writer)
             task.cancel()
         say(f"cut {len(hit)}")
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # sleep: the length of the fault
         await self.listen()
         say("back")
 
@@ -92,7 +92,7 @@ class Proxy:
         for dead, _ in self.live.values():
             dead.set()
         say(f"hole {len(self.live)}")
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # sleep: the length of the fault
         self.up.set()
         say("back")
 

@@ -16,7 +16,7 @@ Each scenario has a server, a state directory and ports of its own; everything o
 `target/interop/runs/NAME` (what longhaul printed, the server's log, its journal, its database). Network faults come
 from `proxy.py`; server kills are reached without it, so that a refused connection is a real one.
 
-What must hold is the table of the design: a result wherever the server can still give one, and otherwise an end in
+What must hold is the README's table of what can be picked up again: a result wherever the server can still give one, and otherwise an end in
 words (`lost` or `unknown` with a reason, exit code 5), never a hang: every wait here has a bound, and running into it
 is a failure that says what was waited for. The servers keep a journal of what really ran, so that "nothing runs twice"
 is seen from their side. Where the checkpoint server writes rows twice by its own crash window, the line says so and
@@ -80,7 +80,7 @@ def until(what: str, seconds: float, look: Callable[[], Any]) -> Any:
             return answer
         if time.monotonic() > end:
             raise Failed(f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(0.02)
+        time.sleep(0.02)  # sleep: another process is looked at, and cannot wake us
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -808,7 +808,7 @@ def checkpoint_pause(stage: Stage) -> str:
     call, task = stage.process(100, 1)
     call.step(3)
     words: list[str] = []
-    # The command may wait for proof; the limit of the design is 60 s.
+    # The command may wait for proof; longhaul's own limit is 60 s.
     asker = ThreadPoolExecutor(1)
     asked = asker.submit(stage.ask, "pause", task, seconds=90)
     seen: list[str] = []
@@ -824,7 +824,7 @@ def checkpoint_pause(stage: Stage) -> str:
         claimed = (rows if claimed is None else claimed) if paused else None
         need(claimed is None or rows <= claimed + 1, f"said paused at {claimed} rows, now {rows}")
         need(len(words) < 4000, "the call did not end")
-        time.sleep(0.3)
+        time.sleep(0.3)  # sleep: another process is looked at, and cannot wake us
     done = check_processed(stage, call, 100, RULE_SECONDS)
     code, out, err = asked.result()
     asker.shutdown()
@@ -843,8 +843,7 @@ def checkpoint_pause_resume(stage: Stage) -> str:
     need(code == 0, f"`pause` ended with {code}: {(out + err).strip()[-200:]}")
     until("status paused", 60, lambda: stage.show(task).get("status") == "paused")
     rows = stage.server.rows()[0]
-    # Seeing that nothing happens takes time: three batches of it.
-    time.sleep(3 * PACE_SECONDS)
+    time.sleep(3 * PACE_SECONDS)  # sleep: seeing that nothing happens takes time, three batches of it
     need(stage.server.rows()[0] == rows, f"paused, but rows grew from {rows} to {stage.server.rows()[0]}")
     stopped = call.process.poll() is not None
     code, out, err = stage.ask("resume", task)
@@ -863,7 +862,7 @@ def checkpoint_cancel(stage: Stage) -> str:
     call.step(10)
     words = cancelled(stage, call, task)
     rows = stage.server.rows()[0]
-    time.sleep(3 * PACE_SECONDS)
+    time.sleep(3 * PACE_SECONDS)  # sleep: seeing that nothing happens takes time, three batches of it
     status, step = stage.server.checkpoint()
     need(stage.server.rows()[0] == rows, f"cancelled, but rows grew from {rows} to {stage.server.rows()[0]}")
     return f"{words}, rows stay at {rows}, the server keeps its checkpoint ({status}, step {step})"

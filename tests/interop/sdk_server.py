@@ -68,7 +68,7 @@ def build(port: int, journal: Path | None) -> FastMCP:
         finished = False
         try:
             for step in range(1, steps + 1):
-                await asyncio.sleep(delay_ms / 1000)
+                await asyncio.sleep(delay_ms / 1000)  # sleep: the work of a step
                 note(f"step {run} {step}")
                 await ctx.report_progress(step, steps, f"step {step} of {steps}")
                 await ctx.info(f"counted to {step}")

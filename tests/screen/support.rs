@@ -1,4 +1,4 @@
-//! What the tests of the screen share: the tasks of the design's picture, a program to press keys on, and a way to
+//! What the tests of the screen share: a morning's worth of tasks, a program to press keys on, and a way to
 //! print what it draws.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
@@ -114,7 +114,7 @@ pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) ->
     Progress::reported(value, total, message.map(str::to_owned))
 }
 
-/// The tasks of the picture in the design.
+/// The tasks of a morning after: every state that a row can be in.
 pub(crate) fn morning() -> Vec<TaskView> {
     let mut asks = task("k3v9ra", "lab", "deploy", r#"{"env":"prod"}"#, 5 * HOUR);
     asks.task.status = Status::InputRequired;
@@ -377,7 +377,7 @@ impl Screen {
         screen
     }
 
-    /// The picture of the design, with the cursor on the running task and its history read.
+    /// The morning after, with the cursor on the running task and its history read.
     pub(crate) fn morning(size: (u16, u16), look: Look) -> Self {
         let mut screen = Self::new(size, look);
         screen.now = at(-3 * SECOND);

@@ -1,4 +1,4 @@
-//! The rules of the design that have a number or an order in them, one by one, against a bare machine.
+//! The rules that have a number or an order in them, one by one, against a bare machine.
 
 use std::time::Duration;
 
@@ -169,8 +169,12 @@ impl Bench {
     }
 
     fn start(&mut self, tool: &str, limits: Limits) {
+        self.start_as(id(), tool, limits);
+    }
+
+    fn start_as(&mut self, id: TaskId, tool: &str, limits: Limits) {
         self.ask(Ask::Start(Box::new(NewCall {
-            id: id(),
+            id,
             server: ServerName::new("lab"),
             tool: tool.to_owned(),
             arguments: "{}".to_owned(),
@@ -839,19 +843,48 @@ fn a_call_as_prober_does_not_keep_the_link_waiting_for_ever() {
     bench.broken(call);
     bench.secs(1);
     let (get, _) = bench.last_get();
-    bench.bring(
-        get,
-        Arrival::NotSent {
-            why: "no route".to_owned(),
-            is_refused: false,
-        },
-    );
+    let why = "no route".to_owned();
+    let is_refused = false;
+    bench.bring(get, Arrival::NotSent { why, is_refused });
+    bench.start_as(TaskId::from_bits(0), "steps", Limits::default());
+    bench.secs(8);
+    assert_eq!((bench.count("tools/call"), bench.gets().len()), (2, 1));
+    bench.secs(8);
+    assert_eq!(bench.gets().len(), 2, "the call may be silent for hours");
+}
+
+#[test]
+fn the_steps_of_another_call_do_not_move_a_cursor() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.step(call, "x", "another-token", 5);
+    bench.bring(call, event("y", &result("another-id")));
+    bench.broken(call);
     bench.secs(1);
-    let tries = bench.gets().len();
-    bench.secs(120);
-    assert!(
-        bench.gets().len() > tries,
-        "the one that is out says nothing"
+    assert_eq!(bench.last_get().1, "a");
+}
+
+#[test]
+fn a_late_404_of_an_old_stream_does_not_end_the_new_session() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.start_as(TaskId::from_bits(0), "steps", Limits::default());
+    let (second, _) = bench.last_post("tools/call");
+    bench.broken(call);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(get, refused(404));
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.shake_hands();
+    bench.bring(second, refused(404));
+    bench.secs(5);
+    assert_eq!(bench.count("initialize"), 1);
+    assert_eq!(
+        bench.count("tools/call"),
+        3,
+        "it goes out in the new session"
     );
 }
 
@@ -913,18 +946,48 @@ fn the_idle_limit_does_not_run_while_we_are_cut_off() {
 
 #[test]
 fn a_server_that_answers_and_does_not_serve_is_not_stormed() {
-    let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
-    for _ in 0..3600 {
+    for status in [400, 404, 500, 502] {
+        let mut bench = Bench::known();
         bench.start("steps", Limits::default());
-        bench.secs(1);
-        let open: Vec<ExchangeId> = bench
-            .sent
-            .iter()
-            .map(|(_, exchange, _)| *exchange)
-            .collect();
-        if let Some(exchange) = open.last() {
-            bench.bring(*exchange, refused(502));
+        for _ in 0..3600 {
+            if let Some((_, exchange, _)) = bench.sent.last().cloned() {
+                bench.bring(exchange, refused(status));
+            }
+            bench.secs(1);
         }
+        assert!(bench.sent.len() < 200, "{status}: {}", bench.sent.len());
+        let mut bench = Bench::known();
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        bench.broken(call);
+        for _ in 0..3600 {
+            if let Some((_, exchange, _)) = bench.sent.last().cloned() {
+                bench.bring(exchange, refused(status));
+            }
+            bench.secs(1);
+        }
+        assert!(bench.sent.len() < 200, "{status}: {}", bench.sent.len());
     }
-    assert!(bench.sent.len() < 400, "{}", bench.sent.len());
+}
+
+#[test]
+fn handshakes_that_fail_keep_their_distance() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("work");
+    bench.step(call, "a", &token, 1);
+    bench.broken(call);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(get, refused(404));
+    for _ in 0..36_000 {
+        if let Some((_, exchange, _)) = bench.posts("initialize").last() {
+            bench.bring(*exchange, refused(500));
+        }
+        bench.wait(Duration::from_millis(100));
+    }
+    assert!(
+        (60..200).contains(&bench.count("initialize")),
+        "{}",
+        bench.count("initialize")
+    );
 }

@@ -15,17 +15,17 @@ pub(crate) type Conn = usize;
 pub(crate) enum Replay {
     /// What is missing, then live.
     Good,
-    /// What is missing, then the end (quirks 22 and 25).
+    /// What is missing, then the end.
     Closes,
-    /// What is missing, then silence for ever (quirk 21).
+    /// What is missing, then silence for ever.
     Silent,
-    /// The event named by the cursor again, what is missing, then live (quirk 23).
+    /// The event named by the cursor again, what is missing, then live.
     Inclusive,
-    /// What happens while it replays is lost, then a newer priming id, then live (quirk 24).
+    /// What happens while it replays is lost, then a newer priming id, then live.
     Loses,
 }
 
-/// What a GET with an unknown cursor does (quirk 20).
+/// What a GET with an unknown cursor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stranger {
     Silent,
@@ -33,7 +33,7 @@ pub(crate) enum Stranger {
     Refused,
 }
 
-/// What a request of a session does that is gone (quirk 2).
+/// What a request of a session does that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
     NotFoundJson,
@@ -41,7 +41,7 @@ pub(crate) enum Gone {
     BadText,
 }
 
-/// What `notifications/cancelled` does (quirk 34).
+/// What `notifications/cancelled` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnCancel {
     Answers,
@@ -91,13 +91,13 @@ pub(crate) struct Style {
     pub(crate) has_session: bool,
     pub(crate) comments: bool,
     pub(crate) answers_json: bool,
-    /// Replays bring the events of all streams of the session (quirks 21 and 27).
+    /// Replays bring the events of all streams of the session.
     pub(crate) crosses: bool,
     /// Sessions and events survive a restart; calls that died with it end in words.
     pub(crate) survives: bool,
     /// How long it takes a connection for dead that is.
     pub(crate) notices_ms: u64,
-    /// It hangs up now and then on purpose (quirk 29).
+    /// It hangs up now and then on purpose.
     pub(crate) hangs_up: bool,
 }
 

@@ -7,13 +7,12 @@ use serde_json::{Map, Value};
 use super::{Door, Kind, Link};
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, Done, Happening, LostReason, NewCall, Phase, Refused, Stamp, Status,
-        Task, TaskErrorKind, TaskId, Window,
+        Ask, AskId, AskedFor, CLIENT_ID, Done, Happening, LostReason, NewCall, Phase, Refused,
+        Stamp, Status, Task, TaskErrorKind, TaskId, Window,
     },
     link::{
         Output,
-        checkpoint::{self, CLIENT_ID, Follow},
-        price,
+        checkpoint::Follow,
         running::{Intent, Line, Running, new_attempt, new_task},
     },
     protocol::{Method, encode},
@@ -154,8 +153,7 @@ impl Link {
         if let Some(refusal) = self.refusal_of(running, tool) {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
-        let is_checkpoint =
-            tool.is_some_and(|tool| checkpoint::is_checkpoint_tool(tool, &self.record.tools));
+        let is_checkpoint = tool.is_some_and(|tool| tool.keeps_checkpoint(&self.record.tools));
         let mut arguments: Map<String, Value> =
             serde_json::from_str(&running.task.arguments).unwrap_or_default();
         let own_client_id = format!("longhaul-{:016x}", self.dice.u64(..));
@@ -249,7 +247,9 @@ impl Link {
                 complaints.join(", ")
             ));
         }
-        (running.must_survive && price::is_known_to_die(tool, &self.record)).then(|| {
+        let dies =
+            self.record.gives_ids == Some(false) && !tool.keeps_checkpoint(&self.record.tools);
+        (running.must_survive && dies).then(|| {
             format!("leaving would end this call: {name} gives its events no ids; nothing was sent. Call it without --detach and stay")
         })
     }

@@ -326,7 +326,8 @@ impl Link {
 
     /// A short request was refused: its server session may be gone, or it wants credentials.
     ///
-    /// Our short requests are well-formed, so a 400 to one of them means the session too (quirk 2).
+    /// Our short requests are well-formed, so a 400 to one of them means the session too: several
+    /// servers answer so for a session that they no longer know, where MCP 2025-11-25, basic/transports, wants a 404.
     pub(super) fn short_refused(&mut self, errand: &Errand, refusal: Refusal) {
         let has_session = self.record.session.is_some();
         match refusal.status {

@@ -55,7 +55,11 @@ impl Link {
             let id = id.clone();
             return self.stream_brought(&id, arrival);
         }
-        if let Arrival::Event { data, .. } = &arrival {
+        if let Arrival::Event { id, data, .. } = &arrival {
+            if id.is_some() {
+                // Whoever numbers the answer to a handshake numbers those of calls too.
+                self.gives_ids(true);
+            }
             self.last_traffic = self.now.mono;
             self.read(None, None, data);
             return;
@@ -297,10 +301,7 @@ impl Link {
             if !is_answer {
                 running.task.resumability.stream = Some(false);
                 running.touch(now);
-                if self.record.gives_ids.is_none() {
-                    self.record.gives_ids = Some(false);
-                    self.record_changed();
-                }
+                self.gives_ids(false);
             }
         }
         let is_ours = !has_data || self.read(Some(id), event_id.as_deref(), &data);
@@ -340,12 +341,17 @@ impl Link {
             // From here on it can be found again: that has to be on disk at once.
             running.is_shown_stale = true;
             self.saver.urge(now.mono);
-            if self.record.gives_ids != Some(true) {
-                self.record.gives_ids = Some(true);
-                self.record_changed();
-            }
+            self.gives_ids(true);
         } else {
             self.saver.touch(now.mono);
+        }
+    }
+
+    /// What was seen of this server's streams: it prices the next call before it is sent.
+    fn gives_ids(&mut self, seen: bool) {
+        if self.record.gives_ids != Some(seen) {
+            self.record.gives_ids = Some(seen);
+            self.record_changed();
         }
     }
 
@@ -717,15 +723,16 @@ impl Link {
 
     /// The ping that was to verify a session failed; the stream is asked for again later.
     pub(super) fn verify_later(&mut self, id: &TaskId) {
-        let now = self.now.mono;
         if let Some(running) = self.tasks.get_mut(id)
             && matches!(running.line, Line::Verifying { .. })
         {
-            running.line = if running.phase() == Phase::Queued {
-                Line::None
+            if running.phase() == Phase::Queued {
+                running.line = Line::None;
             } else {
-                Line::Waiting { until: now }
-            };
+                // With distance, or the asking would use up the budget that the ping needs.
+                running.tries = running.tries.saturating_add(1);
+                self.ask_later(id);
+            }
         }
     }
 

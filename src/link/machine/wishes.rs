@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::{Door, Kind, Link, earliest};
 use crate::{
     domain::{
-        AskedFor, Done, Mono, Phase, Progress, Refused, Status, TaskErrorKind, TaskId, Window, text,
+        AskedFor, CLIENT_ID, Done, LIST_TOOL, Mono, PAUSE_TOOL, Phase, Progress, Refused, Status,
+        TaskErrorKind, TaskId, Window, text,
     },
     link::{
-        checkpoint::{self, CLIENT_ID, Follow, LIST_TOOL, PAUSE_TOOL, Verdict},
+        checkpoint::{self, Follow, Verdict},
         running::{Line, Wish},
     },
     protocol::{self, Method, encode},
@@ -346,6 +347,10 @@ impl Link {
         )
         .cloned();
         let is_live = running.line != Line::None;
+        if is_live && running.wish.is_none() {
+            // Its stream tells; the list was only read for a wish that is over.
+            running.follow = None;
+        }
         let Some(follow) = running.follow.as_mut() else {
             return;
         };

@@ -1,7 +1,7 @@
 //! The form of a new call.
 
 use crate::{
-    app::{CallForm, FormField, FormValue, Stage, State, price_of},
+    app::{CallForm, FormField, FormValue, Stage, State},
     domain::{ArgumentKind, Stamp, text},
 };
 
@@ -205,7 +205,8 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             .and_then(|server| state.tools.get(server));
         let beside = known.map_or(&[] as &[crate::domain::Tool], |tools| tools.list.as_slice());
         let server = form.server.as_ref().and_then(|name| state.server(name));
-        let price = price_of(tool, beside, server);
+        let price =
+            crate::domain::Price::of_call(tool, beside, server.and_then(|server| server.gives_ids));
         let x = window.put(0, y, "leaving it: ", Role::Dim);
         let x = window.put(x, y, price.word(), price_role(&price));
         window.put(x, y, &format!(", {}", price.why()), Role::Plain);

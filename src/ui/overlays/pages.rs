@@ -1,7 +1,7 @@
 //! The keys and the commands.
 
 use crate::{
-    app::{Field, State, keymap, matches, scope, why_not},
+    app::{Field, State, keymap, matches, pane_scope, why_not},
     domain::text,
 };
 
@@ -11,7 +11,7 @@ use super::{
 };
 
 /// All keys, from the one table.
-pub(super) fn help(canvas: &mut Canvas<'_>, _state: &State, scroll: usize) {
+pub(super) fn help(canvas: &mut Canvas<'_>, scroll: usize) {
     let lines = keymap::help_lines();
     let rows = canvas.rows();
     let columns = canvas.columns().saturating_sub(4).min(92);
@@ -55,7 +55,7 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
     let cursor = cursor.min(found.len().saturating_sub(1));
     let first = (cursor + 1).saturating_sub(room);
     let sign = window.glyphs().cursor;
-    let below = below(state);
+    let below = pane_scope(state);
     for ((place, binding), y) in found.iter().enumerate().skip(first).take(room).zip(2_u16..) {
         let is_on = place == cursor;
         if is_on {
@@ -78,23 +78,5 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
         if is_on && reason.is_none() && !binding.scopes.contains(&below) {
             window.put(end + 2, y, "(in its own pane)", Role::Dim);
         }
-    }
-}
-
-/// Where keys would go without the palette.
-fn below(state: &State) -> keymap::Scope {
-    let mut without = state.overlays.len();
-    // The palette is the top layer; what lies below it decides.
-    without = without.saturating_sub(1);
-    if without == 0 {
-        match (state.pane, state.focus) {
-            (crate::app::Pane::Tasks, crate::app::Focus::List) => keymap::Scope::List,
-            (crate::app::Pane::Tasks, crate::app::Focus::Detail) => keymap::Scope::Detail,
-            (crate::app::Pane::Tools, _) => keymap::Scope::Tools,
-            (crate::app::Pane::Servers, _) => keymap::Scope::Servers,
-            (crate::app::Pane::Messages, _) => keymap::Scope::Messages,
-        }
-    } else {
-        scope(state)
     }
 }

@@ -44,9 +44,9 @@ pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
 }
 
 /// What leaving would do.
-pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State) {
     let x = canvas.put(1, 0, "q", Role::Key);
-    let line = leave_line(state, now);
+    let line = leave_line(state);
     let role = if line.contains("DIES") {
         Role::Cut
     } else {

@@ -116,7 +116,7 @@ pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         canvas.put(1, y, &words, Role::Cut);
         y += 1;
     }
-    if let Some(words) = crate::app::away_line(state, now) {
+    if let Some(words) = crate::app::away_line(state) {
         let end = canvas.put_before(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
         canvas.put_in(1, y, end.saturating_sub(2), &words, Role::Cut);
     }

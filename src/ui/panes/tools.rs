@@ -129,7 +129,8 @@ pub(in crate::ui) fn about_tool(
         y += 1;
     }
     let server = state.tools_of.as_ref().and_then(|name| state.server(name));
-    let price = crate::app::price_of(tool, beside, server);
+    let price =
+        crate::domain::Price::of_call(tool, beside, server.and_then(|server| server.gives_ids));
     y += 1;
     let x = canvas.put(0, y, "leaving ", Role::Dim);
     let x = canvas.put(x, y, price.word(), price_role(&price));

@@ -3,6 +3,11 @@
 //! `LONGHAUL_PICTURE=write cargo test --test picture` makes `assets/screen.svg` again. Without the variable the picture
 //! that is there is only looked at.
 #![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test fail by panic, as the test does"
+)]
 
 #[path = "support/pty.rs"]
 mod support;

@@ -1,5 +1,9 @@
 //! The engine end to end: a real session file, real HTTP through the fault proxy, the embedded demo server.
 #![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
 
 mod support;
 
@@ -114,7 +118,9 @@ async fn until<T>(
     };
     match tokio::time::timeout(DEADLINE, wait).await {
         Ok(value) => value,
-        Err(_) => panic!("waited in vain for {what}; the last news was {last:#?}"),
+        Err(elapsed) => {
+            panic!("waited in vain for {what} ({elapsed}); the last news was {last:#?}")
+        }
     }
 }
 
@@ -289,7 +295,10 @@ async fn a_second_process_is_a_client_and_takes_over_when_the_driver_leaves() {
     let second = bench.open();
     let other = second.subscribe();
     until("the driver", &other, |news| match news {
-        News::Driver { is_us, .. } => Some(assert!(!is_us)),
+        News::Driver { is_us, .. } => {
+            assert!(!is_us);
+            Some(())
+        }
         _ => None,
     })
     .await;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     demo::{self, DemoError, Options},
-    domain::{Ask, Limits, NewCall, ServerName, ServerRef, TaskId},
+    domain::{Ask, Limits, LinkRecord, NewCall, ServerName, ServerRef, TaskId},
     store::{DriverLock, ListFilter},
 };
 
@@ -136,12 +136,16 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
             limit: Some(1),
         })?
         .is_empty();
-    let calls = if is_new { first_calls() } else { Vec::new() };
     let server = ServerRef {
-        name: ServerName::new(SERVER),
+        name: name_of(&reader.links()?, &running.url),
         url: Some(running.url),
         headers: Vec::new(),
         protocol: None,
+    };
+    let calls = if is_new {
+        first_calls(&server.name)
+    } else {
+        Vec::new()
     };
     let extra = screen::Extra {
         reopens_with: format!("longhaul demo{}", context.flags_beside(SESSION)),
@@ -155,11 +159,27 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     screen::show(context, None, extra)
 }
 
-/// The calls that a new demo begins with.
-fn first_calls() -> Vec<NewCall> {
+/// The server's name in the session; another one if its port was taken meanwhile, so that old tasks keep their URL.
+fn name_of(known: &[LinkRecord], url: &str) -> ServerName {
+    if let Some(link) = known.iter().find(|link| link.url == url) {
+        return link.name.clone();
+    }
+    let is_free = |name: &ServerName| known.iter().all(|link| link.name != *name);
+    let numbered = (2..).map(|number| format!("{SERVER}-{number}"));
+    std::iter::once(SERVER.to_owned())
+        .chain(numbered)
+        .map(ServerName::new)
+        .find(is_free)
+        .unwrap_or_else(|| ServerName::new(SERVER))
+}
+
+/// The calls that a new demo begins with: about half a minute, three minutes and ten minutes long.
+///
+/// Their steps are short, so that within a second each has shown enough of them for a rate and a time left.
+fn first_calls(server: &ServerName) -> Vec<NewCall> {
     let call = |name: &str, tool: &str, arguments: serde_json::Value| NewCall {
         id: TaskId::from_bits(dice()),
-        server: ServerName::new(SERVER),
+        server: server.clone(),
         tool: tool.to_owned(),
         arguments: arguments.to_string(),
         name: Some(name.to_owned()),

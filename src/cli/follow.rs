@@ -485,7 +485,7 @@ pub(super) fn watch_after(
     } else {
         Style::Lines
     };
-    let servers = Servers::of(context, &mut reader)?.for_task(&task.server);
+    let servers = Servers::of(context, &mut reader)?;
     let mut printer = Printer::new(task.id.clone(), reader, style, after);
     if task.status.ends_waiting() {
         // Nothing more will come, so nobody has to be asked.
@@ -496,6 +496,8 @@ pub(super) fn watch_after(
     if task.forgotten_at.is_some() {
         return Err(forgotten(context, &task.id));
     }
+    servers.must_know(&task.server)?;
+    let servers = servers.for_task(&task.server);
     block_on(async {
         let live = Live::open(context, servers)?;
         follow(context, live, printer, Until::TheEnd).await

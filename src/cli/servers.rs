@@ -133,6 +133,16 @@ impl Servers {
         )
     }
 
+    /// Fails where nothing could come of waiting for a task of `server`.
+    pub(super) fn must_know(&self, server: &ServerName) -> Result<(), Fail> {
+        if self.known.iter().any(|link| link.name == *server) || self.names().contains(&server) {
+            return Ok(());
+        }
+        Err(Fail::usage(format!(
+            "the session does not know where {server} is any more; name it with -s URL"
+        )))
+    }
+
     /// The names of what `-s` names; empty if it names nothing.
     pub(super) fn names(&self) -> Vec<&ServerName> {
         self.named.iter().map(|server| &server.name).collect()

@@ -444,8 +444,11 @@ impl Backstage for Engine {
 
     #[cfg(not(feature = "demo"))]
     fn break_demo(&mut self, _what: &str) {
-        let why = "this longhaul was built without the demo".to_owned();
-        self.heard.push(Event::Failed(why));
+        if self.demo_dir.is_some() {
+            // A full queue means that the same words are on their way already.
+            let why = "this longhaul was built without the demo".to_owned();
+            let _ = self.words.try_send(Event::Failed(why));
+        }
     }
 }
 

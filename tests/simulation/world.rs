@@ -484,6 +484,8 @@ impl World {
             Event::Act(act) => self.act(act),
             Event::Fault(fault) => self.fault(fault),
             Event::Reborn => self.reborn(),
+            // Of two restarts that overlap the first boot counts.
+            Event::Boot if self.is_up => {}
             Event::Boot => {
                 self.is_up = true;
                 self.server.boot();

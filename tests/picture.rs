@@ -3,6 +3,11 @@
 //! `LONGHAUL_PICTURE=write cargo test --test picture` makes `assets/screen.svg` again. Without the variable the picture
 //! that is there is only looked at.
 #![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
 
 #[path = "support/pty.rs"]
 mod support;

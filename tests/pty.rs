@@ -1,5 +1,10 @@
 //! The whole program on a real terminal: pressed, cut, killed, stopped, hung up, and opened again.
 #![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::string_slice,
+    reason = "a test fails by panicking, its helpers too"
+)]
 
 #[path = "support/pty.rs"]
 mod support;

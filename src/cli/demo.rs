@@ -148,6 +148,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         Vec::new()
     };
     let extra = screen::Extra {
+        reopens_with: format!("longhaul demo{}", context.flags_beside(SESSION)),
         servers: vec![server],
         asks: calls
             .into_iter()

@@ -51,6 +51,11 @@ struct Context<'o> {
 impl Context<'_> {
     /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
     fn flags(&self) -> String {
+        self.flags_beside(args::DEFAULT_SESSION)
+    }
+
+    /// As [`Self::flags`], for a command that takes the session `own` by itself.
+    fn flags_beside(&self, own: &str) -> String {
         let mut flags = String::new();
         let from_environment = std::env::var_os(args::STATE_DIR).map(std::path::PathBuf::from);
         if let Some(dir) = self
@@ -62,7 +67,7 @@ impl Context<'_> {
             flags.push_str(" --state-dir ");
             flags.push_str(&quoted(&dir.to_string_lossy()));
         }
-        if self.global.session != args::DEFAULT_SESSION {
+        if self.global.session != own {
             flags.push_str(" --session ");
             flags.push_str(&quoted(&self.global.session));
         }

@@ -18,7 +18,9 @@ use super::{
     driver, socket,
 };
 use crate::{
-    domain::{Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef},
+    domain::{
+        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef, exit,
+    },
     store::{DriverLock, Paths},
 };
 
@@ -89,7 +91,10 @@ impl Session {
             .spawn(move || run(options, &on_thread, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
-            board.publish(News::Trouble { words, exit: 70 });
+            board.publish(News::Trouble {
+                words,
+                exit: exit::BUG,
+            });
         }
         Self {
             board,
@@ -105,14 +110,9 @@ impl Session {
         self.board.subscribe()
     }
 
-    /// A number for an ask that is made with [`Self::ask_as`].
-    pub fn new_ask_id(&self) -> AskId {
-        self.next_ask.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// Asks for something; the one answer comes to `reader` as [`News::Answer`].
     pub fn ask(&self, reader: &Subscription, what: Ask) -> AskId {
-        let ask = self.new_ask_id();
+        let ask = self.next_ask.fetch_add(1, Ordering::Relaxed);
         self.ask_as(reader, ask, what);
         ask
     }
@@ -161,7 +161,10 @@ impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
-            self.0.publish(News::Trouble { words, exit: 70 });
+            self.0.publish(News::Trouble {
+                words,
+                exit: exit::BUG,
+            });
         }
     }
 }
@@ -180,7 +183,10 @@ fn run(
         Ok(runtime) => runtime,
         Err(error) => {
             let words = format!("could not start the network runtime: {error}");
-            return board.publish(News::Trouble { words, exit: 70 });
+            return board.publish(News::Trouble {
+                words,
+                exit: exit::BUG,
+            });
         }
     };
     let local = tokio::task::LocalSet::new();
@@ -233,7 +239,10 @@ async fn serve(
                     let words = format!(
                         "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
                     );
-                    board.publish(News::Trouble { words, exit: 75 });
+                    board.publish(News::Trouble {
+                        words,
+                        exit: exit::DRIVER_SILENT,
+                    });
                     stuck_since = Some(options.clock.now().mono);
                 }
             }
@@ -254,7 +263,7 @@ async fn end_in_trouble(
 ) {
     board.publish(News::Trouble {
         words: words.clone(),
-        exit: 73,
+        exit: exit::CANNOT_SAVE,
     });
     loop {
         tokio::select! {

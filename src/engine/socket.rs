@@ -19,7 +19,7 @@ use super::{
     session::{Asked, Ending, OpenAsks, Options},
 };
 use crate::{
-    domain::{Ask, AskId, News},
+    domain::{Ask, AskId, News, exit},
     store::Paths,
 };
 
@@ -136,7 +136,7 @@ pub(super) async fn follow(
                 let Some(Ok(line)) = line else { return ended };
                 let Ok(news) = serde_json::from_str::<News>(&line) else {
                     let words = "the longhaul that drives this session is of another version; end it and start again".to_owned();
-                    board.publish(News::Trouble { words, exit: 75 });
+                    board.publish(News::Trouble { words, exit: exit::DRIVER_SILENT });
                     return ended;
                 };
                 has_heard = true;

@@ -135,6 +135,9 @@ const PAUSED_AT_LEAST: Duration = Duration::from_secs(5);
 
 /// Refused connections and a lost session mean a restart, most likely; a loop that lives on would show in this time.
 const RESTARTED_AT_LEAST: Duration = Duration::from_secs(3);
+/// After this many looks a loop is known to be long, and the link's budget is for others too.
+const LOOKS_IN_A_HURRY: u32 = 60;
+const LOOK_AT_LEISURE: Duration = Duration::from_secs(10);
 /// The longest time between two looks that a step is measured by.
 const LOOKS_APART: Duration = Duration::from_secs(5);
 
@@ -145,6 +148,7 @@ pub(super) struct Follow {
     moved_at: Mono,
     seen_at: Mono,
     missing_since: Option<Mono>,
+    looks: u32,
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
@@ -180,6 +184,7 @@ impl Follow {
             moved_at: now,
             seen_at: now,
             missing_since: None,
+            looks: 0,
             longest_step,
             is_restarted,
             next: Some(now),
@@ -187,8 +192,11 @@ impl Follow {
         }
     }
 
-    /// How often the list is read: as often as it changes, within reason.
+    /// How often the list is read: as often as it changes, within reason, and seldom once it has become a habit.
     pub(super) fn pace(&self) -> Duration {
+        if self.looks > LOOKS_IN_A_HURRY {
+            return LOOK_AT_LEISURE;
+        }
         self.longest_step
             .clamp(Duration::from_secs(1), Duration::from_secs(5))
     }
@@ -200,6 +208,7 @@ impl Follow {
 
     /// Takes a reading and applies the rule of the design, section 5.
     pub(super) fn judge(&mut self, now: Mono, entry: Option<&Listed>) -> Verdict {
+        self.looks = self.looks.saturating_add(1);
         let Some(entry) = entry else {
             // A call that was cut off may still be on its way to the server.
             let since = *self.missing_since.get_or_insert(now);

@@ -484,6 +484,8 @@ impl World {
             Event::Act(act) => self.act(act),
             Event::Fault(fault) => self.fault(fault),
             Event::Reborn => self.reborn(),
+            // Of two restarts that overlap the first boot counts.
+            Event::Boot if self.is_up => {}
             Event::Boot => {
                 self.is_up = true;
                 self.server.boot();
@@ -495,8 +497,6 @@ impl World {
             }
         }
     }
-
-    // ----- the engine -----
 
     fn feed(&mut self, input: Input) {
         let stamp = self.stamp();
@@ -757,8 +757,6 @@ impl World {
         self.feed(Input::Restored(open));
     }
 
-    // ----- the network -----
-
     fn delay(&mut self) -> u64 {
         match self.dice.u32(0..40) {
             0 if self.now < self.faults_end => self.dice.u64(30..2500),
@@ -1010,8 +1008,6 @@ impl World {
         conns
     }
 
-    // ----- faults and the user -----
-
     fn fault(&mut self, fault: Fault) {
         self.say(|_| format!("FAULT {fault:?}"));
         match fault {
@@ -1154,8 +1150,6 @@ impl World {
             limits,
         }))
     }
-
-    // ----- the end -----
 
     fn judge(&mut self) {
         for task in self.file.tasks.values() {

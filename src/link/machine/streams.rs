@@ -723,15 +723,16 @@ impl Link {
 
     /// The ping that was to verify a session failed; the stream is asked for again later.
     pub(super) fn verify_later(&mut self, id: &TaskId) {
-        let now = self.now.mono;
         if let Some(running) = self.tasks.get_mut(id)
             && matches!(running.line, Line::Verifying { .. })
         {
-            running.line = if running.phase() == Phase::Queued {
-                Line::None
+            if running.phase() == Phase::Queued {
+                running.line = Line::None;
             } else {
-                Line::Waiting { until: now }
-            };
+                // With distance, or the asking would use up the budget that the ping needs.
+                running.tries = running.tries.saturating_add(1);
+                self.ask_later(id);
+            }
         }
     }
 

@@ -347,6 +347,10 @@ impl Link {
         )
         .cloned();
         let is_live = running.line != Line::None;
+        if is_live && running.wish.is_none() {
+            // Its stream tells; the list was only read for a wish that is over.
+            running.follow = None;
+        }
         let Some(follow) = running.follow.as_mut() else {
             return;
         };

@@ -11,6 +11,10 @@ use crate::domain::{Ask, AskId, Chord, Entry, News, ServerView, TaskId, TaskView
 pub struct Setup {
     /// The name of the saved session.
     pub session: String,
+    /// The command that opens this session again, e.g. `longhaul --session nightly`.
+    pub reopens_with: String,
+    /// What any other command needs to find this session, e.g. ` --session nightly`; empty where it needs nothing.
+    pub flags: String,
     /// Whether the embedded demo server is what this session is about.
     pub is_demo: bool,
     /// The zone in which times are shown.
@@ -27,6 +31,8 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             session: "default".to_owned(),
+            reopens_with: "longhaul".to_owned(),
+            flags: String::new(),
             is_demo: false,
             tz: TimeZone::UTC,
             look: Look::default(),

@@ -40,6 +40,6 @@ pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
     State, Tab, Toast, Tools,
 };
-pub use status::{Attention, attention, finds, footer_keys, number, pane_scope, scope};
+pub use status::{Attention, attention, finds, footer_keys, in_time, pane_scope, scope, until};
 pub use update::update;
 pub use wake::{FRAME_MS, next_wake};

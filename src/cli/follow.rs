@@ -292,9 +292,7 @@ async fn follow_to(
         }
         match live.next(context).await? {
             Event::News(News::Erased(gone)) if gone == id => {
-                return Err(Fail::usage(format!(
-                    "{id} was forgotten; `longhaul rm --undo {id}` brings it back"
-                )));
+                return Err(forgotten(context, &id));
             }
             Event::News(_) => {}
             Event::Ended => return Ok(Left::Interrupted),
@@ -460,6 +458,13 @@ impl Live {
     }
 }
 
+fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+    Fail::usage(format!(
+        "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
+        context.flags()
+    ))
+}
+
 /// `watch ID` and `logs -f ID`, the latter from where its own lines ended.
 pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
@@ -489,10 +494,7 @@ pub(super) fn watch_after(
         return Ok(outcome(task));
     }
     if task.forgotten_at.is_some() {
-        let id = &task.id;
-        return Err(Fail::usage(format!(
-            "{id} was forgotten; `longhaul rm --undo {id}` brings it back"
-        )));
+        return Err(forgotten(context, &task.id));
     }
     servers.must_know(&task.server)?;
     let servers = servers.for_task(&task.server);

@@ -6,6 +6,7 @@
 
 mod ask;
 mod chord;
+pub mod exit;
 mod history;
 mod ids;
 mod pace;

@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Contact, Done, LinkRecord, Mono, News, Notice, NoticeLevel, ProtocolVersion,
-        Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+        Ask, AskId, Contact, Done, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
+        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
-    store::{DriverLock, ListFilter, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
+    store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
     transport::{Http, HttpOptions, ensure_provider},
 };
 
@@ -359,10 +359,13 @@ impl Driver<'_> {
             Ask::Server(server) => self.know(server.clone(), now),
             Ask::Tools(name) => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
             Ask::Start(call) => match self.started_before(call) {
-                Some(id) => return self.open.answer(self.board, number, Ok(Done::Started(id))),
-                None => self
+                Ok(Some(id)) => {
+                    return self.open.answer(self.board, number, Ok(Done::Started(id)));
+                }
+                Ok(None) => self
                     .index_of(&call.server)
                     .ok_or_else(|| self.unknown_server(&call.server)),
+                Err(refused) => Err(refused),
             },
             Ask::RetryNow => {
                 for index in 0..self.links.len() {
@@ -399,30 +402,26 @@ impl Driver<'_> {
     }
 
     /// The task that an ask to start would repeat: the same id, or the same `--once` key.
-    fn started_before(&self, call: &crate::domain::NewCall) -> Option<TaskId> {
+    ///
+    /// A file that cannot be read is no proof that the key is new, so then the call is refused.
+    fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, Refused> {
         if self.board.task(&call.id).is_some() {
-            return Some(call.id.clone());
+            return Ok(Some(call.id.clone()));
         }
-        let once = call.once.as_ref()?;
+        let Some(once) = &call.once else {
+            return Ok(None);
+        };
         let on_board = self
             .board
             .tasks()
             .into_iter()
             .find(|view| view.task.once.as_ref() == Some(once));
         if let Some(view) = on_board {
-            return Some(view.task.id.clone());
+            return Ok(Some(view.task.id.clone()));
         }
-        let everything = ListFilter {
-            all: true,
-            limit: None,
-        };
-        let tasks = Reader::open(self.paths)
-            .and_then(|mut reader| reader.tasks(everything))
-            .unwrap_or_default();
-        tasks
-            .into_iter()
-            .find(|task| task.once.as_ref() == Some(once))
-            .map(|task| task.id)
+        Reader::open(self.paths)
+            .and_then(|mut reader| reader.once(once))
+            .map_err(|error| Refused::CannotSave(format!("could not {error}")))
     }
 
     /// Asks about a task that no link holds: settled, or forgotten.

@@ -636,26 +636,23 @@ fn streams_follow_the_prober_as_soon_as_it_is_answered() {
     for call in calls {
         bench.broken(call);
     }
-    let refuse = |bench: &mut Bench| {
-        let (prober, _) = bench.last_get();
-        let why = "connection refused".to_owned();
-        bench.bring(
-            prober,
-            Arrival::NotSent {
-                why,
-                is_refused: true,
-            },
-        );
-    };
-    let mut seen = 0;
+    bench.secs(1);
+    let mut refused = 0;
     for _ in 0..20 {
-        bench.secs(1);
-        if bench.gets().len() > seen {
-            seen = bench.gets().len();
-            refuse(&mut bench);
+        for (_, asked, _) in bench.gets().split_off(refused) {
+            let why = "connection refused".to_owned();
+            bench.bring(
+                asked,
+                Arrival::NotSent {
+                    why,
+                    is_refused: true,
+                },
+            );
+            refused += 1;
         }
+        bench.secs(1);
     }
-    while bench.gets().len() == seen {
+    while bench.gets().len() == refused {
         bench.secs(1);
     }
     let before = bench.gets().len();

@@ -106,7 +106,13 @@ impl Servers {
 
     /// The server to call: the one that is named, else the only one of the session.
     pub(super) fn one(&self) -> Result<ServerRef, Fail> {
-        match (self.named.as_slice(), self.known.as_slice()) {
+        // A server that was never reached is no choice; it stands in the file only because of its task.
+        let reached: Vec<&LinkRecord> = self
+            .known
+            .iter()
+            .filter(|link| link.session_number > 0)
+            .collect();
+        match (self.named.as_slice(), reached.as_slice()) {
             ([server], _) => Ok(server.clone()),
             ([], [link]) => Ok(self.make(link.name.clone(), None)),
             ([], _) => Err(Fail::usage(format!(

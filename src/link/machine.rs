@@ -508,8 +508,13 @@ impl Link {
         self.path.spend(self.now).map_err(Some)
     }
 
+    /// A server that was never reached and has no task is most likely a slip of the keyboard.
+    fn is_worth_saving(&self) -> bool {
+        self.is_record_dirty && (self.record.session_number > 0 || !self.tasks.is_empty())
+    }
+
     fn is_dirty(&self) -> bool {
-        self.is_record_dirty
+        self.is_worth_saving()
             || !self.erasing.is_empty()
             || self.tasks.values().any(|running| running.is_dirty)
     }
@@ -517,7 +522,8 @@ impl Link {
     fn flush(&mut self) {
         // First, so that a call asked for again under the same id is not taken out with its failed intent.
         let mut rows: Vec<Row> = self.erasing.drain(..).map(Row::Erase).collect();
-        if std::mem::take(&mut self.is_record_dirty) {
+        if self.is_worth_saving() {
+            self.is_record_dirty = false;
             rows.push(Row::Link(Box::new(self.record.clone())));
         }
         for running in self.tasks.values_mut().filter(|running| running.is_dirty) {

@@ -192,7 +192,9 @@ impl Terminal {
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
         let inputs = InputStream::open(guard.tty())?;
-        let screen = Screen::new(&guard)?;
+        let mut screen = Screen::new(&guard)?;
+        // A process that was killed on this terminal left its picture there, and we would paint only what differs.
+        screen.clear()?;
         Ok(Self {
             screen,
             inputs,

@@ -408,6 +408,11 @@ impl Driver<'_> {
         if self.board.task(&call.id).is_some() {
             return Ok(Some(call.id.clone()));
         }
+        // What was started this moment is neither on the board yet nor on disk.
+        let just_now = |linked: &Linked| linked.link.started_before(call);
+        if let Some(id) = self.links.iter().find_map(just_now) {
+            return Ok(Some(id));
+        }
         let Some(once) = &call.once else {
             return Ok(None);
         };

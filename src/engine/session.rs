@@ -307,6 +307,14 @@ impl OpenAsks {
         }
     }
 
+    /// Refuses everything that waits.
+    pub(super) fn refuse_all(&mut self, board: &Board, words: &str) {
+        for (number, _) in self.all() {
+            let refused = Refused::CannotSave(words.to_owned());
+            self.answer(board, number, Err(refused));
+        }
+    }
+
     /// What is still open, to be asked of the next driver.
     pub(super) fn all(&self) -> Vec<(AskId, Ask)> {
         self.open

@@ -26,6 +26,10 @@ use crate::{
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
 const LINE_BYTES: usize = 64 * 1024 * 1024;
 
+/// Said of a driver whose news cannot be read.
+const FOREIGN: &str =
+    "the longhaul that drives this session is of another version; end it and start again";
+
 /// What a client sends.
 #[derive(Debug, Serialize, Deserialize)]
 struct ToDriver {
@@ -129,17 +133,25 @@ pub(super) async fn follow(
         lines.send(line).await.ok()?;
     }
     let mut has_heard = false;
+    let mut is_foreign = false;
     loop {
         tokio::select! {
             line = lines.next() => {
                 let ended = if has_heard { Some(Ending::DriverGone) } else { None };
                 let Some(Ok(line)) = line else { return ended };
-                let Ok(news) = serde_json::from_str::<News>(&line) else {
-                    let words = "the longhaul that drives this session is of another version; end it and start again".to_owned();
-                    board.publish(News::Trouble { words, exit: exit::DRIVER_SILENT });
-                    return ended;
-                };
                 has_heard = true;
+                let Ok(news) = serde_json::from_str::<News>(&line) else {
+                    // Said once; asking again and again would only be heard again and again.
+                    if !std::mem::replace(&mut is_foreign, true) {
+                        let words = FOREIGN.to_owned();
+                        board.publish(News::Trouble { words, exit: exit::DRIVER_SILENT });
+                        open.refuse_all(board, FOREIGN);
+                    }
+                    continue;
+                };
+                if is_foreign {
+                    continue;
+                }
                 match news {
                     News::Answer { ask, outcome } => open.answer(board, ask, outcome),
                     other => board.publish(other),
@@ -149,6 +161,10 @@ pub(super) async fn follow(
                 let Some(asked) = asked else { return Some(Ending::Left) };
                 let what = asked.what.clone();
                 let ask = open.add(asked);
+                if is_foreign {
+                    open.refuse_all(board, FOREIGN);
+                    continue;
+                }
                 let line = serde_json::to_string(&ToDriver { ask, what }).ok()?;
                 if lines.send(line).await.is_err() {
                     return Some(Ending::DriverGone);

@@ -851,6 +851,48 @@ fn a_driver_that_does_not_answer_is_named() {
 }
 
 #[test]
+fn a_driver_that_stands_still_is_named_and_does_nothing_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let odd = Odd::start();
+    let url = odd.url();
+    let mut driver = Running::start(&mut program(
+        dir.path(),
+        &with(&url, &["call", "gate-a", "--json"]),
+    ));
+    let id = driver.prints(|event| event["event"] == "progress")["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut client = Running::start(&mut program(dir.path(), &["watch", &id, "--json"]));
+    client.prints(|event| event["event"] == "progress");
+    driver.signal(Signal::STOP);
+    let late = run(dir.path(), &with(&url, &["call", "plain"]));
+    let client = client.end();
+    driver.signal(Signal::CONT);
+    assert_eq!(late.code, Some(75), "{late:#?}");
+    assert_eq!(client.code, Some(75), "{client:#?}");
+    let opened = run(dir.path(), &with(&url, &["call", "open-a"]));
+    assert_eq!(opened.code, Some(0), "{opened:#?}");
+    assert_eq!(driver.end().code, Some(0));
+    assert_eq!(odd.calls(), 2, "what was given up was done all the same");
+}
+
+#[test]
+fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
+    let dir = tempfile::tempdir().unwrap();
+    let odd = Odd::start();
+    let sessions = dir.path().join("sessions");
+    std::fs::create_dir(&sessions).unwrap();
+    std::fs::write(sessions.join("default.db"), [7; 20_000]).unwrap();
+    let looks = run(dir.path(), &["ls"]);
+    assert_eq!(looks.code, Some(73), "{looks:#?}");
+    let acts = run(dir.path(), &with(&odd.url(), &["call", "plain"]));
+    assert_eq!(acts.code, Some(0), "{acts:#?}");
+    assert!(acts.err.contains("set aside whole"), "{acts:#?}");
+    assert_eq!(tasks(dir.path()).len(), 1);
+}
+
+#[test]
 fn nobody_reading_is_no_error() {
     let odd = Odd::start();
     let url = odd.url();

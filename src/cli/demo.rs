@@ -129,7 +129,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         .chain([state])
         .collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let is_new = reader
         .tasks(ListFilter {
             all: true,

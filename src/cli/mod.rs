@@ -37,7 +37,7 @@ use self::{
 use crate::{
     domain::{Task, TaskId},
     engine::Clock,
-    store::{Lookup, Paths, Reader},
+    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
 
 /// What every command works with.
@@ -77,6 +77,29 @@ impl Context<'_> {
     /// The session file, for reading.
     fn reader(&self) -> Result<Reader, Fail> {
         Ok(Reader::open(&self.paths)?)
+    }
+
+    /// The session file, for reading, before this process perhaps drives the session.
+    ///
+    /// A damaged file is set aside first, as whoever drives would do: otherwise no command would come as far as that.
+    fn reader_to_act(&mut self) -> Result<Reader, Fail> {
+        let whole = |paths: &Paths| {
+            let mut reader = Reader::open(paths)?;
+            reader.links().map(|_| reader)
+        };
+        match whole(&self.paths) {
+            Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
+            other => return Ok(other?),
+        }
+        if let Some(lock) = DriverLock::try_take(&self.paths)? {
+            let opened = Writer::open(&self.paths, self.clock.now().wall)?;
+            for remark in &opened.remarks {
+                let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
+                self.terminal.say(&line);
+            }
+            drop((opened, lock));
+        }
+        self.reader()
     }
 
     /// The one task whose id begins so.

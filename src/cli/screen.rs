@@ -80,7 +80,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         None => None,
     };
     check(context)?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let servers = Servers::of(context, &mut reader)?.all();
     show(
         context,

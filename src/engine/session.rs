@@ -29,7 +29,7 @@ const ASKS_WAITING: usize = 1024;
 /// How often a lock that somebody holds without answering is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 /// How long a driver may take to answer before that is said.
-const DRIVER_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
 /// How to use a session.
 #[derive(Debug)]
@@ -152,6 +152,8 @@ pub(super) enum Ending {
     Left,
     /// The driver is gone; somebody has to take over.
     DriverGone,
+    /// The driver holds the session and stands still.
+    DriverSilent,
 }
 
 /// Tells everybody who waits if the network thread ends by a panic; nobody else could.
@@ -231,18 +233,14 @@ async fn serve(
         match socket::follow(&mut options, board, &mut asks, &mut leaving, &mut open).await {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => (stuck_since, has_followed) = (None, true),
+            Some(Ending::DriverSilent) => {
+                (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
+                say_silent(&options.paths, board);
+            }
             None => {
                 let since = *stuck_since.get_or_insert(now.mono);
-                if now.mono.since(since) > DRIVER_WITHIN {
-                    let pid = DriverLock::holder(&options.paths)
-                        .map_or(String::new(), |pid| format!(" (process {pid})"));
-                    let words = format!(
-                        "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
-                    );
-                    board.publish(News::Trouble {
-                        words,
-                        exit: exit::DRIVER_SILENT,
-                    });
+                if options.clock.now().mono.since(since) >= DRIVER_WITHIN {
+                    say_silent(&options.paths, board);
                     stuck_since = Some(options.clock.now().mono);
                 }
             }
@@ -252,6 +250,17 @@ async fn serve(
             _ = &mut leaving => return,
         }
     }
+}
+
+fn say_silent(paths: &Paths, board: &Board) {
+    let pid = DriverLock::holder(paths).map_or(String::new(), |pid| format!(" (process {pid})"));
+    let words = format!(
+        "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
+    );
+    board.publish(News::Trouble {
+        words,
+        exit: exit::DRIVER_SILENT,
+    });
 }
 
 /// Nothing can be done with this session; every ask hears why until the process leaves.

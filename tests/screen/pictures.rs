@@ -1,161 +1,289 @@
-//! Snapshots: text and styles, at fixed times and sizes.
+//! Snapshots: one table of scenes, each drawn at every size and in every mode, at a fixed time.
+//!
+//! One file holds a scene at one size: the text and the styles in colour, then what is different in mono and in ASCII.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use longhaul::{
-    app::{Colour, Command, Event, Tab},
+    app::{Command, Event, Look},
     domain::{
-        Ask, Contact, LinkState, News, Notice, NoticeLevel, Refused, ServerName, Status, Wall,
-        Window,
+        Ask, Asked, AskedFor, Contact, LinkState, LostReason, News, Notice, NoticeLevel, Phase,
+        Refused, ServerName, Status, TaskView, Wall, Window,
     },
 };
 
 use crate::support::*;
 
-macro_rules! snapshot {
-    ($name:expr, $drawn:expr) => {
-        insta::with_settings!({snapshot_path => "../snapshots", prepend_module_to_snapshot => false}, {
-            insta::assert_snapshot!($name, $drawn);
-        });
-    };
-}
+/// A scene: its name, and how to get there from a screen of this size and look.
+type Scene = (&'static str, fn((u16, u16), Look) -> Screen);
 
-#[test]
-fn the_morning_after_in_all_sizes_and_modes() {
-    for (size, size_name) in [(WIDE, "120x36"), (USUAL, "80x24"), (SMALL, "60x15")] {
-        for (look, look_name) in [(colour(), "colour"), (mono(), "mono"), (ascii(), "ascii")] {
-            let screen = Screen::morning(size, look);
-            let name = format!("morning_{size_name}_{look_name}");
-            let drawn = screen.draw();
-            if look.ascii {
-                assert!(drawn.is_ascii(), "{drawn}");
-            }
-            if look.colour == Colour::Mono {
-                for word in ["red", "cyan", "yellow", "green"] {
-                    let styles = drawn.split("--- styles").nth(1).unwrap();
-                    assert!(!styles.contains(&format!(" {word}")), "{styles}");
-                }
-            }
-            snapshot!(name, drawn);
-        }
-    }
-}
-
-#[test]
-fn each_tab_of_the_detail_pane() {
-    for (tab, name) in
-        Tab::ALL
-            .into_iter()
-            .zip(["now", "log", "result", "arguments", "trace", "resume"])
-    {
-        let mut screen = Screen::morning(WIDE, colour());
-        screen.keys("esc tab");
-        for _ in 0..Tab::ALL.iter().position(|other| *other == tab).unwrap() {
-            screen.keys("]");
-        }
-        snapshot!(format!("detail_{name}"), screen.draw());
-    }
-}
-
-#[test]
-fn the_log_zoomed_with_wrap_and_search_and_without_times() {
-    let mut screen = Screen::morning(USUAL, colour());
-    screen
-        .keys("esc z ] w T / ")
-        .type_in("processed")
-        .keys("enter n");
-    snapshot!("log_zoomed_80x24", screen.draw());
-}
-
-#[test]
-fn a_result_is_laid_out_as_text_first() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.go_to("c5b8yp").keys("enter");
-    assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
-    screen.event(Event::ResultRead {
-        task: id("c5b8yp"),
-        json: Some(
-            r#"{"content":[{"type":"text","text":"Sunny, 21 °C"},{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}],"structuredContent":{"city":"Lisbon","celsius":21},"isError":false}"#
-                .to_owned(),
-        ),
-    });
-    snapshot!("result_zoomed", screen.draw());
-}
-
-#[test]
-fn each_dialog() {
-    for (name, keys) in [
-        ("leave", "q"),
-        ("cancel", "x"),
-        ("copy", "y"),
-        ("help", "?"),
-        ("palette", ":"),
-        ("edit", "e"),
-        ("filter", "/"),
-    ] {
-        let mut screen = Screen::morning(WIDE, colour());
-        screen.keys("esc").keys(keys);
-        snapshot!(format!("dialog_{name}"), screen.draw());
-    }
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.go_to("t9x4gz").keys("p");
-    snapshot!("dialog_stop_now", screen.draw());
-    screen.keys("esc").go_to("w4ud2e").keys("enter");
-    snapshot!("dialog_what_now_lost", screen.draw());
-    let mut unknown = morning().remove(3);
-    unknown.task.status = Status::Unknown(Window::BeforeFirstId);
-    unknown.contact = Contact::Idle;
-    screen.keys("esc").wait(2_000);
-    screen.event(Event::News(News::Task(Arc::new(unknown))));
-    screen.wait(2_000).go_to("q7m2xk").keys("enter");
-    snapshot!("dialog_what_now_unknown", screen.draw());
-}
-
-#[test]
-fn the_leave_dialog_in_other_sizes_and_modes() {
-    for (size, look, name) in [
-        (USUAL, mono(), "80x24_mono"),
-        (USUAL, ascii(), "80x24_ascii"),
-        (SMALL, colour(), "60x15_colour"),
-    ] {
+const SCENES: &[Scene] = &[
+    // The list.
+    ("list_morning", |size, look| Screen::morning(size, look)),
+    ("list_states", every_state),
+    ("list_empty", |size, look| Screen::new(size, look)),
+    ("list_restored_offline", restored_offline),
+    ("list_demo", demo),
+    ("list_frozen", |size, look| {
+        let mut screen = pressed(size, look, "esc Z");
+        screen.wait(5_000);
+        news(&mut screen, morning().remove(3));
+        screen
+    }),
+    ("list_needs_you_only", |size, look| {
+        pressed(size, look, "esc !")
+    }),
+    ("list_folded", |size, look| pressed(size, look, "esc .")),
+    ("list_marked_and_filtered", |size, look| {
+        let mut screen = pressed(size, look, "esc space space /");
+        screen.type_in("render").keys("enter");
+        screen
+    }),
+    ("list_filter_finds_nothing", |size, look| {
+        let mut screen = pressed(size, look, "esc /");
+        screen.type_in("nowhere").keys("enter");
+        screen
+    }),
+    ("list_readonly", |size, look| {
         let mut screen = Screen::morning(size, look);
-        screen.keys("q");
-        snapshot!(format!("dialog_leave_{name}"), screen.draw());
+        screen.state.setup.readonly = true;
+        screen.keys("esc x");
+        screen
+    }),
+    ("list_not_saved", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        let mut view = morning().remove(3);
+        view.is_unsaved = true;
+        news(&mut screen, view);
+        screen
+    }),
+    ("list_with_toasts", |size, look| {
+        let mut screen = pressed(size, look, "esc");
+        notices(&mut screen);
+        screen
+    }),
+    // The detail pane.
+    ("detail_now", |size, look| pressed(size, look, "esc enter")),
+    ("detail_log", |size, look| {
+        pressed(size, look, "esc enter ]")
+    }),
+    ("detail_result", |size, look| {
+        pressed(size, look, "esc enter ] ]")
+    }),
+    ("detail_arguments", |size, look| {
+        pressed(size, look, "esc enter ] ] ]")
+    }),
+    ("detail_trace", |size, look| {
+        pressed(size, look, "esc enter ] ] ] ]")
+    }),
+    ("detail_resume", |size, look| {
+        pressed(size, look, "esc enter ] ] ] ] ]")
+    }),
+    ("detail_failed", |size, look| {
+        let mut screen = pressed(size, look, "esc");
+        screen.go_to("8fw2mc").keys("enter");
+        screen
+    }),
+    ("detail_lost", |size, look| {
+        let mut screen = pressed(size, look, "esc");
+        screen.go_to("w4ud2e").keys("tab");
+        screen
+    }),
+    ("zoomed_log_wrapped_and_searched", |size, look| {
+        let mut screen = pressed(size, look, "esc z ] w T /");
+        screen.type_in("processed").keys("enter n");
+        screen
+    }),
+    ("zoomed_result", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("c5b8yp").keys("enter");
+        assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(
+                r#"{"content":[{"type":"text","text":"Sunny, 21 °C"},{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}],"structuredContent":{"city":"Lisbon","celsius":21},"isError":false}"#
+                    .to_owned(),
+            ),
+        });
+        screen
+    }),
+    // The dialogs.
+    ("dialog_leave", |size, look| pressed(size, look, "esc q")),
+    ("dialog_cancel", |size, look| pressed(size, look, "esc x")),
+    ("dialog_cancel_marked", |size, look| {
+        pressed(size, look, "esc space space x")
+    }),
+    ("dialog_copy", |size, look| pressed(size, look, "esc y")),
+    ("dialog_help", |size, look| pressed(size, look, "esc ?")),
+    ("dialog_palette", |size, look| pressed(size, look, "esc :")),
+    ("dialog_edit", |size, look| pressed(size, look, "esc e")),
+    ("dialog_filter", |size, look| pressed(size, look, "esc /")),
+    ("dialog_stop_now", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("t9x4gz").keys("p");
+        screen
+    }),
+    ("dialog_what_now_lost", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("w4ud2e").keys("enter");
+        screen
+    }),
+    ("dialog_what_now_unknown", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        let mut unknown = morning().remove(3);
+        unknown.task.status = Status::Unknown(Window::BeforeFirstId);
+        unknown.contact = Contact::Idle;
+        screen.keys("esc").wait(2_000);
+        news(&mut screen, unknown);
+        screen.wait(2_000).go_to("q7m2xk").keys("enter");
+        screen
+    }),
+    ("dialog_break", |size, look| {
+        let mut screen = demo(size, look);
+        screen.keys("b");
+        screen
+    }),
+    // The new call.
+    ("call_servers", |size, look| pressed(size, look, "esc n")),
+    ("call_tools_asked", |size, look| {
+        pressed(size, look, "esc n enter")
+    }),
+    ("call_tools", |size, look| {
+        let mut screen = pressed(size, look, "esc n enter");
+        screen.answer_tools();
+        screen
+    }),
+    ("call_form", call_form),
+    ("call_form_complaints", |size, look| {
+        let mut screen = call_form(size, look);
+        screen.keys("down x down down down ctrl-s");
+        screen
+    }),
+    ("call_form_last_field", |size, look| {
+        let mut screen = call_form(size, look);
+        screen.keys("down down down down down down down down");
+        screen
+    }),
+    ("call_form_json", |size, look| {
+        let mut screen = call_form(size, look);
+        screen.type_in("eu-2026").keys("ctrl-r");
+        screen
+    }),
+    ("call_again", |size, look| {
+        let mut screen = pressed(size, look, "esc R");
+        screen.answer_tools();
+        screen
+    }),
+    ("call_refused", |size, look| {
+        let mut screen = pressed(size, look, "esc R");
+        screen.answer_tools();
+        screen.todo.clear();
+        screen.keys("ctrl-s");
+        let Some(Command::Ask(ask, Ask::Start(call))) = screen.todo.first().cloned() else {
+            panic!("{:?}", screen.todo);
+        };
+        assert_eq!(call.origin, Some(id("q7m2xk")));
+        screen.event(Event::News(News::Answer {
+            ask,
+            outcome: Err(Refused::CannotSave(
+                "could not write the session: no space left on device".to_owned(),
+            )),
+        }));
+        screen
+    }),
+    // The other panes.
+    ("pane_tools", |size, look| {
+        let mut screen = pressed(size, look, "esc 2");
+        screen.answer_tools();
+        screen
+    }),
+    ("pane_servers", |size, look| pressed(size, look, "esc 3")),
+    ("pane_messages", |size, look| {
+        let mut screen = pressed(size, look, "esc");
+        notices(&mut screen);
+        screen.keys("4");
+        screen
+    }),
+];
+
+#[test]
+fn every_scene_at_every_size_in_every_mode() {
+    for (scene, build) in SCENES {
+        for (size, size_name) in [(WIDE, "120x36"), (USUAL, "80x24"), (SMALL, "60x15")] {
+            let name = format!("{scene}_{size_name}");
+            let pictures = in_all_modes(&name, |look| build(size, look).draw());
+            snapshot(&name, &pictures);
+        }
     }
 }
 
 #[test]
-fn a_new_call_from_server_to_start() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.keys("esc n");
-    snapshot!("call_server", screen.draw());
-    screen.keys("enter");
-    snapshot!("call_tools_asked", screen.draw());
-    screen.answer_tools();
-    snapshot!("call_tools", screen.draw());
-    screen.keys("enter");
-    snapshot!("call_form", screen.draw());
-    screen.keys("down x down down down");
-    screen.keys("ctrl-s");
-    snapshot!("call_form_complaints", screen.draw());
-    screen.keys("up up up up").type_in("eu-2026").keys("ctrl-r");
-    snapshot!("call_form_json", screen.draw());
-    let mut screen = Screen::morning(USUAL, ascii());
-    screen.keys("esc R").answer_tools();
-    snapshot!("call_again_80x24_ascii", screen.draw());
-    let mut screen = Screen::morning(SMALL, colour());
-    screen.keys("esc R").answer_tools();
-    snapshot!("call_again_60x15", screen.draw());
+fn too_small_says_what_it_needs() {
+    let pictures = in_all_modes("too_small", |look| Screen::new((30, 8), look).draw());
+    snapshot("too_small", &pictures);
 }
 
-#[test]
-fn the_other_panes() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.keys("esc 2");
-    screen.answer_tools();
-    snapshot!("pane_tools", screen.draw());
-    screen.keys("3");
-    snapshot!("pane_servers", screen.draw());
+fn snapshot(name: &str, pictures: &str) {
+    insta::with_settings!({
+        snapshot_path => "../snapshots",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        insta::assert_snapshot!(name, pictures);
+    });
+}
+
+/// The picture in colour, then what is different without colour, then what is different from that in ASCII.
+fn in_all_modes(name: &str, draw: impl Fn(Look) -> String) -> String {
+    let mut pictures = String::new();
+    let mut before: Option<(String, String)> = None;
+    for (mode, look) in [("colour", colour()), ("mono", mono()), ("ascii", ascii())] {
+        let drawn = draw(look);
+        let (text, styles) = drawn.split_once("--- styles\n").unwrap();
+        if mode != "colour" {
+            // Only what every terminal has, on whatever ground it has.
+            let words = styles.split(|c: char| !c.is_ascii_alphabetic());
+            for word in words.filter(|word| !word.is_empty()) {
+                assert!(
+                    ["bold", "dim", "underlined", "reversed"].contains(&word),
+                    "{name}: {word}\n{drawn}"
+                );
+            }
+        }
+        if mode == "ascii" {
+            assert!(drawn.is_ascii(), "{name}\n{drawn}");
+        }
+        let (old_text, old_styles) = before.unwrap_or_default();
+        for (what, now, old) in [("text", text, &old_text), ("styles", styles, &old_styles)] {
+            let _ = match now == old {
+                true => writeln!(pictures, "--- {mode} {what}: the same"),
+                false => write!(pictures, "--- {mode} {what}\n{now}"),
+            };
+        }
+        before = Some((text.to_owned(), styles.to_owned()));
+    }
+    pictures
+}
+
+/// The morning after, and some keys.
+fn pressed(size: (u16, u16), look: Look, keys: &str) -> Screen {
+    let mut screen = Screen::morning(size, look);
+    screen.keys(keys);
+    screen
+}
+
+fn call_form(size: (u16, u16), look: Look) -> Screen {
+    let mut screen = pressed(size, look, "esc n enter");
+    screen.answer_tools().keys("enter");
+    screen
+}
+
+fn news(screen: &mut Screen, view: TaskView) {
+    screen.event(Event::News(News::Task(Arc::new(view))));
+}
+
+/// One more than toasts may stand at a time.
+fn notices(screen: &mut Screen) {
     for (level, words) in [
         (
             NoticeLevel::Info,
@@ -180,20 +308,96 @@ fn the_other_panes() {
             text: words.to_owned(),
         })));
     }
-    screen.keys("4");
-    snapshot!("pane_messages_with_toasts", screen.draw());
 }
 
-#[test]
-fn each_state_of_the_whole_screen() {
-    let empty = Screen::new(WIDE, colour());
-    snapshot!("state_empty", empty.draw());
-    let empty = Screen::new(SMALL, ascii());
-    snapshot!("state_empty_60x15_ascii", empty.draw());
-    let tiny = Screen::new((30, 8), colour());
-    snapshot!("state_too_small", tiny.draw());
+/// What the morning has not: every other contact, asked and outcome, and names that are hard to set.
+fn every_state(size: (u16, u16), look: Look) -> Screen {
+    let mut screen = Screen::new(size, look);
+    screen.event(Event::Restored {
+        views: Vec::new(),
+        servers: servers(),
+        saved_at: None,
+    });
+    let base = || morning().remove(3);
+    let named = |name: &str, title: &str| {
+        let mut view = base();
+        view.task.id = id(name);
+        view.task.name = Some(title.to_owned());
+        view
+    };
+    let mut views = Vec::new();
+    for (name, window) in [
+        ("aaaaa2", Window::BeforeFirstId),
+        ("aaaaa3", Window::NoIds),
+        ("aaaaa4", Window::HttpStatus(502)),
+    ] {
+        let mut view = named(name, "unknown one");
+        view.task.status = Status::Unknown(window);
+        view.contact = Contact::Idle;
+        views.push(view);
+    }
+    let mut view = named("aaaaa5", "lost without a restart");
+    view.task.status = Status::Lost(LostReason::ReplayGone {
+        said: Some("no such event in the store, it was cleaned at midnight".to_owned()),
+    });
+    views.push(settled(view.clone(), view.task.status.clone(), 3 * HOUR));
+    let mut view = named("bbbbb2", "sign in first");
+    view.contact = Contact::NeedsLogin;
+    views.push(view);
+    let mut view = named("bbbbb3", "nothing comes");
+    view.contact = Contact::Quiet {
+        last_byte: ago(95 * SECOND),
+    };
+    views.push(view);
+    let mut view = named("bbbbb4", "nobody is there");
+    view.contact = Contact::Offline {
+        since: ago(40 * MINUTE),
+        next: Wall(NOW + 26 * SECOND),
+        why: "connection refused".to_owned(),
+    };
+    views.push(view);
+    let mut view = named("bbbbb5", "数据处理 of the year");
+    view.task.status = Status::Paused;
+    views.push(view);
+    for (name, what) in [
+        ("bbbbb6", AskedFor::Resuming),
+        ("bbbbb7", AskedFor::Cancelling),
+    ] {
+        let mut view = named(name, "asked for something");
+        view.task.asked = Some(Asked {
+            what,
+            at: ago(3 * SECOND),
+        });
+        views.push(view);
+    }
+    let mut view = named("ccccc2", "not sent yet");
+    view.task.progress = None;
+    view.leaving = None;
+    for attempt in &mut view.task.attempts {
+        attempt.phase = Phase::Queued;
+    }
+    views.push(view);
+    let mut view = named(
+        "ccccc3",
+        "a name that is much longer than any column can be",
+    );
+    view.task.progress = progress(0.02, Some(1.0), Some("warming up the model of the world"));
+    views.push(view);
+    let mut view = named("ccccc4", "big numbers");
+    view.task.progress = progress(3_456_789.0, Some(45_000_000.0), None);
+    views.push(view);
+    for (name, status) in [("ddddd2", Status::Completed), ("ddddd3", Status::Cancelled)] {
+        views.push(settled(named(name, "over"), status, 26 * HOUR));
+    }
+    for view in views {
+        news(&mut screen, view);
+    }
+    screen
+}
 
-    let mut restored = Screen::new(USUAL, colour());
+/// Opened again without a network.
+fn restored_offline(size: (u16, u16), look: Look) -> Screen {
+    let mut screen = Screen::new(size, look);
     let views = morning()
         .into_iter()
         .map(|mut view| {
@@ -205,7 +409,7 @@ fn each_state_of_the_whole_screen() {
             Arc::new(view)
         })
         .collect();
-    restored.event(Event::Restored {
+    screen.event(Event::Restored {
         views,
         servers: vec![server(
             "build-box",
@@ -218,41 +422,11 @@ fn each_state_of_the_whole_screen() {
         )],
         saved_at: Some(ago(38 * SECOND)),
     });
-    snapshot!("state_restored_offline_80x24", restored.draw());
-    restored.state.setup.look = ascii();
-    snapshot!("state_restored_offline_80x24_ascii", restored.draw());
-
-    let mut frozen = Screen::morning(WIDE, colour());
-    frozen.keys("esc Z").wait(5_000);
-    frozen.event(Event::News(News::Task(Arc::new(morning().remove(3)))));
-    snapshot!("state_frozen", frozen.draw());
-
-    let mut needs = Screen::morning(USUAL, mono());
-    needs.keys("esc !");
-    snapshot!("state_needs_you_only_80x24_mono", needs.draw());
-
-    let mut marked = Screen::morning(WIDE, colour());
-    marked
-        .keys("esc space space / ")
-        .type_in("render")
-        .keys("enter");
-    snapshot!("state_marked_and_filtered", marked.draw());
-
-    let mut readonly = Screen::morning(USUAL, colour());
-    readonly.state.setup.readonly = true;
-    readonly.keys("esc x");
-    snapshot!("state_readonly_80x24", readonly.draw());
-
-    let mut unsaved = Screen::morning(USUAL, colour());
-    let mut view = morning().remove(3);
-    view.is_unsaved = true;
-    unsaved.event(Event::News(News::Task(Arc::new(view))));
-    snapshot!("state_not_saved_80x24", unsaved.draw());
+    screen
 }
 
-#[test]
-fn the_demo_says_what_to_try() {
-    let mut screen = Screen::new(WIDE, colour());
+fn demo(size: (u16, u16), look: Look) -> Screen {
+    let mut screen = Screen::new(size, look);
     screen.state.setup.is_demo = true;
     screen.state.setup.session = "demo".to_owned();
     screen.event(Event::News(News::Driver {
@@ -273,32 +447,17 @@ fn the_demo_says_what_to_try() {
             [50, 300, 1000][place]
         );
         view.task.progress = progress(5.0, Some([50.0, 300.0, 1000.0][place]), None);
-        screen.event(Event::News(News::Task(Arc::new(view))));
+        news(&mut screen, view);
     }
     screen.wait(1_000);
-    snapshot!("demo", screen.draw());
-    screen.keys("b");
-    snapshot!("demo_break", screen.draw());
-    screen.todo.clear();
-    screen.keys("c");
-    assert_eq!(screen.todo, [Command::Break("cut 5".to_owned())]);
+    screen
 }
 
 #[test]
-fn a_refused_call_says_so_in_its_form() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.keys("esc R").answer_tools();
+fn the_demo_cuts_the_network_by_two_keys() {
+    let mut screen = demo(WIDE, colour());
+    screen.keys("b");
     screen.todo.clear();
-    screen.keys("ctrl-s");
-    let Some(Command::Ask(ask, Ask::Start(call))) = screen.todo.first().cloned() else {
-        panic!("{:?}", screen.todo);
-    };
-    assert_eq!(call.origin, Some(id("q7m2xk")));
-    screen.event(Event::News(News::Answer {
-        ask,
-        outcome: Err(Refused::CannotSave(
-            "could not write the session: no space left on device".to_owned(),
-        )),
-    }));
-    snapshot!("call_refused", screen.draw());
+    screen.keys("c");
+    assert_eq!(screen.todo, [Command::Break("cut 5".to_owned())]);
 }

@@ -122,8 +122,8 @@ fn play(house: &House) -> Tui {
     ]);
     tui.wait_for_line(&["pause the import", "failed"]);
     tui.wait_for_line(&["invoices of October", "paused"]);
-    let orders = process("orders of November", "50", "5", "2500");
-    tui.wait_for_line(&[&orders, "10%"]);
+    let orders = process("orders of November", "120", "2", "400");
+    tui.wait_for_line(&[&orders, "21%"]);
     tui.press("g");
     for _ in 0..12 {
         tui.watch_for(Duration::from_millis(200));
@@ -139,6 +139,7 @@ fn play(house: &House) -> Tui {
     assert!(house.run(&["demo", "--break", "cut=3"]).status.success());
     tui.wait_for_line(&[&orders, "try"]);
     tui.wait_for("back after");
+    tui.wait_for_line(&[&orders, "61%"]);
     tui.wait_for_line(&[&orders, "/s", "~"]);
     tui
 }

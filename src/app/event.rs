@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::domain::{Ask, AskId, Chord, Entry, News, ServerView, TaskId, TaskView, Wall};
+use crate::domain::{Ask, AskId, Entry, Input, News, ServerView, TaskId, TaskView, Wall};
 
 /// What the shell knows before the first frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,21 +118,6 @@ pub enum Event {
     Resumed,
     /// Something that the shell tried failed, in words.
     Failed(String),
-}
-
-/// What the user did at the terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// A key.
-    Key(Chord),
-    /// Pasted text: never read as keys.
-    Paste(String),
-    /// The terminal has this many columns and rows now.
-    Resize(u16, u16),
-    /// The terminal window has the focus.
-    FocusGained,
-    /// The terminal window lost the focus.
-    FocusLost,
 }
 
 /// Something that the shell must do.

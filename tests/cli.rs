@@ -883,7 +883,7 @@ fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
     let odd = Odd::start();
     let sessions = dir.path().join("sessions");
     std::fs::create_dir(&sessions).unwrap();
-    std::fs::write(sessions.join("default.db"), [7; 20_000]).unwrap();
+    longhaul::store::write_atomically(&sessions.join("default.db"), &vec![7; 20_000]).unwrap();
     let looks = run(dir.path(), &["ls"]);
     assert_eq!(looks.code, Some(73), "{looks:#?}");
     let acts = run(dir.path(), &with(&odd.url(), &["call", "plain"]));

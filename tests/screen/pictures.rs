@@ -255,9 +255,10 @@ fn in_all_modes(name: &str, draw: impl Fn(Look) -> String) -> String {
         }
         let (old_text, old_styles) = before.unwrap_or_default();
         for (what, now, old) in [("text", text, &old_text), ("styles", styles, &old_styles)] {
-            let _ = match now == old {
-                true => writeln!(pictures, "--- {mode} {what}: the same"),
-                false => write!(pictures, "--- {mode} {what}\n{now}"),
+            let _ = if now == old {
+                writeln!(pictures, "--- {mode} {what}: the same")
+            } else {
+                write!(pictures, "--- {mode} {what}\n{now}")
             };
         }
         before = Some((text.to_owned(), styles.to_owned()));

@@ -203,7 +203,7 @@ impl Driver<'_> {
                 outcomes = self.journal.outcomes() => {
                     now = self.clock.now();
                     let Some(outcomes) = outcomes else {
-                        return Err("could not write the session: its writer ended; this is a bug".to_owned());
+                        return Err("could not write the session: its writer ended; what was saved is safe, start again".to_owned());
                     };
                     self.all_written(outcomes, now);
                 }
@@ -598,7 +598,7 @@ impl Driver<'_> {
         }) {
             self.written(
                 &who,
-                Err("could not write the session: its writer ended".to_owned()),
+                Err("could not write the session: its writer ended; start again".to_owned()),
                 now,
             );
         }

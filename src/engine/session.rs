@@ -125,7 +125,8 @@ impl Session {
             what,
         };
         if self.asks.try_send(asked).is_err() {
-            let words = "the engine does not answer; what was asked was not done, ask again".to_owned();
+            let words =
+                "the engine does not answer; what was asked was not done, ask again".to_owned();
             self.board.tell(
                 reader.id,
                 News::Answer {

@@ -508,10 +508,11 @@ impl Link {
         self.saver.touch(self.now.mono);
     }
 
-    /// Whether an automatic request may go out now; if the budget is spent, when.
+    /// Whether an automatic request may go out now. `Err` holds when the budget allows one; it holds nothing during an
+    /// outage, because what waits for the way goes on the moment the prober is answered.
     fn may_ask(&mut self) -> Result<(), Option<Mono>> {
         if !self.path.may_send(self.now) {
-            return Err(self.path.next_try());
+            return Err(None);
         }
         self.path.spend(self.now).map_err(Some)
     }

@@ -623,6 +623,53 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 }
 
 #[test]
+fn streams_follow_the_prober_as_soon_as_it_is_answered() {
+    let mut bench = Bench::known();
+    let mut calls = Vec::new();
+    for number in 0..3 {
+        bench.start_as(TaskId::from_bits(number), "steps", Limits::default());
+        let (exchange, request_id) = bench.last_post("tools/call");
+        bench.bring(exchange, opened());
+        bench.step(exchange, &format!("a{number}"), &request_id, 1);
+        calls.push(exchange);
+    }
+    for call in calls {
+        bench.broken(call);
+    }
+    let refuse = |bench: &mut Bench| {
+        let (prober, _) = bench.last_get();
+        let why = "connection refused".to_owned();
+        bench.bring(
+            prober,
+            Arrival::NotSent {
+                why,
+                is_refused: true,
+            },
+        );
+    };
+    let mut seen = 0;
+    for _ in 0..20 {
+        bench.secs(1);
+        if bench.gets().len() > seen {
+            seen = bench.gets().len();
+            refuse(&mut bench);
+        }
+    }
+    while bench.gets().len() == seen {
+        bench.secs(1);
+    }
+    let before = bench.gets().len();
+    let (prober, _) = bench.last_get();
+    bench.bring(prober, opened());
+    bench.secs(1);
+    assert_eq!(
+        bench.gets().len(),
+        before + 2,
+        "the two others, within a second"
+    );
+}
+
+#[test]
 fn a_wake_from_sleep_asks_at_once() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

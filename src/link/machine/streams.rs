@@ -880,6 +880,8 @@ impl Link {
         }
         match self.may_ask() {
             Ok(()) => self.ask_for_stream(id),
+            // The prober's success calls all of them; a wait of its own would outlast that.
+            Err(_) if self.path.down().is_some() => {}
             Err(Some(later)) => {
                 if let Some(running) = self.tasks.get_mut(id) {
                     running.line = Line::Waiting {

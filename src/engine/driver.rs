@@ -203,7 +203,7 @@ impl Driver<'_> {
                 outcomes = self.journal.outcomes() => {
                     now = self.clock.now();
                     let Some(outcomes) = outcomes else {
-                        return Err("could not write the session: its writer ended; this is a bug".to_owned());
+                        return Err("could not write the session: its writer ended; what was saved is safe, start again".to_owned());
                     };
                     self.all_written(outcomes, now);
                 }
@@ -408,6 +408,11 @@ impl Driver<'_> {
         if self.board.task(&call.id).is_some() {
             return Ok(Some(call.id.clone()));
         }
+        // What was started this moment is neither on the board yet nor on disk.
+        let just_now = |linked: &Linked| linked.link.started_before(call);
+        if let Some(id) = self.links.iter().find_map(just_now) {
+            return Ok(Some(id));
+        }
         let Some(once) = &call.once else {
             return Ok(None);
         };
@@ -593,7 +598,7 @@ impl Driver<'_> {
         }) {
             self.written(
                 &who,
-                Err("could not write the session: its writer ended".to_owned()),
+                Err("could not write the session: its writer ended; start again".to_owned()),
                 now,
             );
         }

@@ -125,7 +125,8 @@ impl Session {
             what,
         };
         if self.asks.try_send(asked).is_err() {
-            let words = "the engine does not answer; what was asked was not done".to_owned();
+            let words =
+                "the engine does not answer; what was asked was not done, ask again".to_owned();
             self.board.tell(
                 reader.id,
                 News::Answer {
@@ -313,6 +314,14 @@ impl OpenAsks {
                     outcome,
                 },
             );
+        }
+    }
+
+    /// Refuses everything that waits.
+    pub(super) fn refuse_all(&mut self, board: &Board, words: &str) {
+        for (number, _) in self.all() {
+            let refused = Refused::CannotSave(words.to_owned());
+            self.answer(board, number, Err(refused));
         }
     }
 

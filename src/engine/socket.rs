@@ -146,8 +146,7 @@ pub(super) async fn follow(
         _ = &mut *leaving => return Some(Ending::Left),
     };
     if greeting != PONG {
-        of_another_version(board);
-        return None;
+        return Some(sit_out(&mut lines, board, asks, leaving, open).await);
     }
     // Servers of our own command line are made known first; nobody waits for these answers.
     let servers = options
@@ -172,8 +171,7 @@ pub(super) async fn follow(
                     continue;
                 }
                 let Ok(news) = serde_json::from_str::<News>(&line) else {
-                    of_another_version(board);
-                    return Some(Ending::DriverGone);
+                    return Some(sit_out(&mut lines, board, asks, leaving, open).await);
                 };
                 match news {
                     News::Answer { ask, outcome } => open.answer(board, ask, outcome),
@@ -202,14 +200,37 @@ pub(super) async fn follow(
     }
 }
 
-fn of_another_version(board: &Board) {
+/// Waits beside a driver of another version until he goes or we do; that is said once, and refused to whoever asks.
+///
+/// Going away would mean to come back at once, and to say it again.
+async fn sit_out(
+    lines: &mut Framed<UnixStream, LinesCodec>,
+    board: &Arc<Board>,
+    asks: &mut mpsc::Receiver<Asked>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut OpenAsks,
+) -> Ending {
     let words =
-        "the longhaul that drives this session is of another version; end it and start again"
-            .to_owned();
+        "the longhaul that drives this session is of another version; end it and start again";
     board.publish(News::Trouble {
-        words,
+        words: words.to_owned(),
         exit: exit::DRIVER_SILENT,
     });
+    loop {
+        open.refuse_all(board, words);
+        tokio::select! {
+            line = lines.next() => {
+                if !matches!(line, Some(Ok(_))) {
+                    return Ending::DriverGone;
+                }
+            }
+            asked = asks.recv() => {
+                let Some(asked) = asked else { return Ending::Left };
+                open.add(asked);
+            }
+            _ = &mut *leaving => return Ending::Left,
+        }
+    }
 }
 
 /// Asks the driver, who may have left or stand still.

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, LinkRecord, LinkState, Mono, Phase, Price, Refused, Row, ServerView,
-        Stamp, TaskId, TaskView, Tool,
+        AskId, Contact, Done, LinkRecord, LinkState, Mono, NewCall, Phase, Price, Refused, Row,
+        ServerView, Stamp, TaskId, TaskView, Tool,
     },
     protocol::{Method, Request, encode},
 };
@@ -256,6 +256,15 @@ impl Link {
     /// The task ids that this machine holds.
     pub fn holds(&self, id: &TaskId) -> bool {
         self.tasks.contains_key(id)
+    }
+
+    /// The task here that a call would repeat: the same id, or the same `--once` key.
+    pub fn started_before(&self, call: &NewCall) -> Option<TaskId> {
+        self.tasks
+            .values()
+            .map(|running| &running.task)
+            .find(|task| task.id == call.id || call.once.is_some() && task.once == call.once)
+            .map(|task| task.id.clone())
     }
 
     fn era(&self) -> Era {

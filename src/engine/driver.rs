@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Contact, Done, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
+        Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
         ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
@@ -35,6 +35,8 @@ use crate::{
 const PUBLISH_EVERY: Duration = Duration::from_millis(16);
 /// Arrivals handled in one turn before anything else gets a look.
 const ARRIVALS_A_TURN: usize = 256;
+/// Event ids that a task brought back has to know: more than any server was seen to replay twice.
+const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -486,12 +488,17 @@ impl Driver<'_> {
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)
         {
-            // Brought back: it goes on where it was.
-            self.feed(
-                index,
-                Input::Restored(vec![(task.clone(), Vec::new())]),
-                now,
-            );
+            // Brought back: it goes on where it was, and is the link's to save from now on.
+            let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
+            let ids = self.recent_ids(&task);
+            self.feed(index, Input::Restored(vec![(task, ids)]), now);
+            let what = Ask::Edit {
+                id: id.clone(),
+                name,
+                note,
+                limits,
+            };
+            return self.feed(index, Input::Ask { ask: number, what }, now);
         }
         let house = self.next_house;
         self.next_house += 1;
@@ -502,6 +509,19 @@ impl Driver<'_> {
             view: at_rest(task),
         });
         self.write(Saver::House(house), rows, true, now);
+    }
+
+    /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
+    fn recent_ids(&self, task: &Task) -> Vec<String> {
+        let attempt = task.attempts.len();
+        let read = Reader::open(self.paths)
+            .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
+        let is_present = |entry: &Entry| usize::try_from(entry.attempt) == Ok(attempt);
+        read.unwrap_or_default()
+            .into_iter()
+            .filter(is_present)
+            .filter_map(|entry| entry.event_id)
+            .collect()
     }
 
     fn recall(&self, id: &TaskId) -> Option<Task> {

@@ -30,7 +30,7 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use longhaul::{
     demo,
-    domain::{Phase, Task},
+    domain::{LinkRecord, Phase, ServerName, Task},
     store::{ListFilter, Paths, Reader},
 };
 use rustix::process::Signal;
@@ -875,6 +875,32 @@ fn a_driver_that_stands_still_is_named_and_does_nothing_late() {
     assert_eq!(opened.code, Some(0), "{opened:#?}");
     assert_eq!(driver.end().code, Some(0));
     assert_eq!(odd.calls(), 2, "what was given up was done all the same");
+}
+
+#[test]
+fn a_call_that_waits_for_its_server_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let stand_in = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", stand_in.local_addr().unwrap());
+    let mut record = LinkRecord::new(ServerName::new("lab"), &url);
+    record.session_number = 1;
+    // Known from an earlier time, and now nobody listens there.
+    let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+    let mut opened = longhaul::store::Writer::open(&paths, longhaul::domain::Wall(1)).unwrap();
+    record.tools_at = Some(longhaul::domain::Wall(1));
+    opened
+        .writer
+        .save(
+            &[longhaul::domain::Row::Link(Box::new(record))],
+            longhaul::store::Durability::Full,
+            longhaul::domain::Wall(1),
+        )
+        .unwrap();
+    drop((opened, stand_in));
+    let mut call = Running::start(&mut program(dir.path(), &["call", "plain", "--json"]));
+    call.says("is not sent yet");
+    call.signal(Signal::INT);
+    assert_eq!(call.end().code, Some(130));
 }
 
 #[test]

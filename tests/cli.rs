@@ -909,7 +909,8 @@ fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
     let odd = Odd::start();
     let sessions = dir.path().join("sessions");
     std::fs::create_dir(&sessions).unwrap();
-    std::fs::write(sessions.join("default.db"), [7; 20_000]).unwrap();
+    let damaged = vec![7; 20_000];
+    longhaul::store::write_atomically(&sessions.join("default.db"), &damaged).unwrap();
     let looks = run(dir.path(), &["ls"]);
     assert_eq!(looks.code, Some(73), "{looks:#?}");
     let acts = run(dir.path(), &with(&odd.url(), &["call", "plain"]));

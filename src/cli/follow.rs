@@ -253,6 +253,7 @@ async fn follow_to(
     let id = printer.id.clone();
     let mut was_warned = false;
     let mut was_unsaved = false;
+    let mut was_out_of_reach = false;
     if *until == Until::TheEnd {
         printer.catch_up(context)?;
     }
@@ -286,6 +287,20 @@ async fn follow_to(
                 ));
             }
             was_unsaved = view.is_unsaved;
+            // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
+            if let Contact::Offline { why, .. } = &view.contact
+                && view
+                    .task
+                    .attempt()
+                    .is_some_and(|attempt| attempt.phase == Phase::Queued)
+                && !was_out_of_reach
+            {
+                was_out_of_reach = true;
+                context.terminal.say(&format!(
+                    "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be",
+                    view.task.server
+                ));
+            }
             if let Some(code) = ended(context, live, printer, &view).await? {
                 return Ok(Left::Ended(code));
             }

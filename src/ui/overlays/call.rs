@@ -19,6 +19,9 @@ use super::{
     typed,
 };
 
+/// Columns that what a field takes may have on its line.
+const HINT: usize = 44;
+
 /// Columns below which a field has no room for its description.
 const NARROW: usize = 66;
 
@@ -287,19 +290,26 @@ fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
     }
 }
 
-/// The keys, or on a narrow screen, where they stand beside the button, what the field takes in full.
+/// What the field takes, where its own line has no room for it, else the keys; on a narrow screen these stand beside
+/// the button.
 fn hint(form: &CallForm, columns: usize) -> String {
-    if columns >= NARROW {
-        return "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.".to_owned();
-    }
+    let is_narrow = columns < NARROW;
     let field = form.fields.get(form.at).filter(|_| form.raw.is_none());
-    field.map_or(String::new(), |field| {
+    if let Some(field) = field {
         let kind = kind_word(&field.spec.kind);
-        match &field.spec.description {
+        let whole = match &field.spec.description {
             Some(words) => format!("{kind}: {words}"),
             None => kind,
+        };
+        if is_narrow || text::width(&whole) > HINT {
+            return whole;
         }
-    })
+    }
+    if is_narrow {
+        String::new()
+    } else {
+        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.".to_owned()
+    }
 }
 
 /// What is wrong with the form, in lines, or else what is otherwise said there.
@@ -307,7 +317,7 @@ fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>,
     let columns = columns.max(1);
     if form.complaints.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);
-        lines.truncate(1);
+        lines.truncate(2);
         return (lines, Role::Dim);
     }
     let lines = form
@@ -394,7 +404,7 @@ fn form_field(
     let hint = text::clean_line(&hint).into_owned();
     let room = end
         .saturating_sub(u16::try_from(label).unwrap_or(0) + 26)
-        .min(44);
+        .min(u16::try_from(HINT).unwrap_or(u16::MAX));
     let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
     let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
     {

@@ -154,13 +154,23 @@ fn row(
     } else {
         Role::Plain
     };
+    let mut at = columns.task;
+    // Where LEAVE has no column, the row that must not be left says so before its name.
+    if columns.leave.columns == 0
+        && let Some(price @ Price::Dies { .. }) = &entity.view.leaving
+        && !task.status.is_settled()
+    {
+        put(canvas, y, at, price.word(), price_role(price));
+        at.x += DIES;
+        at.columns = at.columns.saturating_sub(DIES);
+    }
     let name = name(
         state,
         entity,
-        usize::from(columns.task.columns.saturating_sub(1)),
+        usize::from(at.columns.saturating_sub(1)),
         canvas.glyphs().more,
     );
-    put(canvas, y, columns.task, &name, name_role);
+    put(canvas, y, at, &name, name_role);
     let server = text::clean_line(task.server.as_str());
     put(canvas, y, columns.server, &server, Role::Plain);
     progress(canvas, y, columns.progress, state, entity, now);
@@ -184,6 +194,9 @@ fn row(
         canvas.lay(x, y, end.saturating_sub(x), role);
     }
 }
+
+/// Columns of `DIES` and the blank after it.
+const DIES: u16 = 5;
 
 /// The role of a price's word.
 pub(in crate::ui) fn price_role(price: &Price) -> Role {

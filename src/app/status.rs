@@ -6,6 +6,7 @@ use super::{
     Focus, Group, Leaving, Overlay, Pane, Stage, State, Tab,
     keymap::{Action, Scope, key_of, pretty},
     select::hidden_marks,
+    why_not,
 };
 
 /// How much a line of attention weighs.
@@ -315,6 +316,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     };
     let mut keys: Vec<(String, String)> = wanted
         .into_iter()
+        .filter(|action| scope != Scope::List || why_not(state, *action).is_none())
         .filter_map(|action| key_of(scope, action))
         .map(|binding| {
             let chord = binding.chords.first().copied().unwrap_or_default();

@@ -39,7 +39,7 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
             .unwrap_or(u16::MAX)
             .saturating_add(6),
         Stage::Tool => 16,
-        Stage::Form => form_rows(form, usize::from(columns.saturating_sub(4))),
+        Stage::Form => form_rows(state, form, usize::from(columns.saturating_sub(4))),
     };
     let rows = wanted.saturating_add(2).min(most);
     let mut window = canvas.window(columns, rows, &title);
@@ -137,13 +137,13 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
 }
 
 /// Rows that the form takes at its ease: head, fields, name, price, what is said, button.
-fn form_rows(form: &CallForm, columns: usize) -> u16 {
-    let (said, _) = complaints(form, columns, "");
+fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
+    let around = price_lines(state, form, columns).len() + said(form, columns).2 + 6;
     let arguments = match &form.raw {
         Some(raw) => wrap(raw.text(), columns.max(1)).len().max(3) + 1,
         None => form.fields.len().max(1),
     };
-    u16::try_from(arguments + 8 + said.len().saturating_sub(1)).unwrap_or(u16::MAX)
+    u16::try_from(arguments + around).unwrap_or(u16::MAX)
 }
 
 fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
@@ -158,11 +158,12 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     );
     let room = usize::from(columns).max(1);
     let price = price_lines(state, form, room);
-    let (said, said_role) = complaints(form, room, &hint(form, room));
-    let bottom = u16::try_from(price.len() + said.len()).unwrap_or(2) + 2;
+    let (said, said_role, said_rows) = said(form, room);
+    let said_rows = u16::try_from(said_rows).unwrap_or(1);
+    let bottom = u16::try_from(price.len()).unwrap_or(1) + said_rows + 2;
     let rows = window.rows();
     // Where there is little room, the fields get it.
-    let is_tight = rows < form_rows(form, room);
+    let is_tight = rows < form_rows(state, form, room);
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     if !is_tight {
         let description = form
@@ -244,10 +245,10 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         y += 1;
     }
     y += gap;
-    for line in &said {
+    for (line, y) in said.iter().zip(y..) {
         window.put(0, y, line, said_role);
-        y += 1;
     }
+    y += said_rows;
     let button = if form.sent.is_some() {
         "[ saving the intent ... ]"
     } else {
@@ -292,9 +293,8 @@ fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
 
 /// What the field takes, where its own line has no room for it, else the keys; on a narrow screen these stand beside
 /// the button.
-fn hint(form: &CallForm, columns: usize) -> String {
+fn hint(field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
-    let field = form.fields.get(form.at).filter(|_| form.raw.is_none());
     if let Some(field) = field {
         let kind = kind_word(&field.spec.kind);
         let whole = match &field.spec.description {
@@ -310,6 +310,23 @@ fn hint(form: &CallForm, columns: usize) -> String {
     } else {
         "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.".to_owned()
     }
+}
+
+/// What is said below the fields, and the rows kept for it: as many whichever field has the cursor, so that nothing
+/// jumps.
+fn said(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
+    let fields = || form.fields.iter().filter(|_| form.raw.is_none());
+    let (lines, role) = complaints(form, columns, &hint(fields().nth(form.at), columns));
+    let most = fields()
+        .map(|field| {
+            complaints(form, columns, &hint(Some(field), columns))
+                .0
+                .len()
+        })
+        .max()
+        .unwrap_or(1);
+    let rows = most.max(lines.len());
+    (lines, role, rows)
 }
 
 /// What is wrong with the form, in lines, or else what is otherwise said there.

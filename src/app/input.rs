@@ -1026,7 +1026,7 @@ pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
 }
 
 fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
-    let lines = keymap::help_lines().len();
+    let lines = keymap::help_page(state.size.0).len();
     let rows = usize::from(state.size.1).saturating_sub(4).max(1);
     let most = lines.saturating_sub(rows);
     let scroll = match action {

@@ -1,6 +1,6 @@
 //! The one table of keys: it feeds dispatch, the footer, the help and the palette.
 
-use crate::domain::Chord;
+use crate::domain::{Chord, text};
 
 /// Something that the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -632,6 +632,29 @@ pub fn pretty(chord: &str) -> String {
         other => other,
     }
     .to_owned()
+}
+
+/// The help in lines for a screen so many columns wide: a title has no keys, and what goes on below has a blank there.
+pub fn help_page(columns: u16) -> Vec<(String, String)> {
+    // The keys, the frame and what lies beside it.
+    let room = usize::from(columns).min(96).saturating_sub(28).max(20);
+    let mut page = Vec::new();
+    for (keys, help) in help_lines() {
+        let mut keys = keys;
+        let mut line = String::new();
+        for word in help.split(' ') {
+            if !line.is_empty() && text::width(&line) + 1 + text::width(word) > room {
+                page.push((keys, std::mem::take(&mut line)));
+                keys = String::from(" ");
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        page.push((keys, line));
+    }
+    page
 }
 
 /// The help in lines: a title has no keys.

@@ -1,6 +1,6 @@
 //! Leaving: what it would do, and what is said afterwards.
 
-use crate::domain::{Mono, Price, TaskId};
+use crate::domain::{Mono, Price, TaskId, text};
 
 use super::{LeaveNote, State, state::Entity};
 
@@ -69,8 +69,18 @@ pub fn is_viewer(state: &State) -> bool {
     matches!(state.driver, Some((_, false))) && !state.is_driverless
 }
 
-/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`.
-pub fn leave_line(state: &State) -> String {
+/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`; the time gives way where
+/// `columns` are few.
+pub fn leave_line(state: &State, columns: usize) -> String {
+    let whole = leave_words(state, true);
+    if text::width(&whole) <= columns {
+        whole
+    } else {
+        leave_words(state, false)
+    }
+}
+
+fn leave_words(state: &State, has_time: bool) -> String {
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return format!("process {pid} drives, so leaving this one changes nothing");
@@ -84,7 +94,7 @@ pub fn leave_line(state: &State) -> String {
         parts.push(format!("{} safe", ledger.safe));
     }
     if let Some((until, _)) = ledger.likely.first() {
-        let until = if until.0 == i64::MAX {
+        let until = if until.0 == i64::MAX || !has_time {
             String::new()
         } else {
             format!(" until about {}", state.clock_minutes(*until))

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::domain::{Entry, text};
+use crate::domain::{Entry, TaskId, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -65,7 +65,7 @@ pub struct ResultText {
 
 impl ResultText {
     /// Lays out the JSON text of a CallToolResult: its texts first, then the rest as JSON.
-    pub(super) fn read(json: Option<String>) -> Self {
+    pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
         let Some(json) = json else {
             return Self::default();
         };
@@ -73,7 +73,7 @@ impl ResultText {
             let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
             return Self {
                 lines: vec![format!(
-                    "The result is {shown}, too much for this pane: longhaul result ID --out FILE"
+                    "The result is {shown}, too much for this pane: longhaul result {task} --out FILE"
                 )],
                 is_cut: true,
                 json: None,
@@ -90,7 +90,7 @@ impl ResultText {
                 result.shift_remove("isError");
                 if let Some(Value::Array(content)) = result.shift_remove("content") {
                     for block in &content {
-                        lay_out_block(block, &mut lines);
+                        lay_out_block(task, block, &mut lines);
                     }
                 }
                 for (key, value) in &result {
@@ -113,7 +113,7 @@ impl ResultText {
     }
 }
 
-fn lay_out_block(block: &Value, lines: &mut Vec<String>) {
+fn lay_out_block(task: &TaskId, block: &Value, lines: &mut Vec<String>) {
     match (block.get("type").and_then(Value::as_str), block.get("text")) {
         (Some("text"), Some(Value::String(words))) => {
             // A text that is JSON reads better laid out; it is not changed otherwise.
@@ -128,7 +128,9 @@ fn lay_out_block(block: &Value, lines: &mut Vec<String>) {
                 .and_then(Value::as_str)
                 .map_or(0, str::len);
             let size = text::bytes(u64::try_from(size / 4 * 3).unwrap_or(u64::MAX));
-            lines.push(format!("[{kind}, {size}; longhaul result ID --out FILE]"));
+            lines.push(format!(
+                "[{kind}, {size}; longhaul result {task} --out FILE]"
+            ));
         }
         _ => push_json(block, lines),
     }

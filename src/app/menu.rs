@@ -231,7 +231,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             let prices = Prices::of(state);
             let wait = if prices.dies.is_empty() {
                 Item {
-                    why_not: Some("nothing would die".to_owned()),
+                    why_not: Some("none would".to_owned()),
                     ..item(
                         'w',
                         "leave once the dying ones have ended",

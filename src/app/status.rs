@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
-    Focus, Group, Leaving, Overlay, Pane, State, Tab,
+    Focus, Group, Leaving, Overlay, Pane, Stage, State, Tab,
     keymap::{Action, Scope, key_of, pretty},
     select::hidden_marks,
+    why_not,
 };
 
 /// How much a line of attention weighs.
@@ -24,14 +25,35 @@ pub enum Attention {
 /// Seconds after which a server that was asked to pause counts as one that did not stop.
 const DID_NOT_STOP_S: u64 = 60;
 
-/// The one thing that wants attention.
-pub fn attention(state: &State, now: Stamp) -> (String, Attention) {
+/// The one thing that wants attention, in at most so many columns where that can be said.
+pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
+    let (words, weight) = whole_attention(state, now, columns);
+    (fitting(words, columns), weight)
+}
+
+/// Leaves out what is least needed where there is no room: the last clauses, what stands in brackets at the end, and
+/// what follows the last comma.
+fn fitting(mut words: String, columns: usize) -> String {
+    while text::width(&words) > columns {
+        let end = words
+            .rfind("; ")
+            .or_else(|| words.rfind(" (").filter(|_| words.ends_with(')')))
+            .or_else(|| words.rfind(", "));
+        match end {
+            Some(end) => words.truncate(end),
+            None => break,
+        }
+    }
+    words
+}
+
+fn whole_attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
     if let Some(remark) = &state.remark {
         return (remark.text.clone(), Attention::Answer);
     }
     if state.counts.unsaved > 0 {
         return (
-            "NOT SAVED: the session file cannot be written; what is shown may not survive, and nothing new is started".to_owned(),
+            "NOT SAVED: the session file cannot be written; nothing new is started; what is shown may not survive".to_owned(),
             Attention::Pressing,
         );
     }
@@ -99,7 +121,7 @@ pub fn attention(state: &State, now: Stamp) -> (String, Attention) {
         return (words, Attention::Pressing);
     }
     if state.setup.is_demo {
-        return (demo_line(state), Attention::Calm);
+        return (demo_line(state, columns), Attention::Calm);
     }
     (String::new(), Attention::Calm)
 }
@@ -167,11 +189,18 @@ fn contact_line(state: &State, now: Stamp) -> Option<String> {
 }
 
 /// What to try in the demo.
-fn demo_line(state: &State) -> String {
+fn demo_line(state: &State, columns: usize) -> String {
     match state.driver {
-        Some((pid, true)) => format!(
-            "try: b c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
-        ),
+        Some((pid, true)) => {
+            let whole = format!(
+                "try: b c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
+            );
+            if text::width(&whole) <= columns {
+                whole
+            } else {
+                format!("try: b c cuts the network; kill -9 {pid}, then start again")
+            }
+        }
         _ => "try: b c cuts the network 5 s; q leaves, the same command comes back to all of it"
             .to_owned(),
     }
@@ -272,11 +301,18 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Back],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
-        Scope::Form => vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back],
+        Scope::Form => match state.overlays.last() {
+            Some(Overlay::Call(form)) if form.stage == Stage::Form => {
+                vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
+            }
+            Some(Overlay::Edit(_)) => vec![Do::Accept, Do::NextField, Do::Send, Do::Back],
+            _ => vec![Do::Accept, Do::Back],
+        },
         Scope::Text => vec![Do::Accept, Do::Back],
     };
     let mut keys: Vec<(String, String)> = wanted
         .into_iter()
+        .filter(|action| scope != Scope::List || why_not(state, *action).is_none())
         .filter_map(|action| key_of(scope, action))
         .map(|binding| {
             let chord = binding.chords.first().copied().unwrap_or_default();
@@ -285,6 +321,11 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
                 (Do::Accept, Scope::Form, _) => "next",
+                (Do::Send, Scope::Form, _)
+                    if matches!(state.overlays.last(), Some(Overlay::Edit(_))) =>
+                {
+                    "save"
+                }
                 (Do::Open, Scope::Tools, _) => "call",
                 (Do::Open, Scope::Servers, _) => "tools",
                 _ => binding.label,

@@ -42,7 +42,8 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
             dropped,
         } => take_history(state, &task, entries, dropped),
         Event::ResultRead { task, json } => {
-            state.results.insert(task, ResultText::read(json));
+            let text = ResultText::read(&task, json);
+            state.results.insert(task, text);
             state.is_dirty = true;
         }
         Event::FaultDone(words) => state.say(NoticeLevel::Info, &words, now),

@@ -16,6 +16,9 @@ use super::{
     theme::{Role, Theme},
 };
 
+/// A stretch beside a window that is no wider than this is emptied.
+const MARGIN: u16 = 5;
+
 /// Where to draw and with what.
 pub(crate) struct Canvas<'b> {
     buffer: &'b mut Buffer,
@@ -147,6 +150,15 @@ impl<'b> Canvas<'b> {
         }
     }
 
+    /// The columns that a wide window takes: on a narrow screen all of them.
+    pub(crate) fn window_columns(&self, most: u16) -> u16 {
+        if self.area.width < 70 {
+            self.area.width.min(most)
+        } else {
+            self.area.width.saturating_sub(4).min(most)
+        }
+    }
+
     /// Empties it.
     pub(crate) fn clear(&mut self) {
         for position in self.area.positions() {
@@ -185,6 +197,12 @@ impl<'b> Canvas<'b> {
         let rows = rows.min(self.area.height);
         let x = (self.area.width - columns) / 2;
         let y = (self.area.height - rows) / 2;
+        // What peeps out beside a window that is nearly as wide as the screen is noise.
+        for (from, wide) in [(0, x), (x + columns, self.area.width - x - columns)] {
+            if wide <= MARGIN {
+                self.part(from, y, wide, rows).clear();
+            }
+        }
         let area = Rect {
             x: self.area.x + x,
             y: self.area.y + y,

@@ -106,7 +106,7 @@ impl Columns {
         let task = if !has_progress {
             flexible
         } else if columns < 80 {
-            flexible * 45 / 100
+            flexible * 52 / 100
         } else {
             (flexible * 44 / 100).clamp(20, 60)
         };

@@ -88,6 +88,9 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
         }
     });
     part(layout.leave, &mut |c| bottom::leave(c, state));
+    // Below the dialogs: what is asked there has to be read in full, and messages are kept.
+    if state.pane != Pane::Messages {
+        overlays::toasts(canvas, state, 1);
+    }
     overlays::overlays(canvas, state, now);
-    overlays::toasts(canvas, state, 1);
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use crate::{
     app::{Entity, until},
-    domain::{AskedFor, Contact, LinkState, Phase, Progress, Stamp, Status, Wall, text},
+    domain::{
+        AskedFor, Contact, LinkState, LostReason, Phase, Progress, Stamp, Status, Wall, Window,
+        text,
+    },
 };
 
 use super::{glyphs::Glyphs, theme::Role};
@@ -97,6 +100,33 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
             Shown::new(glyphs.restored, "queued", Role::Waiting)
         }
         _ => Shown::new(glyphs.running, "running", Role::Running),
+    }
+}
+
+/// Why a task is lost, as short as a row of the list needs it; the detail pane has the whole.
+pub(crate) fn lost(reason: &LostReason) -> &'static str {
+    match reason {
+        LostReason::SessionGone {
+            after_restart: true,
+            ..
+        } => "server restarted",
+        LostReason::SessionGone {
+            after_restart: false,
+            ..
+        } => "server session gone",
+        LostReason::ReplayGone { .. } => "replay gone",
+        LostReason::GivenUp => "given up by you",
+    }
+}
+
+/// What cannot be known of a task, as short as a row of the list needs it.
+pub(crate) fn unknown(window: &Window) -> String {
+    match window {
+        Window::BeforeFirstId => "may have run".to_owned(),
+        Window::NoIds => "no event ids".to_owned(),
+        Window::NoReplay => "no replay".to_owned(),
+        Window::HttpStatus(status) => format!("HTTP {status}"),
+        Window::NoCheckpoint => "no checkpoint".to_owned(),
     }
 }
 

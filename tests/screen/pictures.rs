@@ -133,6 +133,7 @@ const SCENES: &[Scene] = &[
         let mut unknown = morning().remove(3);
         unknown.task.status = Status::Unknown(Window::BeforeFirstId);
         unknown.contact = Contact::Idle;
+        unknown.leaving = None;
         screen.keys("esc").wait(2_000);
         news(&mut screen, unknown);
         screen.wait(2_000).go_to("q7m2xk").keys("enter");
@@ -162,6 +163,18 @@ const SCENES: &[Scene] = &[
     ("call_form_last_field", |size, look| {
         let mut screen = call_form(size, look);
         screen.keys("down down down down down down down down");
+        screen
+    }),
+    ("call_form_long", |size, look| {
+        let mut screen = pressed(size, look, "esc n down down enter");
+        let names = (1..=20).map(|n| format!(r#""argument_{n}":{{"type":"string","description":"the {n}th of many, told at a length that no line of a small screen has room for"}}"#));
+        let mut tool = tools().remove(1);
+        tool.input_schema = format!(
+            r#"{{"type":"object","required":["argument_3"],"properties":{{{}}}}}"#,
+            names.collect::<Vec<_>>().join(",")
+        );
+        screen.answer_with(vec![tool]).keys("enter");
+        screen.keys("down down down down down down down down down down down down down down");
         screen
     }),
     ("call_form_json", |size, look| {
@@ -335,6 +348,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
         let mut view = named(name, "unknown one");
         view.task.status = Status::Unknown(window);
         view.contact = Contact::Idle;
+        view.leaving = None;
         views.push(view);
     }
     let mut view = named("aaaaa5", "lost without a restart");
@@ -393,6 +407,8 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     for view in views {
         news(&mut screen, view);
     }
+    // Rows move only once no key was pressed for a while.
+    screen.wait(2_000);
     screen
 }
 

@@ -275,7 +275,7 @@ proptest! {
         let unsaved = living().filter(|entity| entity.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);
         let prices = longhaul::app::Prices::of(&screen.state);
-        let line = longhaul::app::leave_line(&screen.state);
+        let line = longhaul::app::leave_line(&screen.state, 300);
         if !longhaul::app::is_viewer(&screen.state) {
             prop_assert_eq!(line.contains("DIES"), !prices.dies.is_empty(), "{}", line);
             let safe = format!("{} safe", prices.safe.len());

@@ -462,13 +462,18 @@ impl Screen {
 
     /// Answers the newest ask for tools.
     pub(crate) fn answer_tools(&mut self) -> &mut Self {
+        self.answer_with(tools())
+    }
+
+    /// Answers the newest ask for tools with these.
+    pub(crate) fn answer_with(&mut self, tools: Vec<Tool>) -> &mut Self {
         let ask = self.todo.iter().rev().find_map(|command| match command {
             Command::Ask(ask, Ask::Tools(_)) => Some(*ask),
             _ => None,
         });
         self.event(Event::News(News::Answer {
             ask: ask.unwrap(),
-            outcome: Ok(Done::Tools(tools())),
+            outcome: Ok(Done::Tools(tools)),
         }));
         self
     }

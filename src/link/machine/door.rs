@@ -193,12 +193,27 @@ impl Link {
         format!("could not reach {name} at {url} ({why})")
     }
 
+    /// Somebody answered, who is no MCP server or wants something else.
+    fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
+        let (name, url) = (&self.record.name, &self.record.url);
+        match refusal.status {
+            404 | 405 | 410 => format!(
+                "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
+                refusal.status
+            ),
+            _ => format!("{name} at {url} refused the handshake ({why})"),
+        }
+    }
+
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
     pub(super) fn door_failed(&mut self, why: String, refusal: Option<&Refusal>) {
         self.door = Door::Shut;
         let is_unreachable =
             refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
-        let words = self.out_of_reach(&why);
+        let words = match refusal {
+            Some(refusal) if !is_unreachable => self.no_handshake(refusal, &why),
+            _ => self.out_of_reach(&why),
+        };
         if self.record.session_number == 0 {
             let kind = if is_unreachable {
                 TaskErrorKind::Unreachable

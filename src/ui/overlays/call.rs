@@ -2,7 +2,7 @@
 
 use crate::{
     app::{CallForm, FormField, FormValue, Stage, State},
-    domain::{ArgumentKind, Stamp, text},
+    domain::{ArgumentKind, Price, Stamp, Tool, text},
 };
 
 use super::{
@@ -19,6 +19,12 @@ use super::{
     typed,
 };
 
+/// Columns that what a field takes may have on its line.
+const HINT: usize = 44;
+
+/// Columns below which a field has no room for its description.
+const NARROW: usize = 66;
+
 pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
     let title = match (&form.origin, form.stage) {
         (Some(origin), _) => format!("Run {origin} again"),
@@ -26,14 +32,14 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
         (None, Stage::Tool) => "New call: what".to_owned(),
         (None, Stage::Form) => "New call".to_owned(),
     };
-    let columns = canvas.columns().saturating_sub(4).min(96);
+    let columns = canvas.window_columns(96);
     let most = canvas.rows().saturating_sub(2);
     let wanted = match form.stage {
         Stage::Server => u16::try_from(state.servers.len())
             .unwrap_or(u16::MAX)
             .saturating_add(6),
         Stage::Tool => 16,
-        Stage::Form => form_rows(form, usize::from(columns.saturating_sub(4))),
+        Stage::Form => form_rows(state, form, usize::from(columns.saturating_sub(4))),
     };
     let rows = wanted.saturating_add(2).min(most);
     let mut window = canvas.window(columns, rows, &title);
@@ -62,8 +68,14 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         window.put(2, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });
-        let x = window.put(x.max(18) + 2, y, &shown.word, Role::Dim);
-        window.put(x.max(36) + 2, y, &text::clean_line(&server.url), Role::Dim);
+        let (state_at, url_at) = if window.columns() < 70 {
+            (13, 26)
+        } else {
+            (18, 36)
+        };
+        let x = window.put(x.max(state_at) + 2, y, &shown.word, Role::Dim);
+        let url = text::clean_line(&server.url);
+        window.put(x.max(url_at) + 2, y, &url, Role::Dim);
         y += 1;
     }
     y += u16::from(last > 0);
@@ -73,12 +85,15 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
     }
     typed::field(window, 2, y, "URL of another server: ", &form.url, is_on);
     y += 2;
-    complaints(
-        window,
-        y,
+    let columns = usize::from(window.columns());
+    let (lines, role) = complaints(
         form,
+        columns,
         "Enter takes it; it is contacted then, and not before.",
     );
+    for (line, y) in lines.iter().zip(y..) {
+        window.put(0, y, line, role);
+    }
 }
 
 fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
@@ -121,13 +136,14 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     tool_list(&mut part, matching.iter().copied(), cursor, true);
 }
 
-/// Rows that the form takes: head, fields, name, price, complaints, button.
-fn form_rows(form: &CallForm, columns: usize) -> u16 {
+/// Rows that the form takes at its ease: head, fields, name, price, what is said, button.
+fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
+    let around = price_lines(state, form, columns).len() + said(form, columns).2 + 6;
     let arguments = match &form.raw {
         Some(raw) => wrap(raw.text(), columns.max(1)).len().max(3) + 1,
         None => form.fields.len().max(1),
     };
-    u16::try_from(arguments + 8 + form.complaints.len().saturating_sub(1)).unwrap_or(u16::MAX)
+    u16::try_from(arguments + around).unwrap_or(u16::MAX)
 }
 
 fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
@@ -140,12 +156,14 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         &format!(" on {}", text::clean_line(server)),
         Role::Dim,
     );
-    let more = u16::try_from(form.complaints.len().saturating_sub(1))
-        .unwrap_or(0)
-        .min(3);
+    let room = usize::from(columns).max(1);
+    let price = price_lines(state, form, room);
+    let (said, said_role, said_rows) = said(form, room);
+    let said_rows = u16::try_from(said_rows).unwrap_or(1);
+    let bottom = u16::try_from(price.len()).unwrap_or(1) + said_rows + 2;
     let rows = window.rows();
     // Where there is little room, the fields get it.
-    let is_tight = rows < 15;
+    let is_tight = rows < form_rows(state, form, room);
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     if !is_tight {
         let description = form
@@ -158,7 +176,8 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         }
     }
     // The button, the price and the complaints keep their place at the bottom; the fields scroll between.
-    let fields_rows = rows.saturating_sub(head + 4 + gap + more).max(1);
+    let fields_rows = rows.saturating_sub(head + bottom + gap).max(1);
+    let mut hidden = (0, 0);
     {
         let mut part = window.part(0, head, columns, fields_rows);
         if let Some(raw) = &form.raw {
@@ -175,6 +194,11 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                 .clamp(6, 24);
             let first = (form.at.min(form.fields.len().saturating_sub(1)) + 1)
                 .saturating_sub(usize::from(fields_rows));
+            let below = form
+                .fields
+                .len()
+                .saturating_sub(first + usize::from(fields_rows));
+            hidden = (first, below);
             let shown = form.fields.iter().enumerate().skip(first);
             for ((place, field), y) in shown.take(usize::from(fields_rows)).zip(0_u16..) {
                 form_field(
@@ -188,6 +212,13 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             }
         }
     }
+    let [up, down] = window.glyphs().arrows;
+    let signs: Vec<String> = [(hidden.0, up), (hidden.1, down)]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, sign)| format!("{sign}{count}"))
+        .collect();
+    window.put_before(columns, 0, &signs.join(" "), Role::Dim);
     let mut y = head + fields_rows;
     typed::field(
         window,
@@ -198,27 +229,26 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         form.is_at_name(),
     );
     y += 1;
-    if let Some(tool) = &form.tool {
-        let known = form
-            .server
-            .as_ref()
-            .and_then(|server| state.tools.get(server));
-        let beside = known.map_or(&[] as &[crate::domain::Tool], |tools| tools.list.as_slice());
-        let server = form.server.as_ref().and_then(|name| state.server(name));
-        let price =
-            crate::domain::Price::of_call(tool, beside, server.and_then(|server| server.gives_ids));
-        let x = window.put(0, y, "leaving it: ", Role::Dim);
-        let x = window.put(x, y, price.word(), price_role(&price));
-        window.put(x, y, &format!(", {}", price.why()), Role::Plain);
+    for (place, line) in price.iter().enumerate() {
+        let mut x = 0;
+        let mut rest = line.as_str();
+        // The word that matters has the colour that it has in the list.
+        if let (0, Some(price)) = (place, price_of(state, form)) {
+            x = window.put(0, y, LEAVING, Role::Dim);
+            x = window.put(x, y, price.word(), price_role(&price));
+            rest = rest
+                .strip_prefix(LEAVING)
+                .and_then(|rest| rest.strip_prefix(price.word()))
+                .unwrap_or_default();
+        }
+        window.put(x, y, rest, Role::Plain);
+        y += 1;
     }
-    y += 1 + gap;
-    complaints(
-        window,
-        y,
-        form,
-        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.",
-    );
-    y += 1 + more;
+    y += gap;
+    for (line, y) in said.iter().zip(y..) {
+        window.put(0, y, line, said_role);
+    }
+    y += said_rows;
     let button = if form.sent.is_some() {
         "[ saving the intent ... ]"
     } else {
@@ -229,16 +259,91 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     } else {
         Role::Key
     };
-    window.put(0, y, button, role);
+    let x = window.put(0, y, button, role);
+    if room < NARROW {
+        window.put(x + 2, y, "Ctrl-S start  Ctrl-R JSON  Esc back", Role::Dim);
+    }
 }
 
-fn complaints(window: &mut Canvas<'_>, y: u16, form: &CallForm, otherwise: &str) {
+/// What the line of the price begins with.
+const LEAVING: &str = "leaving: ";
+
+/// What leaving the call would do to it, as far as that is known before it is sent.
+fn price_of(state: &State, form: &CallForm) -> Option<Price> {
+    let tool = form.tool.as_ref()?;
+    let known = form
+        .server
+        .as_ref()
+        .and_then(|server| state.tools.get(server));
+    let beside = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
+    let server = form.server.as_ref().and_then(|name| state.server(name));
+    let gives_ids = server.and_then(|server| server.gives_ids);
+    Some(Price::of_call(tool, beside, gives_ids))
+}
+
+fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
+    match price_of(state, form) {
+        Some(price) => wrap(
+            &format!("{LEAVING}{}, {}", price.word(), price.why()),
+            columns,
+        ),
+        None => vec![String::new()],
+    }
+}
+
+/// What the field takes, where its own line has no room for it, else the keys; on a narrow screen these stand beside
+/// the button.
+fn hint(field: Option<&FormField>, columns: usize) -> String {
+    let is_narrow = columns < NARROW;
+    if let Some(field) = field {
+        let kind = kind_word(&field.spec.kind);
+        let whole = match &field.spec.description {
+            Some(words) => format!("{kind}: {words}"),
+            None => kind,
+        };
+        if is_narrow || text::width(&whole) > HINT {
+            return whole;
+        }
+    }
+    if is_narrow {
+        String::new()
+    } else {
+        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.".to_owned()
+    }
+}
+
+/// What is said below the fields, and the rows kept for it: as many whichever field has the cursor, so that nothing
+/// jumps.
+fn said(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
+    let fields = || form.fields.iter().filter(|_| form.raw.is_none());
+    let (lines, role) = complaints(form, columns, &hint(fields().nth(form.at), columns));
+    let most = fields()
+        .map(|field| {
+            complaints(form, columns, &hint(Some(field), columns))
+                .0
+                .len()
+        })
+        .max()
+        .unwrap_or(1);
+    let rows = most.max(lines.len());
+    (lines, role, rows)
+}
+
+/// What is wrong with the form, in lines, or else what is otherwise said there.
+fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
+    let columns = columns.max(1);
     if form.complaints.is_empty() {
-        window.put(0, y, otherwise, Role::Dim);
+        let mut lines = wrap(&text::clean_line(otherwise), columns);
+        lines.truncate(2);
+        return (lines, Role::Dim);
     }
-    for (complaint, y) in form.complaints.iter().take(4).zip(y..) {
-        window.put(0, y, &text::clean_line(complaint), Role::Failed);
-    }
+    let lines = form
+        .complaints
+        .iter()
+        .flat_map(|complaint| wrap(&text::clean_line(complaint), columns))
+        .take(4)
+        .collect();
+    (lines, Role::Failed)
 }
 
 fn raw_field(part: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
@@ -309,13 +414,14 @@ fn form_field(
     }
     if let Some(words) = &field.spec.description
         && has_cursor
+        && usize::from(end) >= NARROW
     {
         hint = format!("{hint}: {words}");
     }
     let hint = text::clean_line(&hint).into_owned();
     let room = end
         .saturating_sub(u16::try_from(label).unwrap_or(0) + 26)
-        .min(44);
+        .min(u16::try_from(HINT).unwrap_or(u16::MAX));
     let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
     let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
     {

@@ -11,7 +11,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
     let title = title(menu);
     let told = body(state, menu, now);
     let items = items(state, menu);
-    let most = usize::from(canvas.columns().saturating_sub(8)).clamp(1, 84);
+    let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
     let lead = if told.iter().any(|line| !line.word.is_empty()) {
         8
     } else {
@@ -28,13 +28,26 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         .max()
         .unwrap_or(34)
         .min(most);
-    let lines: Vec<(&Told, Vec<String>)> = told
+    let mut lines: Vec<(&Told, Vec<String>)> = told
         .iter()
         .map(|line| (line, wrap(&line.text, widest.saturating_sub(lead).max(1))))
         .collect();
-    let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     // What can be chosen has to be seen; what is told gives way.
     let room = usize::from(canvas.rows().saturating_sub(3)).saturating_sub(items.len());
+    let more = canvas.glyphs().more;
+    for most in [2, 1] {
+        let rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
+        // That each task is named matters more than its whole reason, which the detail pane has.
+        for (_, wrapped) in lines.iter_mut().filter(|_| rows > room) {
+            if wrapped.len() > most {
+                wrapped.truncate(most);
+                if let Some(last) = wrapped.last_mut() {
+                    last.push_str(more);
+                }
+            }
+        }
+    }
+    let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     let body_rows = body_rows.min(room);
     let gap = usize::from(body_rows > 0 && body_rows < room);
     let rows = body_rows + gap + items.len() + 2;

@@ -10,7 +10,10 @@ use crate::{
     domain::{NoticeLevel, Stamp, text},
 };
 
-use super::{canvas::Canvas, theme::Role};
+use super::{canvas::Canvas, panes::detail::wrap, theme::Role};
+
+/// Lines of a message that lies over the screen; the messages pane has the rest.
+const TOAST_LINES: usize = 2;
 
 /// The layers from bottom to top; the lines that are typed in the footer are drawn there.
 pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
@@ -41,22 +44,59 @@ pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
     }
 }
 
-/// Short messages in the upper right corner, newest last; they never cover a dialog's keys.
+/// Short messages in the upper right corner, newest last; a small screen shows the one that matters most.
 pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
     let columns = canvas.columns();
-    let most = columns.saturating_sub(4).min(64);
-    for (toast, y) in state.toasts.iter().zip(top..) {
+    let most = columns.saturating_sub(6).min(64);
+    let loudest = state
+        .toasts
+        .iter()
+        .enumerate()
+        .max_by_key(|(place, toast)| {
+            let loud = match toast.level {
+                NoticeLevel::Info => 0,
+                NoticeLevel::Warning => 1,
+                NoticeLevel::Error => 2,
+            };
+            (loud, *place)
+        })
+        .map(|(place, _)| place);
+    let is_small = canvas.rows() < 20;
+    let mut y = top;
+    for (place, toast) in state.toasts.iter().enumerate() {
+        if is_small && Some(place) != loudest {
+            continue;
+        }
         let (sign, role) = match toast.level {
             NoticeLevel::Info => (canvas.glyphs().done, Role::Done),
             NoticeLevel::Warning => (canvas.glyphs().lost, Role::Needs),
             NoticeLevel::Error => (canvas.glyphs().failed, Role::Failed),
         };
-        let words = text::cut(&toast.text, usize::from(most), canvas.glyphs().more).into_owned();
-        let wide = u16::try_from(text::width(&words)).unwrap_or(most) + 5;
-        let x = columns.saturating_sub(wide + 1);
-        let mut part = canvas.part(x, y, wide, 1);
-        part.clear();
-        part.put(1, 0, sign, role);
-        part.put(3, 0, &words, Role::Strong);
+        let lines = wrap(&toast.text, usize::from(most).max(1));
+        let wide = lines.iter().map(|line| text::width(line)).max();
+        let wide = u16::try_from(wide.unwrap_or(0)).unwrap_or(most) + 5;
+        let mut x = columns.saturating_sub(wide + 1);
+        let mut wide = wide;
+        // The whole row rather than what peeps out beside it.
+        if x <= 8 {
+            (x, wide) = (0, columns);
+        }
+        let more = if lines.len() > TOAST_LINES {
+            canvas.glyphs().more
+        } else {
+            ""
+        };
+        for (at, line) in lines.iter().take(TOAST_LINES).enumerate() {
+            let mut part = canvas.part(x, y, wide, 1);
+            part.clear();
+            if at == 0 {
+                part.put(1, 0, sign, role);
+            }
+            let end = part.put(3, 0, line, Role::Strong);
+            if at + 1 == TOAST_LINES {
+                part.put(end, 0, more, Role::Strong);
+            }
+            y += 1;
+        }
     }
 }

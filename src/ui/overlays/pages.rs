@@ -12,9 +12,9 @@ use super::{
 
 /// All keys, from the one table.
 pub(super) fn help(canvas: &mut Canvas<'_>, scroll: usize) {
-    let lines = keymap::help_lines();
+    let lines = keymap::help_page(canvas.columns());
     let rows = canvas.rows();
-    let columns = canvas.columns().saturating_sub(4).min(92);
+    let columns = canvas.window_columns(92);
     let total = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let mut window = canvas.window(
         columns,
@@ -43,8 +43,12 @@ pub(super) fn help(canvas: &mut Canvas<'_>, scroll: usize) {
 /// The commands that fit what is typed, each with its key and, where it cannot act, the reason.
 pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor: usize) {
     let found = matches(field.text());
-    let rows = u16::try_from(found.len()).unwrap_or(u16::MAX).clamp(1, 14);
-    let columns = canvas.columns().saturating_sub(4).min(88);
+    // The footer stays in sight.
+    let most = canvas.rows().saturating_sub(7).clamp(1, 14);
+    let rows = u16::try_from(found.len())
+        .unwrap_or(u16::MAX)
+        .clamp(1, most);
+    let columns = canvas.window_columns(88);
     let mut window = canvas.window(columns, rows + 4, "Commands");
     typed::field(&mut window, 0, 0, ": ", field, true);
     if found.is_empty() {
@@ -74,6 +78,9 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             Some(why) => format!("not now: {}", text::clean_line(why)),
             None => binding.help.to_owned(),
         };
+        if is_on && text::width(&words) + 20 > usize::from(window.columns()) {
+            window.put(0, 1, &words, Role::Plain);
+        }
         let end = window.put(20, y, &words, Role::Dim);
         if is_on && reason.is_none() && !binding.scopes.contains(&below) {
             window.put(end + 2, y, "(in its own pane)", Role::Dim);

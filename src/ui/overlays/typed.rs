@@ -5,7 +5,7 @@ use crate::{
     domain::text,
 };
 
-use super::super::{canvas::Canvas, theme::Role};
+use super::super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
 /// A field with its label; where it has the cursor, the text around the cursor stays in sight.
 pub(super) fn field(
@@ -68,8 +68,8 @@ pub(super) fn line(canvas: &mut Canvas<'_>, label: &str, typed: &Field, keys: &s
 
 /// Name, note and limits of a task.
 pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
-    let rows = 10;
-    let columns = canvas.columns().saturating_sub(4).min(72);
+    let rows = 11;
+    let columns = canvas.window_columns(72);
     let mut window = canvas.window(columns, rows, &format!("Edit {}", form.task));
     if let Some(entity) = state.task(&form.task) {
         let tool = text::clean_line(&entity.view.task.tool).into_owned();
@@ -90,13 +90,15 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
             form.at == place,
         );
     }
-    match &form.complaint {
-        Some(complaint) => window.put(0, 7, complaint, Role::Failed),
-        None => window.put(
-            0,
-            7,
+    let (words, role) = match &form.complaint {
+        Some(complaint) => (complaint.as_str(), Role::Failed),
+        None => (
             "A limit cancels: 90s, 5m, 2h, or off. Enter goes on and saves.",
             Role::Dim,
         ),
     };
+    let room = usize::from(window.columns()).max(1);
+    for (line, y) in wrap(words, room).iter().take(2).zip(7_u16..) {
+        window.put(0, y, line, role);
+    }
 }

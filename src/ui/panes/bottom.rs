@@ -9,7 +9,8 @@ use super::super::{canvas::Canvas, theme::Role};
 
 /// The one thing that wants attention, or the answer to the last key.
 pub(in crate::ui) fn attention_line(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let (words, weight) = attention(state, now);
+    let room = usize::from(canvas.columns().saturating_sub(1));
+    let (words, weight) = attention(state, now, room);
     let role = match weight {
         Attention::Calm => Role::Dim,
         Attention::Answer => Role::Strong,
@@ -46,7 +47,8 @@ pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
 /// What leaving would do.
 pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State) {
     let x = canvas.put(1, 0, "q", Role::Key);
-    let line = leave_line(state);
+    let room = usize::from(canvas.columns().saturating_sub(10));
+    let line = leave_line(state, room);
     let role = if line.contains("DIES") {
         Role::Cut
     } else {

@@ -104,7 +104,14 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) 
                 entity,
                 now,
             );
+            y += 1;
         }
+    }
+    // Where the log has no place beside the facts, it gets the rows below them.
+    if !split && fact_rows >= y + 3 {
+        let mut below = canvas.part(0, y + 1, columns, fact_rows - y - 1);
+        let log = state.logs.get(&entity.view.task.id);
+        newest_lines(&mut below, state, entity, log);
     }
     if split {
         let mut right = canvas.part(left, 0, columns - left, fact_rows);
@@ -253,7 +260,7 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
         Contact::Reconnecting { attempt, next, why } => (
             format!(
                 "cut: {}; try {} {}",
-                text::clean_line(&why),
+                text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
                 attempt.saturating_add(1),
                 in_time(next, now)
             ),
@@ -537,7 +544,8 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
     if rows > 0 && (below > 0 || is_cut) {
         let down = canvas.glyphs().arrows[1];
         let words = if is_cut {
-            " the rest is in the session file: longhaul result ID".to_owned()
+            let id = &entity.view.task.id;
+            format!(" the rest is in the session file: longhaul result {id}")
         } else {
             format!(
                 " {} more {down}",

@@ -17,17 +17,11 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         return;
     }
     let words = [
-        ("", "No task yet."),
-        ("", ""),
-        (
-            "",
-            "A task is one tool call on an MCP server that you care about. It goes on while you",
-        ),
-        (
-            "",
-            "watch, survives a cut network, and is still here after this terminal is gone.",
-        ),
-        ("", ""),
+        "No task yet.",
+        "",
+        "A task is one tool call on an MCP server that you care about. It goes on while you watch, survives a cut \
+         network, and is still here after this terminal is gone.",
+        "",
     ];
     let keys: &[(&str, &str)] = if state.servers.is_empty() {
         &[
@@ -44,11 +38,12 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         ]
     };
     let mut y = 1;
-    for (_, line) in words {
+    for line in words {
         let role = if y == 1 { Role::Strong } else { Role::Plain };
-        for line in
-            super::detail::wrap(line, usize::from(canvas.columns().saturating_sub(4)).max(1))
-        {
+        for line in super::detail::wrap(
+            line,
+            usize::from(canvas.columns().saturating_sub(4).min(86)).max(1),
+        ) {
             canvas.put(2, y, &line, role);
             y += 1;
         }

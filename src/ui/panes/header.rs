@@ -11,11 +11,24 @@ use super::super::{canvas::Canvas, theme::Role, words};
 pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = canvas.columns();
     let clock = state.clock_day(now.wall);
-    let counts = counts(state, columns);
+    let flags: Vec<&str> = [
+        ("FROZEN", state.frozen.is_some()),
+        ("READ ONLY", state.setup.readonly),
+        ("NEEDS YOU ONLY", state.needs_only),
+    ]
+    .into_iter()
+    .filter_map(|(word, is_on)| is_on.then_some(word))
+    .collect();
+    let is_well = |server: &crate::domain::ServerView| {
+        matches!(server.state, LinkState::Live | LinkState::Idle)
+    };
+    // On a narrow screen what is not as usual needs the room more than our name and what goes well.
+    let is_tight = columns < 70 && (!flags.is_empty() || !state.servers.iter().all(is_well));
+    let counts = counts(state, columns, is_tight);
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
         end = canvas.put_before(end, 0, &clock, Role::Plain);
-        end = end.saturating_sub(4);
+        end = end.saturating_sub(if is_tight { 2 } else { 4 });
     }
     let count_texts: Vec<String> = counts.iter().map(|(text, _)| text.clone()).collect();
     let wide = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
@@ -28,16 +41,13 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         end = start.saturating_sub(2);
     }
     let mut left = canvas.part(0, 0, end, 1);
-    let mut x = left.put(1, 0, "longhaul", Role::Strong);
+    let mut x = 0;
+    if !is_tight {
+        x = left.put(1, 0, "longhaul", Role::Strong);
+    }
     x = left.put(x + 1, 0, &text::clean_line(&state.setup.session), Role::Dim);
-    for (word, is_on) in [
-        ("FROZEN", state.frozen.is_some()),
-        ("READ ONLY", state.setup.readonly),
-        ("NEEDS YOU ONLY", state.needs_only),
-    ] {
-        if is_on {
-            x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
-        }
+    for word in flags {
+        x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
     }
     if let Some(offline) = state.offline()
         && let LinkState::Down { since, why, .. } = &offline.state
@@ -80,7 +90,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
 }
 
-fn counts(state: &State, columns: u16) -> Vec<(String, Role)> {
+fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     let Counts {
         needs,
         running,
@@ -94,7 +104,7 @@ fn counts(state: &State, columns: u16) -> Vec<(String, Role)> {
     }
     // On a narrow screen the servers need the room more than what goes well.
     let is_narrow = columns < 100;
-    if is_narrow && state.offline().is_some() {
+    if is_tight || is_narrow && state.offline().is_some() {
         return counts;
     }
     counts.push((format!("{running} running"), Role::Plain));
@@ -112,24 +122,43 @@ fn counts(state: &State, columns: u16) -> Vec<(String, Role)> {
 pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let mut y = 0;
     if state.has_status_line() {
-        let words = status_line(state, now);
+        let mut words = status_line(state, now, false);
+        if text::width(&words) + 1 > usize::from(canvas.columns()) {
+            words = status_line(state, now, true);
+        }
         canvas.put(1, y, &words, Role::Cut);
         y += 1;
     }
     if let Some(words) = crate::app::away_line(state) {
         let end = canvas.put_before(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
-        canvas.put_in(1, y, end.saturating_sub(2), &words, Role::Cut);
+        let room = end.saturating_sub(2);
+        let mut words = words.as_str();
+        let short;
+        if text::width(words) > usize::from(room) {
+            // How many updates there were matters least, and the rest can be said in fewer words.
+            words = words.split_once("; ").map_or(words, |(events, _)| events);
+            if text::width(words) > usize::from(room) {
+                short = words.replacen("While you were away", "Away", 1);
+                words = &short;
+            }
+        }
+        canvas.put_in(1, y, room, words, Role::Cut);
     }
 }
 
-fn status_line(state: &State, now: Stamp) -> String {
+fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     let saved = state
         .saved_at
         .map(|at| format!("Saved as of {}.", state.clock_seconds(at)));
     let mut parts: Vec<String> = Vec::new();
     if state.is_stale() {
         parts.extend(saved);
-        parts.push("What servers do now is unknown.".to_owned());
+        let unknown = if is_short {
+            "Now: unknown."
+        } else {
+            "What servers do now is unknown."
+        };
+        parts.push(unknown.to_owned());
     }
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {

@@ -154,13 +154,23 @@ fn row(
     } else {
         Role::Plain
     };
+    let mut at = columns.task;
+    // Where LEAVE has no column, the row that must not be left says so before its name.
+    if columns.leave.columns == 0
+        && let Some(price @ Price::Dies { .. }) = &entity.view.leaving
+        && !task.status.is_settled()
+    {
+        put(canvas, y, at, price.word(), price_role(price));
+        at.x += DIES;
+        at.columns = at.columns.saturating_sub(DIES);
+    }
     let name = name(
         state,
         entity,
-        usize::from(columns.task.columns.saturating_sub(1)),
+        usize::from(at.columns.saturating_sub(1)),
         canvas.glyphs().more,
     );
-    put(canvas, y, columns.task, &name, name_role);
+    put(canvas, y, at, &name, name_role);
     let server = text::clean_line(task.server.as_str());
     put(canvas, y, columns.server, &server, Role::Plain);
     progress(canvas, y, columns.progress, state, entity, now);
@@ -184,6 +194,9 @@ fn row(
         canvas.lay(x, y, end.saturating_sub(x), role);
     }
 }
+
+/// Columns of `DIES` and the blank after it.
+const DIES: u16 = 5;
 
 /// The role of a price's word.
 pub(in crate::ui) fn price_role(price: &Price) -> Role {
@@ -245,7 +258,7 @@ fn progress(
     let mut cell = canvas.part(column.x, y, room, 1);
     if entity.view.is_unsaved {
         let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
-        cell.put(x + 2, 0, &at.unwrap_or_default(), Role::Plain);
+        cell.put(x + 1, 0, &at.unwrap_or_default(), Role::Plain);
         return;
     }
     match &task.status {
@@ -267,10 +280,11 @@ fn progress(
         Status::Lost(reason) => {
             let last = task.progress.as_ref().and_then(Progress::percent);
             let last = last.map(|percent| format!("(last {percent}%)"));
-            with_last(&mut cell, &reason.to_string(), last, Role::Plain);
+            with_last(&mut cell, words::lost(reason), last, Role::Plain);
         }
         Status::Unknown(window) => {
-            cell.put(0, 0, &format!("Enter: what now?  {window}"), Role::Plain);
+            let last = Some("Enter: what now?".to_owned());
+            with_last(&mut cell, &words::unknown(window), last, Role::Plain);
         }
         Status::InputRequired => {
             let line = task.remark.as_deref().unwrap_or("asks something");
@@ -296,13 +310,16 @@ fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role
         return;
     };
     let wide = u16::try_from(text::width(&last)).unwrap_or(u16::MAX);
-    let room = cell.columns().saturating_sub(wide.saturating_add(1));
-    if room < 8 {
+    let room = cell.columns().saturating_sub(wide.saturating_add(2));
+    // Where only one of them can be read in full, it is the text.
+    let is_whole = text::width(line) <= usize::from(room);
+    let would_fit = text::width(line) <= usize::from(cell.columns());
+    if room < 8 || (!is_whole && would_fit) {
         cell.put(0, 0, line, role);
         return;
     }
     let x = cell.put_in(0, 0, room, line, role);
-    cell.put(x + 1, 0, &last, Role::Dim);
+    cell.put(x + 2, 0, &last, Role::Dim);
 }
 
 /// Columns kept for a rate such as `49.3/s` and the gap before it, so that bars can be compared.
@@ -337,12 +354,16 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     let count = words::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
     let (Some(ratio), Some(percent)) = (progress.ratio(), progress.percent()) else {
-        let wide = columns
-            .saturating_sub(if columns >= 26 { 16 } else { 10 })
-            .min(20);
+        // Where it is narrow, the wave gives way to the words as far as it can still be seen to move.
+        let said = text::width(&count) + message.as_ref().map_or(0, |words| text::width(words) + 1);
+        let said = u16::try_from(said + 1).unwrap_or(u16::MAX);
+        let (wide, gap) = if columns >= 26 {
+            (columns.saturating_sub(16).min(20), 2)
+        } else {
+            (columns.saturating_sub(said).clamp(4, 10), 1)
+        };
         wave(cell, wide, progress.value, state, entity, now);
-        let gap = if wide > 0 { wide + 2 } else { 0 };
-        let x = cell.put(gap, 0, &count, Role::Plain);
+        let x = cell.put(wide + gap, 0, &count, Role::Plain);
         if let Some(message) = message {
             cell.put(x + 1, 0, &message, Role::Dim);
         }

@@ -5,7 +5,13 @@ use crate::{
     domain::{NoticeLevel, text},
 };
 
-use super::super::{canvas::Canvas, theme::Role};
+use super::{
+    super::{canvas::Canvas, theme::Role},
+    detail::wrap,
+};
+
+/// Where the words start, after the time and the level.
+const TEXT: u16 = 16;
 
 /// The newest messages that fit; only these are formatted.
 pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
@@ -14,12 +20,22 @@ pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
         canvas.put(1, 2, "Nothing was said yet.", Role::Dim);
         return;
     }
-    let rows = canvas.rows().saturating_sub(2);
+    let rows = usize::from(canvas.rows().saturating_sub(2));
     let back = state.cursors[2].min(state.messages.len().saturating_sub(1));
-    let shown = usize::from(rows);
     let end = state.messages.len() - back;
-    let first = end.saturating_sub(shown);
-    if first == 0 && state.messages_dropped > 0 {
+    let room = usize::from(canvas.columns().saturating_sub(TEXT + 1)).max(1);
+    // From the newest backwards, until the pane is full.
+    let mut shown = Vec::new();
+    let mut filled = 0;
+    for message in state.messages.iter().take(end).rev() {
+        let lines = wrap(&text::clean_line(&message.text), room);
+        if filled > 0 && filled + lines.len() > rows {
+            break;
+        }
+        filled += lines.len();
+        shown.push((message, lines));
+    }
+    if shown.len() == end && state.messages_dropped > 0 {
         let dropped = text::grouped(state.messages_dropped);
         canvas.put(
             12,
@@ -28,21 +44,19 @@ pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
             Role::Dim,
         );
     }
-    for (message, y) in state
-        .messages
-        .iter()
-        .skip(first)
-        .take(end - first)
-        .zip(2_u16..)
-    {
+    let mut y = 2;
+    for (message, lines) in shown.into_iter().rev() {
         let (word, role) = match message.level {
             NoticeLevel::Info => ("info ", Role::Dim),
             NoticeLevel::Warning => ("warn ", Role::Cut),
             NoticeLevel::Error => ("error", Role::Failed),
         };
         let x = canvas.put(1, y, &state.clock_seconds(message.at), Role::Dim);
-        let x = canvas.put(x + 1, y, word, role);
-        canvas.put(x + 1, y, &text::clean_line(&message.text), Role::Plain);
+        canvas.put(x + 1, y, word, role);
+        for line in lines {
+            canvas.put(TEXT, y, &line, Role::Plain);
+            y += 1;
+        }
     }
     if back > 0 {
         let end = canvas.columns();

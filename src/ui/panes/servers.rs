@@ -5,7 +5,10 @@ use crate::{
     domain::{LinkState, Stamp, text},
 };
 
-use super::super::{canvas::Canvas, theme::Role, words};
+use super::{
+    super::{canvas::Canvas, theme::Role, words},
+    detail::wrap,
+};
 
 /// One server on two lines: how it stands, and what is known of it.
 pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
@@ -21,6 +24,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         return;
     }
     let glyphs = canvas.glyphs();
+    let columns = canvas.columns();
     let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
     let fitting = usize::from(canvas.rows().saturating_sub(2) / 3).max(1);
     let first = (cursor + 1).saturating_sub(fitting);
@@ -41,8 +45,10 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         canvas.put(3, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });
-        let x = canvas.put(x.max(20) + 2, y, &shown.word, shown.role);
-        canvas.put(x.max(40) + 2, y, &text::clean_line(&server.url), Role::Dim);
+        let (state_at, url_at) = if columns < 80 { (14, 28) } else { (20, 40) };
+        let x = canvas.put(x.max(state_at) + 2, y, &shown.word, shown.role);
+        let url = text::clean_line(&server.url);
+        canvas.put(x.max(url_at) + 2, y, &url, Role::Dim);
         let mut parts = Vec::new();
         if let Some(info) = &server.server_info {
             parts.push(text::clean_line(info).into_owned());
@@ -73,6 +79,12 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             LinkState::NeedsLogin { why } => parts.insert(0, text::clean_line(why).into_owned()),
             _ => {}
         }
-        canvas.put(5, y + 1, &parts.join(", "), Role::Dim);
+        let lines = wrap(
+            &parts.join(", "),
+            usize::from(columns.saturating_sub(6)).max(1),
+        );
+        for (line, y) in lines.iter().take(2).zip(y + 1..) {
+            canvas.put(5, y, line, Role::Dim);
+        }
     }
 }

@@ -82,13 +82,21 @@ impl FormField {
             ArgumentKind::Choice(choices) => FormValue::Choice(
                 start.and_then(|start| choices.iter().position(|choice| choice == start)),
             ),
-            ArgumentKind::Text => FormValue::Typed(Field::new(match start {
-                Some(Value::String(words)) => text::clean_line(words).into_owned(),
-                Some(other) => other.to_string(),
-                None => String::new(),
-            })),
-            ArgumentKind::Number | ArgumentKind::Integer | ArgumentKind::Json => {
-                FormValue::Typed(Field::new(start.map(Value::to_string).unwrap_or_default()))
+            kind => {
+                let words = match (kind, start) {
+                    (_, None) => String::new(),
+                    (ArgumentKind::Text, Some(Value::String(words))) => {
+                        text::clean_line(words).into_owned()
+                    }
+                    (_, Some(other)) => other.to_string(),
+                };
+                // A text of the user's own is more often mended than replaced; a number never is.
+                let is_number = matches!(kind, ArgumentKind::Number | ArgumentKind::Integer);
+                FormValue::Typed(if is_number || given.is_none() {
+                    Field::prefilled(words)
+                } else {
+                    Field::new(words)
+                })
             }
         };
         Self {

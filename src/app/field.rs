@@ -11,12 +11,15 @@ const LIMIT: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Field {
     input: Input,
+    is_untouched: bool,
 }
 
 // Written by hand: the crate compares neither; its clipboard is no part of what is seen.
 impl PartialEq for Field {
     fn eq(&self, other: &Self) -> bool {
-        self.input.value() == other.input.value() && self.input.cursor() == other.input.cursor()
+        self.input.value() == other.input.value()
+            && self.input.cursor() == other.input.cursor()
+            && self.is_untouched == other.is_untouched
     }
 }
 
@@ -25,7 +28,22 @@ impl Field {
     pub fn new(value: impl Into<String>) -> Self {
         Self {
             input: Input::new(value.into()),
+            is_untouched: false,
         }
+    }
+
+    /// A field that holds a default: the first letter typed, or what is pasted, takes its place.
+    pub fn prefilled(value: impl Into<String>) -> Self {
+        let field = Self::new(value);
+        Self {
+            is_untouched: !field.is_empty(),
+            ..field
+        }
+    }
+
+    /// Whether it holds a default that no key has touched.
+    pub fn is_untouched(&self) -> bool {
+        self.is_untouched
     }
 
     /// The text.
@@ -77,12 +95,19 @@ impl Field {
                 _ => return false,
             },
         };
+        // A key that moves or deletes means the default itself; a letter means another value.
+        if std::mem::take(&mut self.is_untouched) && matches!(request, Do::InsertChar(_)) {
+            self.input.handle(Do::DeleteLine);
+        }
         self.input.handle(request);
         true
     }
 
     /// Takes pasted text as one line.
     pub fn paste(&mut self, pasted: &str) {
+        if std::mem::take(&mut self.is_untouched) {
+            self.input = Input::default();
+        }
         let room = LIMIT.saturating_sub(self.text().len());
         let clean: String = text::clean_line(pasted).chars().take(room).collect();
         let value = format!("{}{clean}{}", self.before(), self.after());

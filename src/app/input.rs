@@ -126,7 +126,12 @@ fn see(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let has_rested = state
         .looked_since
         .is_some_and(|since| now.mono.since(since) >= DWELL);
-    if has_rested && let Some(id) = state.cursor.clone() {
+    // What failed or is lost asks for more than a look: it stays until the user decided.
+    let is_plain_end = |entity: &super::Entity| entity.belongs() == super::Group::Done;
+    if has_rested
+        && let Some(id) = state.cursor.clone()
+        && state.task(&id).is_some_and(is_plain_end)
+    {
         mark_seen(state, &id, todo);
     }
     for id in select::visible_rows(state) {
@@ -685,15 +690,27 @@ fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             };
             let id = entity.view.task.id.clone();
             let status = entity.view.task.status.clone();
-            mark_seen(state, &id, todo);
+            let is_pressing = entity.belongs() == super::Group::NeedsYou;
+            if !is_pressing {
+                mark_seen(state, &id, todo);
+            }
             match status {
                 Status::Unknown(_) | Status::Lost(_) => open_menu(state, Menu::WhatNow(id), now),
+                // Its error has been read by now.
+                Status::Failed
+                    if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
+                {
+                    open_menu(state, Menu::WhatNow(id), now);
+                }
                 _ if state.focus == Focus::Detail && state.is_zoomed => {
                     state.answer("that is all of it; Esc goes back");
                 }
                 status => {
                     if matches!(status, Status::Completed | Status::Failed) {
                         show_tab(state, Tab::Result);
+                    }
+                    if status == Status::Failed && is_pressing {
+                        state.answer("Enter: what now? Until you choose, it keeps asking");
                     }
                     if status == Status::InputRequired {
                         state.answer("answering is not built in yet; the question stays");
@@ -977,7 +994,8 @@ fn edit(state: &mut State) {
         return;
     };
     let task = &entity.view.task;
-    let limit = |limit: Option<Duration>| Field::new(limit.map_or("off".to_owned(), write_limit));
+    let limit =
+        |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), write_limit));
     let form = EditForm {
         task: task.id.clone(),
         fields: [
@@ -1096,6 +1114,9 @@ fn menu_key(
     }
     if menu == Menu::Leave {
         state.leaving = Leaving::No;
+    }
+    if let Menu::WhatNow(id) = &menu {
+        mark_seen(state, id, todo);
     }
     act(state, item.act.clone(), now, todo);
     None
@@ -1614,6 +1635,9 @@ fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Command>) {
     };
     form.complaints.clear();
     form.sent = Some(id.clone());
+    if let Some(origin) = &form.origin {
+        mark_seen(state, origin, todo);
+    }
     ask(state, Ask::Start(Box::new(call)), Pending::Start(id), todo);
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Event, Focus, Input, LeaveNote, Leaving, Menu, Overlay, Pane, Setup, State, Tab,
-        next_wake, update,
+        Command, Event, Focus, Group, Input, LeaveNote, Leaving, Menu, Overlay, Pane, Setup, State,
+        Tab, next_wake, update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Price, Status, Wall,
@@ -256,8 +256,75 @@ fn passing_over_a_row_is_not_seeing_it() {
     screen.todo.clear();
     screen.keys("g j j j");
     assert_eq!(asks(&screen), []);
-    screen.keys("g j").wait(2_000).keys("j");
-    assert_eq!(asks(&screen), [Ask::Seen(id("8fw2mc"))]);
+    screen.go_to("c5b8yp").wait(2_000).keys("j");
+    assert_eq!(asks(&screen), [Ask::Seen(id("c5b8yp"))]);
+}
+
+#[test]
+fn what_failed_or_is_lost_needs_you_until_you_chose() {
+    for name in ["8fw2mc", "w4ud2e"] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("esc").go_to(name);
+        screen.todo.clear();
+        // Resting on it, reading it and closing it again decide nothing.
+        screen.wait(5_000).keys("k j enter").wait(500);
+        screen.keys("esc esc").wait(5_000).keys("k");
+        assert!(!asks(&screen).contains(&Ask::Seen(id(name))), "{name}");
+        assert!(screen.state.task(&id(name)).unwrap().is_new(), "{name}");
+        screen.go_to(name).keys("enter").wait(500);
+        if screen.state.overlays.is_empty() {
+            screen.keys("enter").wait(500);
+        }
+        assert!(screen.draw().contains("leave it as it is"), "{name}");
+        screen.keys("w");
+        assert!(asks(&screen).contains(&Ask::Seen(id(name))), "{name}");
+        screen.keys("esc").go_to("q7m2xk").wait(2_000);
+        assert_eq!(screen.state.task(&id(name)).unwrap().home, Group::Done);
+    }
+}
+
+#[test]
+fn a_failed_task_that_is_run_again_needs_nobody() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc").go_to("8fw2mc");
+    screen.todo.clear();
+    screen.keys("R esc");
+    assert!(!asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
+    screen.keys("R ctrl-s");
+    assert!(asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
+}
+
+#[test]
+fn the_first_letter_takes_the_place_of_a_default() {
+    let sent = |keys: &[&str]| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("esc n enter").answer_tools();
+        screen.keys("enter").type_in("eu").keys("tab");
+        for key in keys {
+            match key.strip_prefix("paste:") {
+                Some(words) => screen.type_in(words),
+                None => screen.keys(key),
+            };
+        }
+        screen.keys("ctrl-s");
+        match asks(&screen).pop() {
+            Some(Ask::Start(call)) => call.arguments,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (keys, total) in [
+        (&["8", "0"][..], 80),
+        (&["paste:70"], 70),
+        (&["tab", "shift-tab", "9"], 9),
+        (&["end", "5"], 1005),
+        (&["left", "5"], 1050),
+        (&["backspace", "5"], 105),
+        (&[], 100),
+    ] {
+        let arguments = sent(keys);
+        let wanted = format!("\"total_records\":{total},");
+        assert!(arguments.contains(&wanted), "{keys:?}: {arguments}");
+    }
 }
 
 #[test]
@@ -639,14 +706,13 @@ fn esc_goes_back_layer_by_layer_and_never_out() {
 }
 
 #[test]
-fn enter_on_a_failed_task_shows_its_error_and_marks_it_seen() {
+fn enter_on_a_failed_task_shows_its_error() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("8fw2mc");
     screen.todo.clear();
     screen.keys("enter");
     assert_eq!(screen.state.tab, Tab::Result);
     assert!(screen.draw().contains("see the console"));
-    assert!(asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
 }
 
 #[test]

@@ -19,15 +19,20 @@ pub(super) fn field(
     let x = canvas.put(x, y, label, if has_cursor { Role::Key } else { Role::Dim });
     let room = usize::from(canvas.columns().saturating_sub(x));
     let clean = text::clean_line(field.text()).into_owned();
+    let role = if field.is_untouched() {
+        Role::Dim
+    } else {
+        Role::Plain
+    };
     if !has_cursor {
-        return canvas.put(x, y, &clean, Role::Plain);
+        return canvas.put(x, y, &clean, role);
     }
     let before = text::clean_line(&field.before()).into_owned();
     let after = text::clean_line(&field.after()).into_owned();
     // The end of what stands before the cursor is what one looks at.
     let keep = room.saturating_sub(2);
     let before = tail(&before, keep);
-    let end = canvas.put(x, y, &before, Role::Plain);
+    let end = canvas.put(x, y, &before, role);
     let mut letters = after.chars();
     let under = letters
         .next()

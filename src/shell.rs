@@ -19,8 +19,8 @@ const FRAME_EVERY: Duration = Duration::from_millis(33);
 /// Inputs taken in one turn; a paste is one input.
 const INPUTS_A_TURN: usize = 256;
 
-/// The exit code of a panic: a bug of longhaul.
-const BUG: u8 = 70;
+/// The exit code of a panic.
+const BUG: u8 = crate::domain::exit::BUG;
 /// The exit code of a hang-up, 128 and the number of SIGHUP.
 const HUNG_UP: u8 = 129;
 

@@ -16,7 +16,7 @@ use longhaul::{
         TaskView,
     },
     engine::{Clock, Options, Session, Subscription},
-    store::{Paths, Reader},
+    store::{DriverLock, Paths, Reader},
 };
 use support::proxy::FaultProxy;
 
@@ -314,4 +314,62 @@ async fn a_second_process_is_a_client_and_takes_over_when_the_driver_leaves() {
     close(second).await;
     assert_eq!(steps(&bench.history(&id)), by_fives());
     assert_eq!(bench.proxy.calls("tools/call"), 1);
+}
+
+#[tokio::test]
+async fn two_calls_with_one_key_in_one_moment_are_one_task() {
+    let bench = bench().await;
+    let session = bench.open();
+    let reader = session.subscribe();
+    // Something was just shown, so that what follows waits to be.
+    session.ask(&reader, call("get_forecast", "{}").1);
+    let asks: Vec<_> = (0..2)
+        .map(|_| {
+            let (_, Ask::Start(mut start)) = call("get_forecast", "{}") else {
+                panic!("a call is a start");
+            };
+            start.once = Some("nightly".to_owned());
+            session.ask(&reader, Ask::Start(start))
+        })
+        .collect();
+    let mut started = Vec::new();
+    until("both answers", &reader, |news| {
+        if let News::Answer {
+            ask,
+            outcome: Ok(Done::Started(id)),
+        } = news
+            && asks.contains(ask)
+        {
+            started.push(id.clone());
+        }
+        (started.len() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(started.first(), started.last());
+    session.close();
+}
+
+#[tokio::test]
+async fn a_driver_of_another_version_is_told_of_once_and_every_ask_is_refused() {
+    let bench = bench().await;
+    let _lock = DriverLock::try_take(&bench.paths).unwrap().unwrap();
+    let driver = tokio::net::UnixListener::bind(bench.paths.socket()).unwrap();
+    let session = bench.open();
+    let reader = session.subscribe();
+    let (mut stream, _) = driver.accept().await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut stream, b"{\"news_of_tomorrow\":1}\n")
+        .await
+        .unwrap();
+    until("the trouble", &reader, |news| {
+        matches!(news, News::Trouble { exit: 75, .. }).then_some(())
+    })
+    .await;
+    let asked = session.ask(&reader, Ask::RetryNow);
+    until("the refusal", &reader, |news| match news {
+        News::Answer { ask, outcome } if *ask == asked => Some(outcome.clone().unwrap_err()),
+        News::Trouble { words, .. } => panic!("said again: {words}"),
+        _ => None,
+    })
+    .await;
+    session.close();
 }

@@ -4,7 +4,6 @@
 //! script. So a minute takes no time, and a loop that does not sleep is seen.
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "the helpers of a test fail by panic, as the test does"
 )]
 
@@ -124,9 +123,12 @@ impl Surface for FakeSurface {
 
 impl Backstage for FakeBackstage {
     async fn changed(&mut self) {
-        poll_fn(|_| match self.0.borrow().news.is_empty() {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
+        poll_fn(|_| {
+            if self.0.borrow().news.is_empty() {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
         })
         .await;
     }

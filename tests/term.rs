@@ -11,10 +11,10 @@ use std::{
 };
 
 use longhaul::{
-    domain::{Chord, Key},
+    domain::{Chord, Input, Key},
     term::{
         guard::{self, Guard},
-        input::{Input, InputStream},
+        input::InputStream,
         osc,
         screen::Screen,
         signals::{self, Signal, Signals},

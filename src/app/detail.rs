@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::domain::{Entry, Happening, Phase, Resumable, Status, text};
 
-use super::{State, Tab, number, state::Entity};
+use super::{State, Tab, state::Entity};
 
 /// Arguments longer than this are not laid out.
 const ARGUMENTS_BYTES: usize = 256 * 1024;
@@ -273,11 +273,11 @@ pub(super) fn entry_text(entry: &Entry) -> String {
             total,
             message,
         } => {
-            let total = total.map_or(String::new(), |total| format!("/{}", number(total)));
+            let total = total.map_or(String::new(), |total| format!("/{}", text::amount(total)));
             let message = message
                 .as_deref()
                 .map_or(String::new(), |message| format!("  {}", clean(message)));
-            format!("step {}{total}{message}", number(*value))
+            format!("step {}{total}{message}", text::amount(*value))
         }
         Happening::Log {
             level,

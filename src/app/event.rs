@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::domain::{Ask, AskId, Chord, Entry, News, ServerView, TaskId, TaskView, Wall};
+use crate::domain::{Ask, AskId, Entry, Input, News, ServerView, TaskId, TaskView, Wall};
 
 /// What the shell knows before the first frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// The name of the saved session.
     pub session: String,
+    /// The command that opens this session again, e.g. `longhaul --session nightly`.
+    pub reopens_with: String,
+    /// What any other command needs to find this session, e.g. ` --session nightly`; empty where it needs nothing.
+    pub flags: String,
     /// Whether the embedded demo server is what this session is about.
     pub is_demo: bool,
     /// The zone in which times are shown.
@@ -27,6 +31,8 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             session: "default".to_owned(),
+            reopens_with: "longhaul".to_owned(),
+            flags: String::new(),
             is_demo: false,
             tz: TimeZone::UTC,
             look: Look::default(),
@@ -112,21 +118,6 @@ pub enum Event {
     Resumed,
     /// Something that the shell tried failed, in words.
     Failed(String),
-}
-
-/// What the user did at the terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// A key.
-    Key(Chord),
-    /// Pasted text: never read as keys.
-    Paste(String),
-    /// The terminal has this many columns and rows now.
-    Resize(u16, u16),
-    /// The terminal window has the focus.
-    FocusGained,
-    /// The terminal window lost the focus.
-    FocusLost,
 }
 
 /// Something that the shell must do.

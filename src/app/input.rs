@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::domain::{
-    Ask, AskId, AskedFor, Chord, Limits, Mono, NewCall, NoticeLevel, ServerName, Stamp, Status,
-    TaskId, text,
+    Ask, AskId, AskedFor, Chord, Limits, Mono, NewCall, NoticeLevel, ServerName, ServerRef, Stamp,
+    Status, TaskId, text,
 };
 
 use super::{
     CallForm, Command, EditForm, Field, Filter, Focus, Frozen, Input, Leaving, Menu, Overlay, Pane,
     Prices, Stage, State, Tab,
+    call::name_from_url,
     detail::{entry_text, print_text, tab_lines},
     keymap::{self, Action, lookup},
     leave::is_viewer,
@@ -18,7 +19,7 @@ use super::{
     select::{self, chosen, hidden_marks},
     state::Pending,
     status::{finds, scope},
-    update::{is_reachable, quit, server_from_url, take_task},
+    update::{is_reachable, quit, take_task},
 };
 
 /// A row counts as looked at after the cursor has rested on it this long.
@@ -1244,7 +1245,8 @@ fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) -> bool {
 
 /// Makes a server known by its URL; its name, if it is a URL at all.
 fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> Option<ServerName> {
-    let Some(server) = server_from_url(url) else {
+    let url = url.trim();
+    let Some(base) = name_from_url(url) else {
         state.answer(
             "a server is a URL such as http://127.0.0.1:8931/mcp, without name or password",
         );
@@ -1253,13 +1255,24 @@ fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> Option<Serv
     let known = state
         .servers
         .iter()
-        .find(|known| Some(&known.url) == server.url.as_ref())
+        .find(|known| known.url == url)
         .map(|known| known.name.clone());
     if let Some(name) = known {
         ask_tools(state, &name, todo);
         return Some(name);
     }
-    let name = server.name.clone();
+    let name = ServerName::free(base.as_str(), |name| {
+        state
+            .servers
+            .iter()
+            .any(|known| known.name.as_str() == name)
+    });
+    let server = ServerRef {
+        name: name.clone(),
+        url: Some(url.to_owned()),
+        headers: Vec::new(),
+        protocol: None,
+    };
     ask(
         state,
         Ask::Server(server),

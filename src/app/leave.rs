@@ -119,14 +119,7 @@ fn leave_words(state: &State, has_time: bool) -> String {
 /// What to say on stderr once the screen is gone.
 pub fn leave_note(state: &State) -> LeaveNote {
     let prices = Prices::of(state);
-    let session = &state.setup.session;
-    let command = if state.setup.is_demo {
-        "longhaul demo".to_owned()
-    } else if session == "default" {
-        "longhaul".to_owned()
-    } else {
-        format!("longhaul --session {session}")
-    };
+    let command = &state.setup.reopens_with;
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return LeaveNote {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::{Ask, Price, Stamp, Status, TaskId, text};
 
-use super::{Prices, State, detail, leave::is_viewer, number, select::hidden_marks};
+use super::{Prices, State, detail, leave::is_viewer, select::hidden_marks};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
@@ -210,10 +210,11 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             if let Some(progress) = &task.progress {
                 lines.push(told(format!(
                     "Last seen at {}{}.",
-                    number(progress.value),
-                    progress
-                        .total
-                        .map_or(String::new(), |total| format!(" of {}", number(total)))
+                    text::amount(progress.value),
+                    progress.total.map_or(String::new(), |total| format!(
+                        " of {}",
+                        text::amount(total)
+                    ))
                 )));
             }
             lines
@@ -373,13 +374,10 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
         return vec![item('c', "close", Act::Close)];
     };
     let task = &entity.view.task;
+    let attach = format!("longhaul attach {id}{}", state.setup.flags);
     let mut items = vec![
         item('i', format!("id: {id}"), Act::Copy(id.to_string())),
-        item(
-            'a',
-            format!("command: longhaul attach {id}"),
-            Act::Copy(format!("longhaul attach {id}")),
-        ),
+        item('a', format!("command: {attach}"), Act::Copy(attach)),
         item(
             'j',
             "arguments as JSON",

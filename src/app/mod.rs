@@ -23,10 +23,11 @@ mod status;
 mod update;
 mod wake;
 
+pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, FormField, FormValue, Stage};
 pub use detail::tab_lines;
-pub use event::{Colour, Command, Event, Input, LeaveNote, Look, Setup};
+pub use event::{Colour, Command, Event, LeaveNote, Look, Setup};
 pub use field::Field;
 pub use input::why_not;
 pub use keymap::Action;
@@ -40,6 +41,6 @@ pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
     State, Tab, Toast, Tools,
 };
-pub use status::{Attention, attention, finds, footer_keys, number, pane_scope, scope};
+pub use status::{Attention, attention, finds, footer_keys, in_time, pane_scope, scope, until};
 pub use update::update;
 pub use wake::{FRAME_MS, next_wake};

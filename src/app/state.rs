@@ -137,8 +137,7 @@ impl Entity {
     pub fn belongs(&self) -> Group {
         let needs_login = matches!(self.view.contact, Contact::NeedsLogin);
         match &self.view.task.status {
-            status if status.needs_a_person() => Group::NeedsYou,
-            Status::Failed | Status::Lost(_) if !self.is_seen => Group::NeedsYou,
+            status if status.needs_you(self.is_seen) => Group::NeedsYou,
             status if status.is_settled() => Group::Done,
             _ if needs_login => Group::NeedsYou,
             _ => Group::Running,

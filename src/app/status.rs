@@ -1,6 +1,8 @@
 //! The last lines of the screen in words: what wants attention, and the keys that work here.
 
-use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, text};
+use std::time::Duration;
+
+use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
     Focus, Group, Leaving, Overlay, Pane, Stage, State, Tab,
@@ -141,7 +143,7 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
         .progress
         .as_ref()
         .map_or(String::new(), |progress| {
-            format!(" ({})", number(progress.value))
+            format!(" ({})", text::amount(progress.value))
         });
     Some(match asked.what {
         AskedFor::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
@@ -163,29 +165,18 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
         return None;
     }
     let title = text::clean_line(entity.view.task.title()).into_owned();
-    let left = |next: crate::domain::Wall| {
-        let left = next.since(now.wall);
-        if left.is_zero() {
-            "now".to_owned()
-        } else {
-            format!(
-                "in {}",
-                text::span(left + std::time::Duration::from_millis(999))
-            )
-        }
-    };
     let words = match &entity.view.contact {
         Contact::Reconnecting { attempt, next, why } => format!(
             "{title}: {}; try {} {} (r now)",
             text::clean_line(why),
             attempt.saturating_add(1),
-            left(*next)
+            in_time(*next, now)
         ),
         Contact::Offline { next, why, .. } => format!(
             "{title}: could not reach {} ({}), next try {} (r now)",
             text::clean_line(entity.view.task.server.as_str()),
             text::clean_line(why),
-            left(*next)
+            in_time(*next, now)
         ),
         // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
         _ => {
@@ -214,18 +205,23 @@ fn demo_line(state: &State, columns: usize) -> String {
     }
 }
 
-/// A progress number for a person: whole ones with thousands set apart, big ones short.
-pub fn number(value: f64) -> String {
-    if (0.0..10_000.0).contains(&value) && value.fract().abs() < f64::EPSILON {
-        // The range is checked, so nothing is cut off.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 0 to 10,000 and whole"
-        )]
-        return text::grouped(value as u64);
+/// `4 s`, or `now` once the time has come.
+pub fn until(at: Wall, now: Stamp) -> String {
+    let left = at.since(now.wall);
+    if left.is_zero() {
+        "now".to_owned()
+    } else {
+        // Rounded up: a countdown must not show zero seconds.
+        text::span(left + Duration::from_millis(999))
     }
-    text::amount(value)
+}
+
+/// `in 4 s`, or `now` once the time has come.
+pub fn in_time(at: Wall, now: Stamp) -> String {
+    match until(at, now).as_str() {
+        "now" => "now".to_owned(),
+        left => format!("in {left}"),
+    }
 }
 
 /// Whether a line has what is searched for, without regard to case.

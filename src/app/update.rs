@@ -9,7 +9,7 @@ use crate::domain::{
 
 use super::{
     CallForm, Command, Event, Group, Leaving, Overlay, Pane, ResultText, Stage, State, Tab, away,
-    call, input, leave_note,
+    input, leave_note,
     select::{self, settle_places},
     state::{Entity, Mark, Pending},
 };
@@ -483,14 +483,4 @@ pub(super) fn is_reachable(state: &State, name: &crate::domain::ServerName) -> b
     state
         .server(name)
         .is_none_or(|server| !matches!(server.state, LinkState::Down { .. }))
-}
-
-/// The name that a URL gives to its server.
-pub(super) fn server_from_url(url: &str) -> Option<crate::domain::ServerRef> {
-    call::name_from_url(url.trim()).map(|name| crate::domain::ServerRef {
-        name,
-        url: Some(url.trim().to_owned()),
-        headers: Vec::new(),
-        protocol: None,
-    })
 }

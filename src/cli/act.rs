@@ -294,11 +294,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             let document = read::document(context, &mut reader, task)?;
             context.terminal.line(&json::text_of(&document))?;
         } else {
-            let reason = task
-                .status
-                .reason()
-                .or_else(|| task.error.as_ref().map(|error| error.message.clone()));
-            let reason = reason.map_or(String::new(), |reason| {
+            let reason = task.why().map_or(String::new(), |reason| {
                 format!(": {}", text::clean_line(&reason))
             });
             context

@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 
-use crate::domain::{ProtocolVersion, Wall};
+use crate::domain::{ProtocolVersion, Status, Wall};
 
 /// What stands under every help text: scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
@@ -261,8 +261,8 @@ pub(super) struct Ls {
     #[arg(long)]
     pub(super) all: bool,
     /// Only tasks of this status.
-    #[arg(long, value_name = "STATUS")]
-    pub(super) status: Vec<StatusWord>,
+    #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(Status::WORDS))]
+    pub(super) status: Vec<String>,
     /// Only tasks that wait for you.
     #[arg(long)]
     pub(super) needs_me: bool,
@@ -272,19 +272,6 @@ pub(super) struct Ls {
     /// Only tasks with this tag.
     #[arg(long)]
     pub(super) tag: Option<String>,
-}
-
-/// The words of a status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum StatusWord {
-    Running,
-    InputRequired,
-    Paused,
-    Completed,
-    Failed,
-    Cancelled,
-    Lost,
-    Unknown,
 }
 
 /// One task.

@@ -18,7 +18,7 @@ use crate::domain::{
 
 /// `tools`.
 pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     let tools = block_on(async {
@@ -243,7 +243,7 @@ struct Draft {
 /// `call`.
 pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let server = Servers::of(context, &mut reader)?.one()?;
     let base = call
         .args

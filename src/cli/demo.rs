@@ -129,7 +129,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         .chain([state])
         .collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let is_new = reader
         .tasks(ListFilter {
             all: true,
@@ -148,6 +148,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         Vec::new()
     };
     let extra = screen::Extra {
+        reopens_with: format!("longhaul demo{}", context.flags_beside(SESSION)),
         servers: vec![server],
         asks: calls
             .into_iter()

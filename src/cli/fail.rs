@@ -2,26 +2,11 @@
 
 use std::io;
 
+pub(super) use crate::domain::exit as code;
 use crate::{
     domain::{Refused, Status, Task, TaskErrorKind},
     store::StoreError,
 };
-
-/// The exit codes, as in the help.
-pub(super) mod code {
-    pub(in crate::cli) const OK: u8 = 0;
-    pub(in crate::cli) const TOOL_FAILED: u8 = 1;
-    pub(in crate::cli) const REFUSED: u8 = 2;
-    pub(in crate::cli) const NEEDS_LOGIN: u8 = 3;
-    pub(in crate::cli) const UNREACHABLE: u8 = 4;
-    pub(in crate::cli) const UNKNOWN: u8 = 5;
-    pub(in crate::cli) const INPUT: u8 = 6;
-    pub(in crate::cli) const TIMED_OUT: u8 = 7;
-    pub(in crate::cli) const CANCELLED: u8 = 8;
-    pub(in crate::cli) const BUG: u8 = 70;
-    pub(in crate::cli) const CANNOT_SAVE: u8 = 73;
-    pub(in crate::cli) const INTERRUPTED: u8 = 130;
-}
 
 /// Why a command ends early.
 #[derive(Debug)]

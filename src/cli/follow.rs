@@ -253,6 +253,7 @@ async fn follow_to(
     let id = printer.id.clone();
     let mut was_warned = false;
     let mut was_unsaved = false;
+    let mut was_out_of_reach = false;
     if *until == Until::TheEnd {
         printer.catch_up(context)?;
     }
@@ -286,15 +287,27 @@ async fn follow_to(
                 ));
             }
             was_unsaved = view.is_unsaved;
+            // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
+            if let Contact::Offline { why, .. } = &view.contact
+                && view
+                    .task
+                    .attempt()
+                    .is_some_and(|attempt| attempt.phase == Phase::Queued)
+                && !was_out_of_reach
+            {
+                was_out_of_reach = true;
+                context.terminal.say(&format!(
+                    "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be",
+                    view.task.server
+                ));
+            }
             if let Some(code) = ended(context, live, printer, &view).await? {
                 return Ok(Left::Ended(code));
             }
         }
         match live.next(context).await? {
             Event::News(News::Erased(gone)) if gone == id => {
-                return Err(Fail::usage(format!(
-                    "{id} was forgotten; `longhaul rm --undo {id}` brings it back"
-                )));
+                return Err(forgotten(context, &id));
             }
             Event::News(_) => {}
             Event::Ended => return Ok(Left::Interrupted),
@@ -460,6 +473,13 @@ impl Live {
     }
 }
 
+fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+    Fail::usage(format!(
+        "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
+        context.flags()
+    ))
+}
+
 /// `watch ID` and `logs -f ID`, the latter from where its own lines ended.
 pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
@@ -489,10 +509,7 @@ pub(super) fn watch_after(
         return Ok(outcome(task));
     }
     if task.forgotten_at.is_some() {
-        let id = &task.id;
-        return Err(Fail::usage(format!(
-            "{id} was forgotten; `longhaul rm --undo {id}` brings it back"
-        )));
+        return Err(forgotten(context, &task.id));
     }
     servers.must_know(&task.server)?;
     let servers = servers.for_task(&task.server);

@@ -96,7 +96,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "arguments": parsed(&task.arguments),
         "origin": task.origin,
         "status": task.status.word(),
-        "reason": task.status.reason().or_else(|| task.error.as_ref().map(|error| error.message.clone())),
+        "reason": task.why(),
         "remark": task.remark,
         "contact": seen.contact.word(),
         "contact_as_of": as_of.map(time),

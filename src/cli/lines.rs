@@ -21,13 +21,11 @@ pub(super) fn clock(at: Wall, now: Wall) -> String {
 
 /// `30/50 60 %`, or `41` without a total.
 pub(super) fn amount(progress: &Progress) -> String {
-    match (progress.total, progress.ratio()) {
-        (Some(total), Some(ratio)) => format!(
-            "{}/{} {:.0} %",
+    match (progress.total, progress.percent()) {
+        (Some(total), Some(percent)) => format!(
+            "{}/{} {percent} %",
             text::amount(progress.value),
-            text::amount(total),
-            // 100 % is for the server to say, by answering.
-            (ratio * 100.0).floor().min(99.0)
+            text::amount(total)
         ),
         _ => text::amount(progress.value),
     }

@@ -122,7 +122,10 @@ impl Live {
                 Event::Interrupted | Event::Ended => {
                     return Err(Fail::new(
                         code::INTERRUPTED,
-                        "interrupted before there was an answer; `longhaul ls` shows what was started",
+                        format!(
+                            "interrupted before there was an answer; `longhaul ls{}` shows what was started",
+                            context.flags()
+                        ),
                     ));
                 }
             }

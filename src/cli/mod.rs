@@ -37,7 +37,7 @@ use self::{
 use crate::{
     domain::{Task, TaskId},
     engine::Clock,
-    store::{Lookup, Paths, Reader},
+    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
 
 /// What every command works with.
@@ -51,6 +51,11 @@ struct Context<'o> {
 impl Context<'_> {
     /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
     fn flags(&self) -> String {
+        self.flags_beside(args::DEFAULT_SESSION)
+    }
+
+    /// As [`Self::flags`], for a command that takes the session `own` by itself.
+    fn flags_beside(&self, own: &str) -> String {
         let mut flags = String::new();
         let from_environment = std::env::var_os(args::STATE_DIR).map(std::path::PathBuf::from);
         if let Some(dir) = self
@@ -62,7 +67,7 @@ impl Context<'_> {
             flags.push_str(" --state-dir ");
             flags.push_str(&quoted(&dir.to_string_lossy()));
         }
-        if self.global.session != args::DEFAULT_SESSION {
+        if self.global.session != own {
             flags.push_str(" --session ");
             flags.push_str(&quoted(&self.global.session));
         }
@@ -72,6 +77,29 @@ impl Context<'_> {
     /// The session file, for reading.
     fn reader(&self) -> Result<Reader, Fail> {
         Ok(Reader::open(&self.paths)?)
+    }
+
+    /// The session file, for reading, before this process perhaps drives the session.
+    ///
+    /// A damaged file is set aside first, as whoever drives would do: otherwise no command would come as far as that.
+    fn reader_to_act(&mut self) -> Result<Reader, Fail> {
+        let whole = |paths: &Paths| {
+            let mut reader = Reader::open(paths)?;
+            reader.links().map(|_| reader)
+        };
+        match whole(&self.paths) {
+            Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
+            other => return Ok(other?),
+        }
+        if let Some(lock) = DriverLock::try_take(&self.paths)? {
+            let opened = Writer::open(&self.paths, self.clock.now().wall)?;
+            for remark in &opened.remarks {
+                let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
+                self.terminal.say(&line);
+            }
+            drop((opened, lock));
+        }
+        self.reader()
     }
 
     /// The one task whose id begins so.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
-    args::{Logs, Ls, ResultOf, Since, StatusWord},
+    args::{Logs, Ls, ResultOf, Since},
     calls::title,
     fail::{Fail, code},
     follow::{self, Printer, Style},
@@ -75,29 +75,6 @@ pub(super) fn document(
     ))
 }
 
-fn has_status(task: &Task, words: &[StatusWord]) -> bool {
-    words.is_empty()
-        || words.iter().any(|word| {
-            matches!(
-                (word, &task.status),
-                (StatusWord::Running, Status::Running)
-                    | (StatusWord::InputRequired, Status::InputRequired)
-                    | (StatusWord::Paused, Status::Paused)
-                    | (StatusWord::Completed, Status::Completed)
-                    | (StatusWord::Failed, Status::Failed)
-                    | (StatusWord::Cancelled, Status::Cancelled)
-                    | (StatusWord::Lost, Status::Lost(_))
-                    | (StatusWord::Unknown, Status::Unknown(_))
-            )
-        })
-}
-
-/// Whether a task waits for its person: a question, a decision, or an end that he did not want and has not seen.
-fn needs_a_person(task: &Task) -> bool {
-    let is_bad = matches!(task.status, Status::Failed | Status::Lost(_));
-    task.status.needs_a_person() || is_bad && !task.is_seen
-}
-
 /// `ls`.
 pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
@@ -108,8 +85,8 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let servers = Servers::of(context, &mut reader)?;
     let servers = servers.names();
     tasks.retain(|task| {
-        has_status(task, &ls.status)
-            && (!ls.needs_me || needs_a_person(task))
+        (ls.status.is_empty() || ls.status.iter().any(|word| word == task.status.word()))
+            && (!ls.needs_me || task.status.needs_you(task.is_seen))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (servers.is_empty() || servers.contains(&&task.server))
@@ -158,8 +135,7 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
     let progress = match (&task.status, &task.progress) {
         (Status::Completed, _) => task.result_line.clone().unwrap_or_default(),
         (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
-            let error = task.error.as_ref().map(|error| error.message.clone());
-            task.status.reason().or(error).unwrap_or_default()
+            task.why().unwrap_or_default()
         }
         (_, Some(progress)) => lines::amount(progress),
         _ => String::new(),
@@ -200,10 +176,8 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("arguments", Some(task.arguments.clone()));
     put("repeats", task.origin.as_ref().map(ToString::to_string));
     let reason = task
-        .status
-        .reason()
-        .or_else(|| task.error.as_ref().map(|error| error.message.clone()));
-    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        .why()
+        .map_or(String::new(), |reason| format!(": {reason}"));
     put("status", Some(format!("{}{reason}", task.status.word())));
     put("remark", task.remark.clone());
     put(

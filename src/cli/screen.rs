@@ -15,9 +15,11 @@ use crate::{
     term::caps::{Capabilities, ColorChoice, ColorLevel, Environment},
 };
 
-/// What the demo adds to the screen.
-#[derive(Debug, Default)]
+/// What a command brings to the screen.
+#[derive(Debug)]
 pub(super) struct Extra {
+    /// The command that opens the same again.
+    pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
     pub(super) asks: Vec<Ask>,
     pub(super) is_demo: bool,
@@ -78,14 +80,16 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         None => None,
     };
     check(context)?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let servers = Servers::of(context, &mut reader)?.all();
     show(
         context,
         attach,
         Extra {
+            reopens_with: format!("longhaul{}", context.flags()),
             servers,
-            ..Extra::default()
+            asks: Vec::new(),
+            is_demo: false,
         },
     )
 }
@@ -120,6 +124,8 @@ pub(super) fn show(
         },
         setup: Setup {
             session: context.paths.session().to_owned(),
+            reopens_with: extra.reopens_with,
+            flags: context.flags(),
             is_demo: extra.is_demo,
             tz: jiff::tz::TimeZone::system(),
             look,

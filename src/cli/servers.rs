@@ -97,21 +97,22 @@ impl Servers {
         let base = url
             .port()
             .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let is_free = |name: &String| {
-            !self.known.iter().any(|link| link.name.as_str() == name)
-                && !self.named.iter().any(|server| server.name.as_str() == name)
-        };
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let name = std::iter::once(base.clone())
-            .chain(numbered)
-            .find(is_free)
-            .unwrap_or(base);
-        Ok(self.make(ServerName::new(name), Some(url.to_string())))
+        let name = ServerName::free(&base, |name| {
+            self.known.iter().any(|link| link.name.as_str() == name)
+                || self.named.iter().any(|server| server.name.as_str() == name)
+        });
+        Ok(self.make(name, Some(url.to_string())))
     }
 
     /// The server to call: the one that is named, else the only one of the session.
     pub(super) fn one(&self) -> Result<ServerRef, Fail> {
-        match (self.named.as_slice(), self.known.as_slice()) {
+        // A server that was never reached is no choice; it stands in the file only because of its task.
+        let reached: Vec<&LinkRecord> = self
+            .known
+            .iter()
+            .filter(|link| link.session_number > 0)
+            .collect();
+        match (self.named.as_slice(), reached.as_slice()) {
             ([server], _) => Ok(server.clone()),
             ([], [link]) => Ok(self.make(link.name.clone(), None)),
             ([], _) => Err(Fail::usage(format!(

@@ -69,13 +69,13 @@ pub enum DemoError {
     #[error("could not use the demo server's database: {0}")]
     Disk(#[from] rusqlite::Error),
     /// Another demo server holds this directory.
-    #[error("a demo server already runs in {}", dir.display())]
+    #[error("a demo server already runs in {}; `longhaul demo --stop` ends it", dir.display())]
     AlreadyRunning {
         /// The data directory.
         dir: PathBuf,
     },
     /// No demo server answers in this directory.
-    #[error("no demo server runs in {}", dir.display())]
+    #[error("no demo server runs in {}; `longhaul demo` starts one", dir.display())]
     NotRunning {
         /// The data directory.
         dir: PathBuf,

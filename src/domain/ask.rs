@@ -161,11 +161,11 @@ pub enum News {
         /// Whether it is this process.
         is_us: bool,
     },
-    /// The session cannot be used at all, now; `exit` is the code that a headless command ends with.
+    /// The session cannot be used at all, now.
     Trouble {
         /// In words that say what to do next.
         words: String,
-        /// 73 where the session cannot be written, 75 where its driver does not answer.
+        /// The code of [`exit`](super::exit) that a headless command ends with.
         exit: u8,
     },
 }

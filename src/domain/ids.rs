@@ -62,6 +62,15 @@ impl ServerName {
         Self(name.into())
     }
 
+    /// A name for a new server: `base` where that is free, else with a number behind it.
+    pub fn free(base: &str, is_taken: impl Fn(&str) -> bool) -> Self {
+        let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
+        let name = std::iter::once(base.to_owned())
+            .chain(numbered)
+            .find(|name| !is_taken(name));
+        Self(name.unwrap_or_else(|| base.to_owned()))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -84,6 +93,13 @@ mod tests {
             let id = TaskId::from_bits(bits);
             assert_eq!(TaskId::parse(id.as_str()), Some(id));
         }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let among = |taken: &[&str]| ServerName::free("lab", |name| taken.contains(&name));
+        assert_eq!(among(&[]).as_str(), "lab");
+        assert_eq!(among(&["lab", "lab-2"]).as_str(), "lab-3");
     }
 
     #[test]

@@ -6,8 +6,10 @@
 
 mod ask;
 mod chord;
+pub mod exit;
 mod history;
 mod ids;
+mod input;
 mod pace;
 mod price;
 mod progress;
@@ -22,6 +24,7 @@ pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refu
 pub use chord::{Chord, Key, NoSuchChord};
 pub use history::{Entry, Happening, Level};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
+pub use input::Input;
 pub use pace::Pace;
 pub use price::Price;
 pub use progress::Progress;

@@ -35,6 +35,19 @@ impl Progress {
     pub fn ratio(&self) -> Option<f64> {
         self.total.map(|total| (self.value / total).clamp(0.0, 1.0))
     }
+
+    /// Done in whole percent; `None` without a total. Never 100, because only the response says that.
+    pub fn percent(&self) -> Option<u8> {
+        self.ratio().map(|ratio| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a ratio is from 0 to 1"
+            )]
+            let whole = (ratio * 100.0) as u8;
+            whole.min(99)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +65,15 @@ mod tests {
                 None
             );
         }
+    }
+
+    #[test]
+    fn a_hundred_percent_is_never_shown_before_the_response() {
+        let percent =
+            |value, total| Progress::reported(value, Some(total), None).and_then(|p| p.percent());
+        assert_eq!(percent(50.0, 50.0), Some(99));
+        assert_eq!(percent(30.0, 50.0), Some(60));
+        assert_eq!(percent(4.0, f64::NAN), None);
     }
 
     #[test]

@@ -76,6 +76,12 @@ impl Task {
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.tool)
     }
+
+    /// Why it stands as it does, in words: the status's own reason, else the error; not sanitised.
+    pub fn why(&self) -> Option<String> {
+        let error = || self.error.as_ref().map(|error| error.message.clone());
+        self.status.reason().or_else(error)
+    }
 }
 
 /// What went wrong with a task.

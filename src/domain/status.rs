@@ -29,6 +29,18 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every word of a status, in the order of the variants.
+    pub const WORDS: [&'static str; 8] = [
+        "running",
+        "input-required",
+        "paused",
+        "completed",
+        "failed",
+        "cancelled",
+        "lost",
+        "unknown",
+    ];
+
     /// The word of the command line and of `--json`.
     pub fn word(&self) -> &'static str {
         match self {
@@ -54,6 +66,11 @@ impl Status {
     /// Whether a person has to act before it can go on.
     pub fn needs_a_person(&self) -> bool {
         matches!(self, Self::InputRequired | Self::Unknown(_))
+    }
+
+    /// Whether it is among what needs its person: a question, a decision, or an end that was not wanted and not seen.
+    pub fn needs_you(&self, is_seen: bool) -> bool {
+        self.needs_a_person() || matches!(self, Self::Failed | Self::Lost(_)) && !is_seen
     }
 
     /// Whether `watch` and `wait` have nothing to wait for.
@@ -307,5 +324,25 @@ impl Resumability {
     /// The word of the badge: the strongest way, or `none`.
     pub fn word(self) -> &'static str {
         self.strongest().map_or("none", Resumable::word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_its_word_in_the_list() {
+        let all = [
+            Status::Running,
+            Status::InputRequired,
+            Status::Paused,
+            Status::Completed,
+            Status::Failed,
+            Status::Cancelled,
+            Status::Lost(LostReason::GivenUp),
+            Status::Unknown(Window::NoIds),
+        ];
+        assert_eq!(all.map(|status| status.word()), Status::WORDS);
     }
 }

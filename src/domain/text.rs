@@ -107,14 +107,20 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// A progress number: whole as it is, fractions with at most two digits, big ones short (`2.1k`).
+/// A progress number: whole ones with thousands set apart, fractions with at most two digits, big ones short (`21.0k`).
 pub fn amount(value: f64) -> String {
     if value >= 1e6 {
         format!("{:.1}M", value / 1e6)
     } else if value >= 10_000.0 {
         format!("{:.1}k", value / 1e3)
-    } else if value.fract().abs() < f64::EPSILON {
-        format!("{value:.0}")
+    } else if value >= 0.0 && value.fract().abs() < f64::EPSILON {
+        // The range is checked, so nothing is cut off.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to 10,000 and whole"
+        )]
+        grouped(value as u64)
     } else {
         let mut out = String::new();
         // Writing to a string cannot fail.

@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Contact, Done, LinkRecord, Mono, News, Notice, NoticeLevel, ProtocolVersion,
-        Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+        Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
+        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
-    store::{DriverLock, ListFilter, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
+    store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
     transport::{Http, HttpOptions, ensure_provider},
 };
 
@@ -35,6 +35,8 @@ use crate::{
 const PUBLISH_EVERY: Duration = Duration::from_millis(16);
 /// Arrivals handled in one turn before anything else gets a look.
 const ARRIVALS_A_TURN: usize = 256;
+/// Event ids that a task brought back has to know: more than any server was seen to replay twice.
+const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -203,7 +205,7 @@ impl Driver<'_> {
                 outcomes = self.journal.outcomes() => {
                     now = self.clock.now();
                     let Some(outcomes) = outcomes else {
-                        return Err("could not write the session: its writer ended; this is a bug".to_owned());
+                        return Err("could not write the session: its writer ended; what was saved is safe, start again".to_owned());
                     };
                     self.all_written(outcomes, now);
                 }
@@ -359,10 +361,13 @@ impl Driver<'_> {
             Ask::Server(server) => self.know(server.clone(), now),
             Ask::Tools(name) => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
             Ask::Start(call) => match self.started_before(call) {
-                Some(id) => return self.open.answer(self.board, number, Ok(Done::Started(id))),
-                None => self
+                Ok(Some(id)) => {
+                    return self.open.answer(self.board, number, Ok(Done::Started(id)));
+                }
+                Ok(None) => self
                     .index_of(&call.server)
                     .ok_or_else(|| self.unknown_server(&call.server)),
+                Err(refused) => Err(refused),
             },
             Ask::RetryNow => {
                 for index in 0..self.links.len() {
@@ -399,30 +404,31 @@ impl Driver<'_> {
     }
 
     /// The task that an ask to start would repeat: the same id, or the same `--once` key.
-    fn started_before(&self, call: &crate::domain::NewCall) -> Option<TaskId> {
+    ///
+    /// A file that cannot be read is no proof that the key is new, so then the call is refused.
+    fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, Refused> {
         if self.board.task(&call.id).is_some() {
-            return Some(call.id.clone());
+            return Ok(Some(call.id.clone()));
         }
-        let once = call.once.as_ref()?;
+        // What was started this moment is neither on the board yet nor on disk.
+        let just_now = |linked: &Linked| linked.link.started_before(call);
+        if let Some(id) = self.links.iter().find_map(just_now) {
+            return Ok(Some(id));
+        }
+        let Some(once) = &call.once else {
+            return Ok(None);
+        };
         let on_board = self
             .board
             .tasks()
             .into_iter()
             .find(|view| view.task.once.as_ref() == Some(once));
         if let Some(view) = on_board {
-            return Some(view.task.id.clone());
+            return Ok(Some(view.task.id.clone()));
         }
-        let everything = ListFilter {
-            all: true,
-            limit: None,
-        };
-        let tasks = Reader::open(self.paths)
-            .and_then(|mut reader| reader.tasks(everything))
-            .unwrap_or_default();
-        tasks
-            .into_iter()
-            .find(|task| task.once.as_ref() == Some(once))
-            .map(|task| task.id)
+        Reader::open(self.paths)
+            .and_then(|mut reader| reader.once(once))
+            .map_err(|error| Refused::CannotSave(format!("could not {error}")))
     }
 
     /// Asks about a task that no link holds: settled, or forgotten.
@@ -482,12 +488,17 @@ impl Driver<'_> {
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)
         {
-            // Brought back: it goes on where it was.
-            self.feed(
-                index,
-                Input::Restored(vec![(task.clone(), Vec::new())]),
-                now,
-            );
+            // Brought back: it goes on where it was, and is the link's to save from now on.
+            let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
+            let ids = self.recent_ids(&task);
+            self.feed(index, Input::Restored(vec![(task, ids)]), now);
+            let what = Ask::Edit {
+                id: id.clone(),
+                name,
+                note,
+                limits,
+            };
+            return self.feed(index, Input::Ask { ask: number, what }, now);
         }
         let house = self.next_house;
         self.next_house += 1;
@@ -498,6 +509,19 @@ impl Driver<'_> {
             view: at_rest(task),
         });
         self.write(Saver::House(house), rows, true, now);
+    }
+
+    /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
+    fn recent_ids(&self, task: &Task) -> Vec<String> {
+        let attempt = task.attempts.len();
+        let read = Reader::open(self.paths)
+            .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
+        let is_present = |entry: &Entry| usize::try_from(entry.attempt) == Ok(attempt);
+        read.unwrap_or_default()
+            .into_iter()
+            .filter(is_present)
+            .filter_map(|entry| entry.event_id)
+            .collect()
     }
 
     fn recall(&self, id: &TaskId) -> Option<Task> {
@@ -594,7 +618,7 @@ impl Driver<'_> {
         }) {
             self.written(
                 &who,
-                Err("could not write the session: its writer ended".to_owned()),
+                Err("could not write the session: its writer ended; start again".to_owned()),
                 now,
             );
         }

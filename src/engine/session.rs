@@ -18,7 +18,9 @@ use super::{
     driver, socket,
 };
 use crate::{
-    domain::{Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef},
+    domain::{
+        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef, exit,
+    },
     store::{DriverLock, Paths},
 };
 
@@ -27,7 +29,7 @@ const ASKS_WAITING: usize = 1024;
 /// How often a lock that somebody holds without answering is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 /// How long a driver may take to answer before that is said.
-const DRIVER_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
 /// How to use a session.
 #[derive(Debug)]
@@ -89,7 +91,10 @@ impl Session {
             .spawn(move || run(options, &on_thread, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
-            board.publish(News::Trouble { words, exit: 70 });
+            board.publish(News::Trouble {
+                words,
+                exit: exit::BUG,
+            });
         }
         Self {
             board,
@@ -105,14 +110,9 @@ impl Session {
         self.board.subscribe()
     }
 
-    /// A number for an ask that is made with [`Self::ask_as`].
-    pub fn new_ask_id(&self) -> AskId {
-        self.next_ask.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// Asks for something; the one answer comes to `reader` as [`News::Answer`].
     pub fn ask(&self, reader: &Subscription, what: Ask) -> AskId {
-        let ask = self.new_ask_id();
+        let ask = self.next_ask.fetch_add(1, Ordering::Relaxed);
         self.ask_as(reader, ask, what);
         ask
     }
@@ -125,7 +125,8 @@ impl Session {
             what,
         };
         if self.asks.try_send(asked).is_err() {
-            let words = "the engine does not answer; what was asked was not done".to_owned();
+            let words =
+                "the engine does not answer; what was asked was not done, ask again".to_owned();
             self.board.tell(
                 reader.id,
                 News::Answer {
@@ -152,6 +153,8 @@ pub(super) enum Ending {
     Left,
     /// The driver is gone; somebody has to take over.
     DriverGone,
+    /// The driver holds the session and stands still.
+    DriverSilent,
 }
 
 /// Tells everybody who waits if the network thread ends by a panic; nobody else could.
@@ -161,7 +164,10 @@ impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
-            self.0.publish(News::Trouble { words, exit: 70 });
+            self.0.publish(News::Trouble {
+                words,
+                exit: exit::BUG,
+            });
         }
     }
 }
@@ -180,7 +186,10 @@ fn run(
         Ok(runtime) => runtime,
         Err(error) => {
             let words = format!("could not start the network runtime: {error}");
-            return board.publish(News::Trouble { words, exit: 70 });
+            return board.publish(News::Trouble {
+                words,
+                exit: exit::BUG,
+            });
         }
     };
     let local = tokio::task::LocalSet::new();
@@ -225,15 +234,14 @@ async fn serve(
         match socket::follow(&mut options, board, &mut asks, &mut leaving, &mut open).await {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => (stuck_since, has_followed) = (None, true),
+            Some(Ending::DriverSilent) => {
+                (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
+                say_silent(&options.paths, board);
+            }
             None => {
                 let since = *stuck_since.get_or_insert(now.mono);
-                if now.mono.since(since) > DRIVER_WITHIN {
-                    let pid = DriverLock::holder(&options.paths)
-                        .map_or(String::new(), |pid| format!(" (process {pid})"));
-                    let words = format!(
-                        "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
-                    );
-                    board.publish(News::Trouble { words, exit: 75 });
+                if options.clock.now().mono.since(since) >= DRIVER_WITHIN {
+                    say_silent(&options.paths, board);
                     stuck_since = Some(options.clock.now().mono);
                 }
             }
@@ -245,6 +253,17 @@ async fn serve(
     }
 }
 
+fn say_silent(paths: &Paths, board: &Board) {
+    let pid = DriverLock::holder(paths).map_or(String::new(), |pid| format!(" (process {pid})"));
+    let words = format!(
+        "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
+    );
+    board.publish(News::Trouble {
+        words,
+        exit: exit::DRIVER_SILENT,
+    });
+}
+
 /// Nothing can be done with this session; every ask hears why until the process leaves.
 async fn end_in_trouble(
     board: &Arc<Board>,
@@ -254,7 +273,7 @@ async fn end_in_trouble(
 ) {
     board.publish(News::Trouble {
         words: words.clone(),
-        exit: 73,
+        exit: exit::CANNOT_SAVE,
     });
     loop {
         tokio::select! {
@@ -295,6 +314,14 @@ impl OpenAsks {
                     outcome,
                 },
             );
+        }
+    }
+
+    /// Refuses everything that waits.
+    pub(super) fn refuse_all(&mut self, board: &Board, words: &str) {
+        for (number, _) in self.all() {
+            let refused = Refused::CannotSave(words.to_owned());
+            self.answer(board, number, Err(refused));
         }
     }
 

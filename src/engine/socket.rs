@@ -1,9 +1,10 @@
 //! The driver's socket: other longhauls on the same session ask over it and see what the driver publishes.
 //!
 //! One JSON value a line. A client sends [`ToDriver`], the driver sends [`News`]. The socket is 0600 in a directory of the
-//! user's own; whoever can open it may do what the user may.
+//! user's own; whoever can open it may do what the user may. Beside those lines a client asks for a sign of life with
+//! [`PING`] and gets [`PONG`], so that a driver that stands still is told from one that has nothing to say.
 
-use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
+use std::{os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -16,15 +17,24 @@ use tokio_util::codec::{Framed, LinesCodec};
 
 use super::{
     board::Board,
-    session::{Asked, Ending, OpenAsks, Options},
+    session::{Asked, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
-    domain::{Ask, AskId, News},
+    domain::{Ask, AskId, News, exit},
     store::Paths,
 };
 
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
 const LINE_BYTES: usize = 64 * 1024 * 1024;
+
+/// A client's question whether the driver is there.
+const PING: &str = "ping";
+/// The driver's answer to it, and his greeting.
+const PONG: &str = "pong";
+/// How often a silent driver is asked.
+const PING_EVERY: Duration = Duration::from_secs(2);
+/// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
+const PINGS_UNHEARD: u32 = 3;
 
 /// What a client sends.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,10 +91,19 @@ pub(super) fn listen(
 async fn serve(stream: UnixStream, board: Arc<Board>, asks: mpsc::Sender<Asked>) {
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     let subscription = board.subscribe();
+    if lines.send(PONG).await.is_err() {
+        return;
+    }
     loop {
         tokio::select! {
             line = lines.next() => {
                 let Some(Ok(line)) = line else { return };
+                if line == PING {
+                    if lines.send(PONG).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
                 if asks.send(Asked { reader: subscription.id, ask, what }).await.is_err() {
                     return;
@@ -110,6 +129,9 @@ async fn serve(stream: UnixStream, board: Arc<Board>, asks: mpsc::Sender<Asked>)
 }
 
 /// Follows the driver as its client until it goes or we do; `None` if it does not answer.
+///
+/// Nothing is asked before the driver was heard: what waits in the socket of one that stands still would be done when he
+/// goes on, long after whoever asked gave up.
 pub(super) async fn follow(
     options: &mut Options,
     board: &Arc<Board>,
@@ -119,27 +141,38 @@ pub(super) async fn follow(
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
+    let greeting = tokio::select! {
+        greeting = tokio::time::timeout(DRIVER_WITHIN, lines.next()) => greeting.ok()??.ok()?,
+        _ = &mut *leaving => return Some(Ending::Left),
+    };
+    if greeting != PONG {
+        return Some(sit_out(&mut lines, board, asks, leaving, open).await);
+    }
     // Servers of our own command line are made known first; nobody waits for these answers.
     let servers = options
         .servers
         .iter()
         .map(|server| (0, Ask::Server(server.clone())));
     for (ask, what) in servers.chain(open.all()) {
-        let line = serde_json::to_string(&ToDriver { ask, what }).ok()?;
-        lines.send(line).await.ok()?;
+        if let Err(ending) = say(&mut lines, ask, what).await {
+            return Some(ending);
+        }
     }
-    let mut has_heard = false;
+    let mut ticks = tokio::time::interval(PING_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.reset();
+    let mut unheard = 0;
     loop {
         tokio::select! {
             line = lines.next() => {
-                let ended = if has_heard { Some(Ending::DriverGone) } else { None };
-                let Some(Ok(line)) = line else { return ended };
+                let Some(Ok(line)) = line else { return Some(Ending::DriverGone) };
+                unheard = 0;
+                if line == PONG {
+                    continue;
+                }
                 let Ok(news) = serde_json::from_str::<News>(&line) else {
-                    let words = "the longhaul that drives this session is of another version; end it and start again".to_owned();
-                    board.publish(News::Trouble { words, exit: 75 });
-                    return ended;
+                    return Some(sit_out(&mut lines, board, asks, leaving, open).await);
                 };
-                has_heard = true;
                 match news {
                     News::Answer { ask, outcome } => open.answer(board, ask, outcome),
                     other => board.publish(other),
@@ -149,12 +182,69 @@ pub(super) async fn follow(
                 let Some(asked) = asked else { return Some(Ending::Left) };
                 let what = asked.what.clone();
                 let ask = open.add(asked);
-                let line = serde_json::to_string(&ToDriver { ask, what }).ok()?;
-                if lines.send(line).await.is_err() {
-                    return Some(Ending::DriverGone);
+                if let Err(ending) = say(&mut lines, ask, what).await {
+                    return Some(ending);
+                }
+            }
+            _ = ticks.tick() => {
+                if unheard >= PINGS_UNHEARD {
+                    return Some(Ending::DriverSilent);
+                }
+                unheard += 1;
+                if tokio::time::timeout(DRIVER_WITHIN, lines.send(PING)).await.is_err() {
+                    return Some(Ending::DriverSilent);
                 }
             }
             _ = &mut *leaving => return Some(Ending::Left),
         }
+    }
+}
+
+/// Waits beside a driver of another version until he goes or we do; that is said once, and refused to whoever asks.
+///
+/// Going away would mean to come back at once, and to say it again.
+async fn sit_out(
+    lines: &mut Framed<UnixStream, LinesCodec>,
+    board: &Arc<Board>,
+    asks: &mut mpsc::Receiver<Asked>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut OpenAsks,
+) -> Ending {
+    let words =
+        "the longhaul that drives this session is of another version; end it and start again";
+    board.publish(News::Trouble {
+        words: words.to_owned(),
+        exit: exit::DRIVER_SILENT,
+    });
+    loop {
+        open.refuse_all(board, words);
+        tokio::select! {
+            line = lines.next() => {
+                if !matches!(line, Some(Ok(_))) {
+                    return Ending::DriverGone;
+                }
+            }
+            asked = asks.recv() => {
+                let Some(asked) = asked else { return Ending::Left };
+                open.add(asked);
+            }
+            _ = &mut *leaving => return Ending::Left,
+        }
+    }
+}
+
+/// Asks the driver, who may have left or stand still.
+async fn say(
+    lines: &mut Framed<UnixStream, LinesCodec>,
+    ask: AskId,
+    what: Ask,
+) -> Result<(), Ending> {
+    let Ok(line) = serde_json::to_string(&ToDriver { ask, what }) else {
+        return Err(Ending::DriverGone);
+    };
+    match tokio::time::timeout(DRIVER_WITHIN, lines.send(line)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Ending::DriverGone),
+        Err(_) => Err(Ending::DriverSilent),
     }
 }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, LinkRecord, LinkState, Mono, Phase, Price, Refused, Row, ServerView,
-        Stamp, TaskId, TaskView, Tool,
+        AskId, Contact, Done, LinkRecord, LinkState, Mono, NewCall, Phase, Price, Refused, Row,
+        ServerView, Stamp, TaskId, TaskView, Tool,
     },
     protocol::{Method, Request, encode},
 };
@@ -258,6 +258,15 @@ impl Link {
         self.tasks.contains_key(id)
     }
 
+    /// The task here that a call would repeat: the same id, or the same `--once` key.
+    pub fn started_before(&self, call: &NewCall) -> Option<TaskId> {
+        self.tasks
+            .values()
+            .map(|running| &running.task)
+            .find(|task| task.id == call.id || call.once.is_some() && task.once == call.once)
+            .map(|task| task.id.clone())
+    }
+
     fn era(&self) -> Era {
         self.choice.era().0
     }
@@ -499,16 +508,22 @@ impl Link {
         self.saver.touch(self.now.mono);
     }
 
-    /// Whether an automatic request may go out now; if the budget is spent, when.
+    /// Whether an automatic request may go out now. `Err` holds when the budget allows one; it holds nothing during an
+    /// outage, because what waits for the way goes on the moment the prober is answered.
     fn may_ask(&mut self) -> Result<(), Option<Mono>> {
         if !self.path.may_send(self.now) {
-            return Err(self.path.next_try());
+            return Err(None);
         }
         self.path.spend(self.now).map_err(Some)
     }
 
+    /// A server that was never reached and has no task is most likely a slip of the keyboard.
+    fn is_worth_saving(&self) -> bool {
+        self.is_record_dirty && (self.record.session_number > 0 || !self.tasks.is_empty())
+    }
+
     fn is_dirty(&self) -> bool {
-        self.is_record_dirty
+        self.is_worth_saving()
             || !self.erasing.is_empty()
             || self.tasks.values().any(|running| running.is_dirty)
     }
@@ -516,7 +531,8 @@ impl Link {
     fn flush(&mut self) {
         // First, so that a call asked for again under the same id is not taken out with its failed intent.
         let mut rows: Vec<Row> = self.erasing.drain(..).map(Row::Erase).collect();
-        if std::mem::take(&mut self.is_record_dirty) {
+        if self.is_worth_saving() {
+            self.is_record_dirty = false;
             rows.push(Row::Link(Box::new(self.record.clone())));
         }
         for running in self.tasks.values_mut().filter(|running| running.is_dirty) {

@@ -115,6 +115,15 @@ impl Path {
         if is_refused {
             self.refused_at = Some(now.mono);
         }
+        if let Some(down) = &mut self.down
+            && now.mono < down.next
+        {
+            // It went out before the outage was known: the streams that a cut takes with it are one try, not many.
+            let at_least = at_least.unwrap_or_default();
+            down.next = down.next.max(now.mono.after(at_least));
+            down.next_wall = down.next_wall.max(now.wall.after(at_least));
+            return;
+        }
         let (since, tries) = self
             .down
             .as_ref()
@@ -208,6 +217,17 @@ mod tests {
             now = next;
         }
         assert!((150..400).contains(&tries), "{tries}");
+    }
+
+    #[test]
+    fn streams_that_fall_together_are_one_try() {
+        let mut dice = fastrand::Rng::with_seed(7);
+        let mut path = Path::new(at(0));
+        for _ in 0..8 {
+            path.failed(at(0), "refused".into(), true, None, &mut dice);
+        }
+        assert_eq!(path.down().unwrap().tries, 1);
+        assert!(path.next_try().unwrap().0 <= 700);
     }
 
     #[test]

@@ -192,7 +192,9 @@ impl Terminal {
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
         let inputs = InputStream::open(guard.tty())?;
-        let screen = Screen::new(&guard)?;
+        let mut screen = Screen::new(&guard)?;
+        // A process that was killed on this terminal left its picture there, and we would paint only what differs.
+        screen.clear()?;
         Ok(Self {
             screen,
             inputs,
@@ -226,7 +228,7 @@ impl Terminal {
                     }
                 },
                 input = self.inputs.next() => match input {
-                    Some(input::Input::Key(chord)) if chord.key == Key::Enter => break,
+                    Some(Input::Key(chord)) if chord.key == Key::Enter => break,
                     Some(_) => {}
                     None => return Err(io::ErrorKind::BrokenPipe.into()),
                 },
@@ -247,7 +249,7 @@ impl Surface for Terminal {
                 () = guard::over() => return Outside::Panic,
                 signal = self.signals.next() => signal,
                 input = self.inputs.next() => {
-                    return input.map_or(Outside::HungUp, |input| Outside::Input(own(input)));
+                    return input.map_or(Outside::HungUp, Outside::Input);
                 }
             }
         };
@@ -269,7 +271,7 @@ impl Surface for Terminal {
     }
 
     fn drain(&mut self, limit: usize) -> Vec<Input> {
-        self.inputs.drain(limit).into_iter().map(own).collect()
+        self.inputs.drain(limit)
     }
 
     fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()> {
@@ -308,16 +310,6 @@ impl Surface for Terminal {
             | Command::Quit(_) => {}
         }
         Ok(None)
-    }
-}
-
-fn own(input: input::Input) -> Input {
-    match input {
-        input::Input::Key(chord) => Input::Key(chord),
-        input::Input::Paste(text) => Input::Paste(text),
-        input::Input::Resize(columns, rows) => Input::Resize(columns, rows),
-        input::Input::FocusGained => Input::FocusGained,
-        input::Input::FocusLost => Input::FocusLost,
     }
 }
 

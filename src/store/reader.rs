@@ -153,6 +153,19 @@ impl Reader {
         })
     }
 
+    /// The task that used a `--once` key before, forgotten or not.
+    pub fn once(&mut self, key: &str) -> Result<Option<TaskId>, StoreError> {
+        self.ask(None, |connection| {
+            let found: Option<String> = connection
+                .prepare_cached(
+                    "SELECT id FROM task WHERE once = ?1 ORDER BY created_at DESC LIMIT 1",
+                )?
+                .query_row([key], |row| row.get(0))
+                .optional()?;
+            Ok(found.as_deref().and_then(TaskId::parse))
+        })
+    }
+
     /// The servers by name.
     pub fn links(&mut self) -> Result<Vec<LinkRecord>, StoreError> {
         self.ask(Vec::new(), |connection| {

@@ -23,7 +23,7 @@ use crate::domain::{Entry, Happening, LinkRecord, Row, Task, TaskId, Wall, text}
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
 const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Settled tasks given back at the start; older ones are found through [`Writer::recall`].
+/// Settled tasks given back at the start; older ones are found through [`Reader::task`](super::Reader::task).
 const SETTLED_KEPT: u32 = 1000;
 /// Event ids given back for each task: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
@@ -205,7 +205,7 @@ impl Writer {
             identity: (place.dev(), place.ino()),
             durability: None,
         };
-        writer.purge_rows(now).map_err(fail)?;
+        writer.purge(now).map_err(fail)?;
         let (restored, unreadable) = writer.restore().map_err(fail)?;
         writer
             .connection
@@ -264,13 +264,8 @@ impl Writer {
         })
     }
 
-    /// Takes out for good what was forgotten more than seven days ago; gives back how many tasks that were.
-    pub fn purge(&mut self, now: Wall) -> Result<usize, StoreError> {
-        self.purge_rows(now)
-            .map_err(|error| StoreError::writing(&self.path, &error))
-    }
-
-    fn purge_rows(&mut self, now: Wall) -> rusqlite::Result<usize> {
+    /// Takes out for good what was forgotten more than seven days ago.
+    fn purge(&mut self, now: Wall) -> rusqlite::Result<()> {
         let before = now
             .0
             .saturating_sub(i64::try_from(UNDO.as_millis()).unwrap_or(i64::MAX));
@@ -284,23 +279,7 @@ impl Writer {
         for id in &ids {
             erase(&transaction, id)?;
         }
-        transaction.commit()?;
-        Ok(ids.len())
-    }
-
-    /// The task that used a `--once` key before, forgotten or not.
-    pub fn once(&self, key: &str) -> Result<Option<TaskId>, StoreError> {
-        let found: Option<String> = self
-            .connection
-            .prepare_cached("SELECT id FROM task WHERE once = ?1 ORDER BY created_at DESC LIMIT 1")
-            .and_then(|mut query| query.query_row([key], |row| row.get(0)).optional())
-            .map_err(|error| StoreError::reading(&self.path, &error))?;
-        Ok(found.as_deref().and_then(TaskId::parse))
-    }
-
-    /// A task that is in the file and perhaps no longer in memory: settled long ago, or forgotten.
-    pub fn recall(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
-        task_by_id(&self.connection, id).map_err(|error| StoreError::reading(&self.path, &error))
+        transaction.commit()
     }
 
     fn restore(&self) -> rusqlite::Result<(Restored, u64)> {

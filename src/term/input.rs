@@ -17,28 +17,13 @@ use tokio::{
 };
 
 use super::guard::{wait_for_bytes, wait_for_hang_up};
-use crate::domain::{Chord, Key};
+use crate::domain::{Chord, Input, Key};
 
 /// Inputs on their way to the shell; more wait in the terminal.
 const QUEUE: usize = 64;
 
 /// How long the library is asked whether it has more; asked without waiting, it does not look.
 const ASKING: Duration = Duration::from_millis(1);
-
-/// Something the user did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Pressed a key, or kept it pressed.
-    Key(Chord),
-    /// Pasted text, with line ends as `\n`; never to be taken for keys.
-    Paste(String),
-    /// Changed the size of the terminal to so many columns and rows.
-    Resize(u16, u16),
-    /// Came to our window.
-    FocusGained,
-    /// Went to another one.
-    FocusLost,
-}
 
 /// The inputs of one terminal. Dropping it ends its threads.
 #[derive(Debug)]

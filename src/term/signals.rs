@@ -29,7 +29,7 @@ impl Signal {
 }
 
 /// The signals of this process, caught from the moment this is made. A change of size comes as
-/// [`Input::Resize`](super::input::Input::Resize).
+/// [`Input::Resize`](crate::domain::Input::Resize).
 #[derive(Debug)]
 pub struct Signals {
     interrupt: unix::Signal,

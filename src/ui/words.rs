@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    app::Entity,
+    app::{Entity, until},
     domain::{
         AskedFor, Contact, LinkState, LostReason, Phase, Progress, Stamp, Status, Wall, Window,
         text,
@@ -72,9 +72,9 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
     if let Some(asked) = task.asked {
         let age = brief(now.wall.since(asked.at));
         let word = match asked.what {
-            AskedFor::Pausing => "pausing",
-            AskedFor::Resuming => "resuming",
+            // "cancelling" leaves no room for its age in the column.
             AskedFor::Cancelling => "stopping",
+            other => other.word(),
         };
         return Shown::new(glyphs.paused, format!("{word} {age}"), Role::Cut);
     }
@@ -138,16 +138,6 @@ pub(crate) fn next_try(contact: &Contact) -> Option<Wall> {
     }
 }
 
-/// `4 s`, or `now` once the time has come.
-pub(crate) fn until(at: Wall, now: Stamp) -> String {
-    let left = at.since(now.wall);
-    if left.is_zero() {
-        "now".to_owned()
-    } else {
-        text::span(left + Duration::from_millis(999))
-    }
-}
-
 /// The state of a server.
 pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> Shown {
     match state {
@@ -164,8 +154,6 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
         LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
     }
 }
-
-pub(crate) use crate::app::number;
 
 /// `32,800/50,000`: in full, for a history in which each step is told from the next.
 pub(crate) fn whole_count(progress: &Progress) -> String {
@@ -186,16 +174,16 @@ fn whole(value: f64) -> String {
         )]
         return text::grouped(value as u64);
     }
-    number(value)
+    text::amount(value)
 }
 
 /// `30/50`, or `41` without a total; both short (`2.1k/4.6k`) where the whole would not fit beside a bar.
 pub(crate) fn count(progress: &Progress) -> String {
     const ROOM: usize = 9;
     let Some(total) = progress.total else {
-        return number(progress.value);
+        return text::amount(progress.value);
     };
-    let whole = format!("{}/{}", number(progress.value), number(total));
+    let whole = format!("{}/{}", text::amount(progress.value), text::amount(total));
     if whole.len() <= ROOM {
         whole
     } else {
@@ -210,19 +198,8 @@ fn short(value: f64) -> String {
         10_000.0..1e6 => format!("{:.0}k", value / 1e3),
         1e6..1e9 => format!("{:.0}M", value / 1e6),
         _ if value >= 1e9 => format!("{value:.0e}"),
-        _ => number(value),
+        _ => text::amount(value),
     }
-}
-
-/// The part that is done in whole percent; never 100, because only the response says that.
-pub(crate) fn percent(ratio: f64) -> u16 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a ratio is clamped to 0..=1"
-    )]
-    let whole = (ratio.clamp(0.0, 1.0) * 100.0) as u16;
-    whole.min(99)
 }
 
 /// A part of `columns`, rounded down.
@@ -250,17 +227,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_percent_is_never_shown_before_the_response() {
-        assert_eq!(percent(1.0), 99);
-        assert_eq!(percent(0.6), 60);
-        assert_eq!(percent(f64::NAN), 0);
-    }
-
-    #[test]
     fn counts_read_well() {
-        assert_eq!(number(1_000.0), "1,000");
-        assert_eq!(number(2.5), "2.5");
-        assert_eq!(number(21_000.0), "21.0k");
+        assert_eq!(text::amount(1_000.0), "1,000");
+        assert_eq!(text::amount(2.5), "2.5");
+        assert_eq!(text::amount(21_000.0), "21.0k");
         let count = |value, total| count(&Progress::reported(value, Some(total), None).unwrap());
         assert_eq!(count(140.0, 1_000.0), "140/1,000");
         assert_eq!(count(2_100.0, 4_600.0), "2.1k/4.6k");

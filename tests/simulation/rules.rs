@@ -220,6 +220,23 @@ impl Bench {
     }
 
     fn shake_hands(&mut self) {
+        self.greet();
+        let (exchange, _) = self.last_post("notifications/initialized");
+        self.bring(
+            exchange,
+            Arrival::Opened {
+                body: Body::Empty,
+                session: None,
+            },
+        );
+        self.bring(exchange, Arrival::Ended);
+        if self.count("tools/list") > 0 {
+            self.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+        }
+    }
+
+    /// Answers the handshake; its end is still to be announced.
+    fn greet(&mut self) {
         let (exchange, request_id) = self.last_post("initialize");
         let session = Some("s2".to_owned());
         self.bring(
@@ -238,18 +255,6 @@ impl Bench {
                 data: data.to_string(),
             },
         );
-        let (exchange, _) = self.last_post("notifications/initialized");
-        self.bring(
-            exchange,
-            Arrival::Opened {
-                body: Body::Empty,
-                session: None,
-            },
-        );
-        self.bring(exchange, Arrival::Ended);
-        if self.count("tools/list") > 0 {
-            self.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
-        }
     }
 
     fn posts(&self, method: &str) -> Vec<(u64, ExchangeId, Value)> {
@@ -614,6 +619,50 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
             .filter(|(_, _, call)| call["params"]["name"] == "work")
             .count(),
         1
+    );
+}
+
+#[test]
+fn streams_follow_the_prober_as_soon_as_it_is_answered() {
+    let mut bench = Bench::known();
+    let mut calls = Vec::new();
+    for number in 0..3 {
+        bench.start_as(TaskId::from_bits(number), "steps", Limits::default());
+        let (exchange, request_id) = bench.last_post("tools/call");
+        bench.bring(exchange, opened());
+        bench.step(exchange, &format!("a{number}"), &request_id, 1);
+        calls.push(exchange);
+    }
+    for call in calls {
+        bench.broken(call);
+    }
+    bench.secs(1);
+    let mut refused = 0;
+    for _ in 0..20 {
+        for (_, asked, _) in bench.gets().split_off(refused) {
+            let why = "connection refused".to_owned();
+            bench.bring(
+                asked,
+                Arrival::NotSent {
+                    why,
+                    is_refused: true,
+                },
+            );
+            refused += 1;
+        }
+        bench.secs(1);
+    }
+    while bench.gets().len() == refused {
+        bench.secs(1);
+    }
+    let before = bench.gets().len();
+    let (prober, _) = bench.last_get();
+    bench.bring(prober, opened());
+    bench.secs(1);
+    assert_eq!(
+        bench.gets().len(),
+        before + 2,
+        "the two others, within a second"
     );
 }
 
@@ -990,4 +1039,46 @@ fn handshakes_that_fail_keep_their_distance() {
         "{}",
         bench.count("initialize")
     );
+}
+
+#[test]
+fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
+    for method in ["tools/list", "notifications/initialized"] {
+        let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        for _ in 0..2 {
+            bench.greet();
+            let (exchange, _) = bench.last_post("notifications/initialized");
+            if method == "notifications/initialized" {
+                bench.bring(exchange, refused(404));
+                continue;
+            }
+            bench.bring(exchange, opened());
+            bench.bring(exchange, Arrival::Ended);
+            let (exchange, _) = bench.last_post(method);
+            bench.bring(exchange, refused(404));
+        }
+        if method == "notifications/initialized" {
+            bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+            assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+        } else {
+            assert!(matches!(
+                bench.answers.as_slice(),
+                [Err(Refused::Usage(words))] if words.contains("HTTP 404")
+            ));
+        }
+        assert_eq!(bench.count("initialize"), 2, "{method}");
+    }
+}
+
+#[test]
+fn a_handshake_whose_end_cannot_be_announced_is_said_to_who_waits() {
+    let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.greet();
+    bench.secs(31);
+    assert!(matches!(
+        bench.answers.as_slice(),
+        [Err(Refused::Unreachable(_))]
+    ));
 }

@@ -188,6 +188,7 @@ impl Link {
     fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
         self.is_restless = true;
         if let Some(id) = self.calls.get(request_id).cloned() {
+            self.door_tries = 0;
             return self.call_answered(&id, request_id, outcome);
         }
         let found = self
@@ -199,6 +200,10 @@ impl Link {
             return;
         };
         self.close(exchange);
+        if !matches!(errand.kind, Kind::Handshake { .. }) {
+            // Something was served in this session, so the next one does not follow on a failure.
+            self.door_tries = 0;
+        }
         match (errand.kind, outcome) {
             (Kind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
             (Kind::Handshake { .. }, Err(error)) => {

@@ -8,18 +8,21 @@ use super::{Door, Kind, Link};
 use crate::{
     domain::{
         Ask, AskId, AskedFor, CLIENT_ID, Done, Happening, LostReason, NewCall, Phase, Refused,
-        Stamp, Status, Task, TaskErrorKind, TaskId, Window,
+        Stamp, Status, Task, TaskErrorKind, TaskId, Window, text,
     },
     link::{
         Output,
         checkpoint::Follow,
-        running::{Intent, Line, Running, new_attempt, new_task},
+        running::{Cut, Intent, Line, Running, new_attempt, new_task},
     },
     protocol::{Method, encode},
 };
 
 /// How long after a restart the limits wait for what the server has to tell.
 const HEAR_FIRST: Duration = Duration::from_secs(30);
+
+/// A hand-over between two processes of ours takes less, and is no gap.
+const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 
 impl Link {
     pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
@@ -426,6 +429,7 @@ impl Link {
             self.spares_session |= !task.status.is_settled();
             return;
         }
+        let unwatched = now.wall.since(task.updated_at);
         let mut running = Running::new(now, task, ids);
         running.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
@@ -460,6 +464,7 @@ impl Link {
         if !is_unsettled || phase == Phase::Queued {
             return;
         }
+        self.note_unwatched(&id, unwatched);
         if phase == Phase::Open && has_cursor && is_same_session {
             if let Some(running) = self.tasks.get_mut(&id) {
                 running.line = Line::Waiting { until: now.mono };
@@ -478,6 +483,25 @@ impl Link {
             };
             self.out_of_stream(&id, Status::Unknown(window), false);
         }
+    }
+
+    /// The time in which no process followed a task is a line of its log, as a cut is.
+    fn note_unwatched(&mut self, id: &TaskId, unwatched: Duration) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if unwatched < UNWATCHED_AT_LEAST {
+            return;
+        }
+        let why = format!("nobody watched for {}", text::span(unwatched));
+        let state = "unwatched".to_owned();
+        running.cut = Some(Cut {
+            at: now.mono,
+            why: why.clone(),
+        });
+        running.note(now, None, Happening::Contact { state, why });
+        self.saver.touch(now.mono);
     }
 
     /// What is due for one task.

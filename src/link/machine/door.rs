@@ -188,15 +188,32 @@ impl Link {
         });
     }
 
+    fn out_of_reach(&self, why: &str) -> String {
+        let (name, url) = (&self.record.name, &self.record.url);
+        format!("could not reach {name} at {url} ({why})")
+    }
+
+    /// Somebody answered, who is no MCP server or wants something else.
+    fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
+        let (name, url) = (&self.record.name, &self.record.url);
+        match refusal.status {
+            404 | 405 | 410 => format!(
+                "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
+                refusal.status
+            ),
+            _ => format!("{name} at {url} refused the handshake ({why})"),
+        }
+    }
+
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
     pub(super) fn door_failed(&mut self, why: String, refusal: Option<&Refusal>) {
         self.door = Door::Shut;
         let is_unreachable =
             refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
-        let words = format!(
-            "could not reach {} at {} ({why})",
-            self.record.name, self.record.url
-        );
+        let words = match refusal {
+            Some(refusal) if !is_unreachable => self.no_handshake(refusal, &why),
+            _ => self.out_of_reach(&why),
+        };
         if self.record.session_number == 0 {
             let kind = if is_unreachable {
                 TaskErrorKind::Unreachable
@@ -337,7 +354,8 @@ impl Link {
             }
             404 | 410 | 400
                 if has_session
-                    && !matches!(errand.kind, Kind::Handshake { .. } | Kind::Goodbye) =>
+                    && !matches!(errand.kind, Kind::Handshake { .. } | Kind::Goodbye)
+                    && !self.is_of_no_session(errand) =>
             {
                 if errand.session_number == self.record.session_number {
                     self.session_gone(refusal.said.as_deref());
@@ -349,6 +367,14 @@ impl Link {
                 self.short_failed(errand, why, Some(refusal));
             }
         }
+    }
+
+    /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
+    /// nothing was ever served in it. A server that has no such method would else be greeted for ever.
+    fn is_of_no_session(&self, errand: &Errand) -> bool {
+        self.door_tries > 0
+            && errand.session_number == self.record.session_number
+            && matches!(errand.kind, Kind::Announce | Kind::ListTools { .. })
     }
 
     /// A short request came to nothing for reasons of the link; who waits for it waits on.
@@ -372,6 +398,8 @@ impl Link {
                 self.door = Door::Shut;
                 self.record.is_initialized = false;
                 self.record_changed();
+                let words = self.out_of_reach(&why);
+                self.refuse_waiters(&Refused::Unreachable(words));
                 self.back_off(why, None);
             }
             Kind::ListTools { .. } => match refusal {
@@ -383,10 +411,7 @@ impl Link {
                     });
                 }
                 _ => {
-                    let words = format!(
-                        "could not reach {} at {} ({why})",
-                        self.record.name, self.record.url
-                    );
+                    let words = self.out_of_reach(&why);
                     self.refuse_waiters(&Refused::Unreachable(words));
                     self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
                 }

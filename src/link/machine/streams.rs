@@ -40,6 +40,8 @@ const TRIES_BEFORE_CHECKPOINT: u32 = 3;
 const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// A resume whose response head does not come.
 const HEAD_WITHIN: Duration = Duration::from_secs(60);
+/// From here on the server's list is read, which tells where the work stands and not how it came there.
+const BY_CHECKPOINT: &str = "going on by its checkpoint, where single steps may pass unseen";
 /// Fresh sessions that a refused call may cost before it is given up.
 const REQUEUES: u32 = 3;
 
@@ -749,8 +751,8 @@ impl Link {
                 running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
             }
             let words = match end.reason() {
-                Some(reason) => format!("{reason}; going on by its checkpoint"),
-                None => "going on by its checkpoint".to_owned(),
+                Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
+                None => BY_CHECKPOINT.to_owned(),
             };
             running.remark(now, words);
             self.saver.urge(now.mono);

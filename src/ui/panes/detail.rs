@@ -1,7 +1,7 @@
 //! The detail pane: one task in six tabs.
 
 use crate::{
-    app::{Entity, Focus, Mark, State, Tab, TaskLog},
+    app::{Entity, Focus, Mark, State, Tab, TaskLog, in_time},
     domain::{Contact, Entry, Happening, Level, Price, Stamp, Wall, text},
 };
 
@@ -147,10 +147,10 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         says = match progress.total {
             Some(total) => format!(
                 "{says}, step {} of {}",
-                words::number(progress.value),
-                words::number(total)
+                text::amount(progress.value),
+                text::amount(total)
             ),
-            None => format!("{says}, at {}", words::number(progress.value)),
+            None => format!("{says}, at {}", text::amount(progress.value)),
         };
         if let Some(message) = &progress.message {
             says = format!("{says}: {}", text::clean_line(message));
@@ -281,13 +281,6 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
             Role::Waiting,
         ),
         Contact::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
-    }
-}
-
-fn in_time(next: Wall, now: Stamp) -> String {
-    match words::until(next, now).as_str() {
-        "now" => "now".to_owned(),
-        left => format!("in {left}"),
     }
 }
 

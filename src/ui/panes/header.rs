@@ -1,7 +1,7 @@
 //! The line of servers, counts and clock, and the lines below it that say what is not as usual.
 
 use crate::{
-    app::{Counts, State},
+    app::{Counts, State, until},
     domain::{LinkState, Stamp, text},
 };
 
@@ -162,7 +162,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     }
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {
-            parts.push(format!("Next try {} (r now)", words::until(*next, now)));
+            parts.push(format!("Next try {} (r now)", until(*next, now)));
         }
         _ if state.is_driverless => parts.push("Nobody drives; taking over.".to_owned()),
         _ if state.is_stale() => parts.push("Asking the servers.".to_owned()),

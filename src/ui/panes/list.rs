@@ -1,8 +1,8 @@
 //! The list of tasks: window first, format second.
 
 use crate::{
-    app::{Entity, Group, Line, SortKey, State},
-    domain::{Contact, Price, Stamp, Status, text},
+    app::{Entity, Group, Line, SortKey, State, until},
+    domain::{Contact, Price, Progress, Stamp, Status, text},
 };
 
 use super::super::{
@@ -278,11 +278,8 @@ fn progress(
             );
         }
         Status::Lost(reason) => {
-            let last = task
-                .progress
-                .as_ref()
-                .and_then(crate::domain::Progress::ratio);
-            let last = last.map(|ratio| format!("(last {}%)", words::percent(ratio)));
+            let last = task.progress.as_ref().and_then(Progress::percent);
+            let last = last.map(|percent| format!("(last {percent}%)"));
             with_last(&mut cell, words::lost(reason), last, Role::Plain);
         }
         Status::Unknown(window) => {
@@ -356,7 +353,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     };
     let count = words::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
-    let Some(ratio) = progress.ratio() else {
+    let (Some(ratio), Some(percent)) = (progress.ratio(), progress.percent()) else {
         // Where it is narrow, the wave gives way to the words as far as it can still be seen to move.
         let said = text::width(&count) + message.as_ref().map_or(0, |words| text::width(words) + 1);
         let said = u16::try_from(said + 1).unwrap_or(u16::MAX);
@@ -390,7 +387,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         x = cell.repeat(0, 0, done, glyphs.bar, bar_role);
         x = cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest);
     }
-    x = cell.put(x, 0, &format!("{:>4}%", words::percent(ratio)), Role::Plain);
+    x = cell.put(x, 0, &format!("{percent:>4}%"), Role::Plain);
     if has_count {
         x = cell.put(x + 2, 0, &count, Role::Plain);
     }
@@ -456,7 +453,7 @@ fn end(
     if let Some(next) = words::next_try(&entity.view.contact)
         && !task.status.needs_a_person()
     {
-        let words = match words::until(next, now).as_str() {
+        let words = match until(next, now).as_str() {
             "now" => "trying".to_owned(),
             left => format!("try {left}"),
         };

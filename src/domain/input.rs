@@ -1,0 +1,18 @@
+//! What the user does at the terminal, as a value that the terminal's edge makes and the screen's state takes.
+
+use super::Chord;
+
+/// Something the user did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Pressed a key, or kept it pressed.
+    Key(Chord),
+    /// Pasted text, with line ends as `\n`; never to be taken for keys.
+    Paste(String),
+    /// Changed the size of the terminal to so many columns and rows.
+    Resize(u16, u16),
+    /// Came to our window.
+    FocusGained,
+    /// Went to another one.
+    FocusLost,
+}

@@ -25,12 +25,6 @@ pub enum Attention {
 /// Seconds after which a server that was asked to pause counts as one that did not stop.
 const DID_NOT_STOP_S: u64 = 60;
 
-/// The one thing that wants attention, in at most so many columns where that can be said.
-pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
-    let (words, weight) = whole_attention(state, now, columns);
-    (fitting(words, columns), weight)
-}
-
 /// Leaves out what is least needed where there is no room: the last clauses, what stands in brackets at the end, and
 /// what follows the last comma.
 fn fitting(mut words: String, columns: usize) -> String {
@@ -47,13 +41,17 @@ fn fitting(mut words: String, columns: usize) -> String {
     words
 }
 
-fn whole_attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
+/// The one thing that wants attention, in at most so many columns where that can be said.
+pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
     if let Some(remark) = &state.remark {
         return (remark.text.clone(), Attention::Answer);
     }
     if state.counts.unsaved > 0 {
         return (
-            "NOT SAVED: the session file cannot be written; nothing new is started; what is shown may not survive".to_owned(),
+            fitting(
+                "NOT SAVED: the session file cannot be written; nothing new is started; what is shown may not survive".to_owned(),
+                columns,
+            ),
             Attention::Pressing,
         );
     }
@@ -66,8 +64,9 @@ fn whole_attention(state: &State, now: Stamp, columns: usize) -> (String, Attent
                 .map(TaskId::as_str)
                 .take(4)
                 .collect();
+            let have = if ids.len() == 1 { "has" } else { "have" };
             return (
-                format!("leaving once {} has ended; Esc stays", ids.join(", ")),
+                format!("leaving once {} {have} ended; Esc stays", ids.join(", ")),
                 Attention::Pressing,
             );
         }
@@ -106,7 +105,7 @@ fn whole_attention(state: &State, now: Stamp, columns: usize) -> (String, Attent
         );
     }
     if let Some(words) = asked_line(state, now) {
-        return (words, Attention::Pressing);
+        return (fitting(words, columns), Attention::Pressing);
     }
     if !state.filter.is_empty() {
         return (
@@ -117,7 +116,7 @@ fn whole_attention(state: &State, now: Stamp, columns: usize) -> (String, Attent
             Attention::Answer,
         );
     }
-    if let Some(words) = contact_line(state, now) {
+    if let Some(words) = contact_line(state, now, columns) {
         return (words, Attention::Pressing);
     }
     if state.setup.is_demo {
@@ -160,32 +159,32 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
     })
 }
 
-fn contact_line(state: &State, now: Stamp) -> Option<String> {
+fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
     let entity = state.selected()?;
     if entity.belongs() == Group::Done {
         return None;
     }
     let title = text::clean_line(entity.view.task.title()).into_owned();
-    match &entity.view.contact {
-        Contact::Reconnecting { attempt, next, why } => Some(format!(
+    let words = match &entity.view.contact {
+        Contact::Reconnecting { attempt, next, why } => format!(
             "{title}: {}; try {} {} (r now)",
             text::clean_line(why),
             attempt.saturating_add(1),
             in_time(*next, now)
-        )),
-        Contact::Offline { next, why, .. } => Some(format!(
+        ),
+        Contact::Offline { next, why, .. } => format!(
             "{title}: could not reach {} ({}), next try {} (r now)",
             text::clean_line(entity.view.task.server.as_str()),
             text::clean_line(why),
             in_time(*next, now)
-        )),
-        _ => entity
-            .view
-            .task
-            .remark
-            .as_ref()
-            .map(|remark| format!("{title}: {}", text::clean_line(remark))),
-    }
+        ),
+        // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
+        _ => {
+            let remark = entity.view.task.remark.as_ref()?;
+            return Some(format!("{title}: {}", text::clean_line(remark)));
+        }
+    };
+    Some(fitting(words, columns))
 }
 
 /// What to try in the demo.

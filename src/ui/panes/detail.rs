@@ -587,7 +587,7 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
                 message: None,
             };
             pieces.push((format!("{:<5} ", "step"), Role::Dim));
-            pieces.push((words::count(&progress), Role::Running));
+            pieces.push((words::whole_count(&progress), Role::Running));
             if let Some(message) = message {
                 pieces.push((format!("  {}", clean(message)), Role::Plain));
             }

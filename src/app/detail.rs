@@ -196,7 +196,7 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 "               and before that the stream, while the server keeps it".to_owned(),
             );
         }
-        if let Some(price) = &entity.view.leaving {
+        if let Some(price) = entity.price() {
             lines.push(format!(
                 "leaving is     {}: {}",
                 price.word().to_uppercase(),

@@ -409,7 +409,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.needs_only = !state.needs_only;
             select::rebuild(state);
             if state.lines.is_empty() && state.needs_only {
-                state.answer("nothing needs you; ! shows all again");
+                state.answer_empty("nothing needs you; ! shows all again");
             }
         }
         Action::Fold => {
@@ -1317,7 +1317,7 @@ fn filter_key(
     match action {
         Some(Action::Accept) => {
             if state.lines.is_empty() && !state.filter.is_empty() {
-                state.answer("nothing fits; Esc clears the filter");
+                state.answer_empty("nothing fits; Esc clears the filter");
             }
             None
         }

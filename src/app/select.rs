@@ -293,6 +293,9 @@ pub(super) fn rebuild(state: &mut State) {
         lines.extend(of_group().map(|entity| Line::Row(entity.view.task.id.clone())));
     }
     state.lines = lines;
+    if !state.lines.is_empty() && state.remark.as_ref().is_some_and(|it| it.is_of_empty) {
+        state.remark = None;
+    }
     let living = |id: &TaskId| {
         state
             .tasks

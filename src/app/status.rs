@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
-    Focus, Group, Leaving, Overlay, Pane, State, Tab,
+    Focus, Leaving, Overlay, Pane, State, Tab,
     keymap::{Action, Scope, key_of, pretty},
     select::hidden_marks,
 };
@@ -20,6 +20,9 @@ pub enum Attention {
     /// Something is not as it should be.
     Pressing,
 }
+
+/// How long a remark about a task stays once contact stands; all of them are in its log.
+const REMARK: Duration = Duration::from_secs(5);
 
 /// Seconds after which a server that was asked to pause counts as one that did not stop.
 const DID_NOT_STOP_S: u64 = 60;
@@ -140,7 +143,8 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
 
 fn contact_line(state: &State, now: Stamp) -> Option<String> {
     let entity = state.selected()?;
-    if entity.belongs() == Group::Done {
+    let status = &entity.view.task.status;
+    if status.is_settled() {
         return None;
     }
     let title = text::clean_line(entity.view.task.title()).into_owned();
@@ -157,17 +161,25 @@ fn contact_line(state: &State, now: Stamp) -> Option<String> {
             text::clean_line(why),
             in_time(*next, now)
         )),
-        _ => entity
-            .view
-            .task
-            .remark
-            .as_ref()
-            .map(|remark| format!("{title}: {}", text::clean_line(remark))),
+        contact => {
+            let since = entity.remark_since.max(entity.contact_since);
+            let is_needed = status.needs_a_person() || matches!(contact, Contact::NeedsLogin);
+            entity
+                .view
+                .task
+                .remark
+                .as_ref()
+                .filter(|_| is_needed || now.wall.since(since) < REMARK)
+                .map(|remark| format!("{title}: {}", text::clean_line(remark)))
+        }
     }
 }
 
 /// What to try in the demo.
 fn demo_line(state: &State) -> String {
+    if state.open.is_empty() && !state.tasks.is_empty() {
+        return "try: n new call, R run again, b break".to_owned();
+    }
     match state.driver {
         Some((pid, true)) => format!(
             "try: b c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"

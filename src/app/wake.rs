@@ -22,6 +22,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         return None;
     }
     let mut wakes: Vec<Mono> = state.toasts.iter().map(|toast| toast.until).collect();
+    wakes.extend(state.remark.iter().map(|remark| remark.until));
     if state.leaving != Leaving::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }

@@ -804,6 +804,127 @@ fn a_refusal_is_said_aloud() {
 }
 
 #[test]
+fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert!(next_wake(&screen.state, screen.now).is_some());
+    screen.wait(5_000);
+    assert_eq!(answer(&screen), "");
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    let words = "Not paused: lab has no pause tool; the work goes on";
+    screen.event(Event::News(News::Answer {
+        ask,
+        outcome: Err(longhaul::domain::Refused::Usage(words.to_owned())),
+    }));
+    assert_eq!(answer(&screen), words);
+    assert_eq!(screen.state.messages.back().unwrap().text, words);
+}
+
+#[test]
+fn the_strip_of_the_demo_comes_back_after_every_remark() {
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    let mut view = morning().remove(4);
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("try 2 in 4 s (r now)"));
+    view.contact = Contact::Live { last_byte: ago(0) };
+    view.task.remark = Some("back after 2.1 s".to_owned());
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("render_movie: back after 2.1 s"));
+    screen.wait(6_000);
+    assert!(!screen.draw().contains("render_movie: back after"));
+    assert!(screen.draw().contains("try: b c cuts the network"));
+    view.task.remark = Some("the server said no".to_owned());
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("render_movie: the server said no"));
+    news(&mut screen, settled(view, Status::Failed, 0));
+    assert!(!screen.draw().contains("render_movie: the server said no"));
+    assert!(
+        screen
+            .draw()
+            .contains("try: n new call, R run again, b break")
+    );
+}
+
+#[test]
+fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.contact = Contact::Unwatched { as_of: ago(0) };
+    news(&mut screen, view.clone());
+    view.contact = Contact::Live { last_byte: ago(0) };
+    for value in 31..49 {
+        view.task.progress = progress(f64::from(value), Some(50.0), None);
+        screen.wait(1);
+        news(&mut screen, view.clone());
+    }
+    let entity = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(entity.pace.rate(screen.now), None);
+    // Another attempt starts over too.
+    for value in [48.2, 48.4, 48.6, 48.8] {
+        view.task.progress = progress(value, Some(50.0), None);
+        screen.wait(1_000);
+        news(&mut screen, view.clone());
+    }
+    let entity = screen.state.task(&id("q7m2xk")).unwrap();
+    assert!(entity.pace.rate(screen.now).unwrap() < 1.0);
+    view.task.attempts[0].number = 2;
+    view.task.progress = progress(49.0, Some(50.0), None);
+    news(&mut screen, view);
+    let entity = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(entity.pace.rate(screen.now), None);
+}
+
+#[test]
+fn an_unknown_task_has_no_price() {
+    let mut unknown = morning().remove(6);
+    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    assert_eq!(Price::of_task(&unknown.task), None);
+    // An older driver may still say so.
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    news(&mut screen, unknown);
+    news(&mut screen, morning().remove(4));
+    assert!(!screen.draw().contains("DIES"));
+    screen.keys("q").wait(500);
+    let drawn = screen.draw();
+    assert!(drawn.contains("leave: 1 likely until"));
+    assert!(!drawn.contains("DIES"), "{drawn}");
+}
+
+#[test]
+fn nothing_fits_is_no_longer_said_once_a_row_fits() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("/").type_in("reindex").keys("enter");
+    assert!(answer(&screen).contains("nothing fits"));
+    screen.wait(1_500);
+    news(&mut screen, morning().remove(5));
+    screen.wait(500);
+    assert_eq!(answer(&screen), "");
+}
+
+#[test]
+fn a_driver_that_is_gone_is_not_believed_to_go_on() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::News(News::Driver {
+        pid: 77,
+        is_us: false,
+    }));
+    screen.event(Event::News(News::Undriven));
+    assert!(!screen.draw().contains("process 77 drives"));
+    screen.keys("q");
+    assert!(screen.state.is_over().is_none());
+    assert!(screen.draw().contains("DIES    pd6xw8"));
+}
+
+#[test]
 fn asked_words_are_those_of_the_screen() {
     for (what, word) in [
         (AskedFor::Pausing, "pausing 8s"),

@@ -193,7 +193,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         )
     });
     facts.push(("we asked", asked, Role::Plain));
-    if let Some(price) = &entity.view.leaving
+    if let Some(price) = entity.price()
         && !is_settled
     {
         let word = price.word().to_uppercase();

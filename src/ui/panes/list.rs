@@ -167,7 +167,7 @@ fn row(
     end(canvas, y, columns.end, state, entity, now);
     let age = age(entity, now);
     put(canvas, y, columns.age, &age, Role::Dim);
-    if let Some(price) = &entity.view.leaving
+    if let Some(price) = entity.price()
         && !task.status.is_settled()
     {
         let role = price_role(price);

@@ -273,11 +273,11 @@ pub(super) fn entry_text(entry: &Entry) -> String {
             total,
             message,
         } => {
-            let total = total.map_or(String::new(), |total| format!("/{}", text::amount(total)));
+            let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
             let message = message
                 .as_deref()
                 .map_or(String::new(), |message| format!("  {}", clean(message)));
-            format!("step {}{total}{message}", text::amount(*value))
+            format!("step {}{total}{message}", text::exact(*value))
         }
         Happening::Log {
             level,

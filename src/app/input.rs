@@ -162,6 +162,7 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, todo: &mut Vec<Command>)
     }
     state.count(id, true);
     state.is_order_stale = true;
+    state.are_headings_stale = true;
     if !state.setup.readonly {
         ask(state, Ask::Seen(id.clone()), Pending::Plain, todo);
     }

@@ -500,6 +500,10 @@ pub struct State {
     pub(super) moving: BTreeSet<TaskId>,
     /// The order may have changed.
     pub(super) is_order_stale: bool,
+    /// A heading may count what has left its group.
+    pub(super) are_headings_stale: bool,
+    /// When the headings were last counted by themselves.
+    pub(super) counted_at: Option<Mono>,
     /// When the order last followed what changed by itself.
     pub(super) rebuilt_at: Option<Mono>,
     /// For each title, whether an argument differs among its tasks.
@@ -606,6 +610,8 @@ impl State {
             ledger: Ledger::default(),
             moving: BTreeSet::new(),
             is_order_stale: false,
+            are_headings_stale: false,
+            counted_at: None,
             rebuilt_at: None,
             differing: BTreeMap::new(),
             pane: Pane::default(),

@@ -239,6 +239,12 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     use Action as Do;
     let scope = scope(state);
     let selected = state.selected().map(|entity| &entity.view.task.status);
+    let edit = match state.overlays.last() {
+        Some(Overlay::Edit(form)) => Some(form),
+        _ => None,
+    };
+    let is_edit = edit.is_some();
+    let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     let wanted: Vec<Action> = match scope {
         Scope::List => {
             let mut keys = Vec::new();
@@ -284,6 +290,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Back],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
+        Scope::Form if is_edit => vec![Do::Accept, Do::NextField, Do::Send, Do::Back],
         Scope::Form => vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back],
         Scope::Text => vec![Do::Accept, Do::Back],
     };
@@ -296,6 +303,8 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::Send, Scope::Form, _) if is_edit => "save",
+                (Do::Accept, Scope::Form, _) if is_at_end => "save",
                 (Do::Accept, Scope::Form, _) => "next",
                 (Do::Open, Scope::Tools, _) => "call",
                 (Do::Open, Scope::Servers, _) => "tools",

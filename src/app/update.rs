@@ -174,6 +174,9 @@ pub(super) fn take_task(
         select::rebuild(state);
     }
     if let Some((group, status)) = before {
+        state.are_headings_stale |= state
+            .task(&id)
+            .is_some_and(|it| it.belongs() != group || it.view.task.status != status);
         announce(state, &id, group, &status, now, todo);
     }
 }

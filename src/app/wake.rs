@@ -37,6 +37,9 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
+    if state.are_headings_stale {
+        wakes.push(state.counted_at.unwrap_or(now.mono).after(CALM));
+    }
     if let Some(key) = state.last_key
         && !is_steady(state, now)
         && (state.is_order_stale || !state.moving.is_empty())

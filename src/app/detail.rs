@@ -196,7 +196,7 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 "               and before that the stream, while the server keeps it".to_owned(),
             );
         }
-        if let Some(price) = &entity.view.leaving {
+        if let Some(price) = entity.price() {
             lines.push(format!(
                 "leaving is     {}: {}",
                 price.word().to_uppercase(),
@@ -273,11 +273,11 @@ pub(super) fn entry_text(entry: &Entry) -> String {
             total,
             message,
         } => {
-            let total = total.map_or(String::new(), |total| format!("/{}", text::amount(total)));
+            let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
             let message = message
                 .as_deref()
                 .map_or(String::new(), |message| format!("  {}", clean(message)));
-            format!("step {}{total}{message}", text::amount(*value))
+            format!("step {}{total}{message}", text::exact(*value))
         }
         Happening::Log {
             level,

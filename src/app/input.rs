@@ -162,6 +162,7 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, todo: &mut Vec<Command>)
     }
     state.count(id, true);
     state.is_order_stale = true;
+    state.are_headings_stale = true;
     if !state.setup.readonly {
         ask(state, Ask::Seen(id.clone()), Pending::Plain, todo);
     }
@@ -409,7 +410,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.needs_only = !state.needs_only;
             select::rebuild(state);
             if state.lines.is_empty() && state.needs_only {
-                state.answer("nothing needs you; ! shows all again");
+                state.answer_empty("nothing needs you; ! shows all again");
             }
         }
         Action::Fold => {
@@ -1317,7 +1318,7 @@ fn filter_key(
     match action {
         Some(Action::Accept) => {
             if state.lines.is_empty() && !state.filter.is_empty() {
-                state.answer("nothing fits; Esc clears the filter");
+                state.answer_empty("nothing fits; Esc clears the filter");
             }
             None
         }

@@ -2,7 +2,7 @@
 
 use crate::domain::{Mono, Price, TaskId, text};
 
-use super::{LeaveNote, State, state::Entity};
+use super::{LeaveNote, State};
 
 /// How the program is about to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,9 @@ impl<'s> Prices<'s> {
     pub fn of(state: &'s State) -> Self {
         let mut prices = Self::default();
         for entity in state.open_tasks() {
-            let Some(price) = price(entity) else { continue };
+            let Some(price) = entity.price() else {
+                continue;
+            };
             let line = (&entity.view.task.id, price);
             match price {
                 Price::Safe { .. } => prices.safe.push(line),
@@ -53,14 +55,6 @@ impl<'s> Prices<'s> {
     /// Whether nothing is under way.
     pub fn is_empty(&self) -> bool {
         self.is_all_safe() && self.safe.is_empty()
-    }
-}
-
-fn price(entity: &Entity) -> Option<&Price> {
-    if entity.view.task.status.is_settled() {
-        None
-    } else {
-        entity.view.leaving.as_ref()
     }
 }
 

@@ -203,8 +203,11 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             let task = &entity.view.task;
             let mut lines = vec![told(name_of(state, id))];
             let word = task.status.word();
-            match task.status.reason() {
-                Some(reason) => lines.push(told(format!("{word}: {reason}."))),
+            match task.why() {
+                Some(why) => {
+                    let line = text::clean_line(why.lines().next().unwrap_or_default());
+                    lines.push(told(format!("{word}: {}.", line.trim_end_matches('.'))));
+                }
                 None => lines.push(told(format!("It is {word} now."))),
             }
             if let Some(progress) = &task.progress {
@@ -229,29 +232,18 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
     match menu {
         Menu::Leave => {
             let prices = Prices::of(state);
-            let wait = if prices.dies.is_empty() {
-                Item {
-                    why_not: Some("none would".to_owned()),
-                    ..item(
-                        'w',
-                        "leave once the dying ones have ended",
-                        Act::LeaveOnceSafe,
-                    )
-                }
-            } else {
-                item(
-                    'w',
-                    format!(
-                        "leave once the dying {} ended",
-                        if prices.dies.len() == 1 {
-                            "one has".to_owned()
-                        } else {
-                            "ones have".to_owned()
-                        }
-                    ),
-                    Act::LeaveOnceSafe,
-                )
-            };
+            let wait = item(
+                'w',
+                format!(
+                    "leave once the dying {} ended",
+                    if prices.dies.len() == 1 {
+                        "one has"
+                    } else {
+                        "ones have"
+                    }
+                ),
+                Act::LeaveOnceSafe,
+            );
             let cancel = item('c', "cancel all and leave", Act::CancelAllAndLeave);
             let cancel = Item {
                 why_not: if state.setup.readonly {
@@ -263,12 +255,12 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
                 },
                 ..cancel
             };
-            vec![
-                item('s', "stay", Act::Close),
-                wait,
-                item('l', "leave", Act::Leave),
-                cancel,
-            ]
+            let mut items = vec![item('s', "stay", Act::Close)];
+            if !prices.dies.is_empty() {
+                items.push(wait);
+            }
+            items.extend([item('l', "leave", Act::Leave), cancel]);
+            items
         }
         Menu::Cancel(tasks) => vec![
             item('n', "no, let it go on", Act::Close),
@@ -333,12 +325,22 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
         },
         Act::Close,
     )];
-    let look = item(
+    let mut look = item(
         'l',
         "look for it on the server",
         Act::Ask(vec![Ask::Resume(id.clone())]),
     );
-    items.push(look);
+    let task = &entity.view.task;
+    let has_cursor = task
+        .attempt()
+        .is_some_and(|attempt| attempt.cursors.newest.is_some());
+    if is_unknown && !task.resumability.checkpoint && !has_cursor {
+        look.why_not = Some("no event id and no checkpoint to find it by".to_owned());
+    }
+    // What failed was answered: there is nothing to look for.
+    if task.status != Status::Failed {
+        items.push(look);
+    }
     items.push(item(
         'a',
         "run again, with the arguments filled in",

@@ -34,8 +34,10 @@ pub enum Line {
     Heading {
         /// Which.
         group: Group,
-        /// How many tasks belong to it.
+        /// How many of the tasks shown truly are in it, wherever their rows still stand.
         count: usize,
+        /// How many tasks beside these belong to it and are paused.
+        paused: usize,
         /// How many of them settled unseen.
         new: usize,
     },
@@ -265,9 +267,46 @@ fn urgency(entity: &Entity) -> u8 {
     }
 }
 
+/// The title of a group over what is shown.
+fn heading<'s>(group: Group, shown: impl Iterator<Item = &'s Entity>) -> Line {
+    let (mut count, mut paused, mut new) = (0, 0, 0);
+    for entity in shown.filter(|entity| entity.belongs() == group) {
+        if group == Group::Running && entity.view.task.status == Status::Paused {
+            paused += 1;
+        } else {
+            count += 1;
+        }
+        new += usize::from(entity.is_new());
+    }
+    Line::Heading {
+        group,
+        count,
+        paused,
+        new,
+    }
+}
+
+/// Counts the headings again and leaves every row where it is.
+fn recount(state: &mut State) {
+    let mut lines = std::mem::take(&mut state.lines);
+    for line in &mut lines {
+        if let Line::Heading { group, .. } = line {
+            let shown = state
+                .tasks
+                .values()
+                .filter(|entity| is_shown(state, entity));
+            *line = heading(*group, shown);
+        }
+    }
+    state.lines = lines;
+    state.are_headings_stale = false;
+    state.is_dirty = true;
+}
+
 /// Builds the lines of the list again and puts the cursor back on its task.
 pub(super) fn rebuild(state: &mut State) {
     state.is_order_stale = false;
+    state.are_headings_stale = false;
     let mut shown: Vec<&Entity> = state
         .tasks
         .values()
@@ -281,18 +320,19 @@ pub(super) fn rebuild(state: &mut State) {
     let mut lines = Vec::with_capacity(shown.len() + 3);
     for group in [Group::NeedsYou, Group::Running, Group::Done] {
         let of_group = || shown.iter().filter(|entity| entity.home == group);
-        let count = of_group().count();
-        if count == 0 {
+        if of_group().next().is_none() {
             continue;
         }
-        let new = of_group().filter(|entity| entity.is_new()).count();
-        lines.push(Line::Heading { group, count, new });
+        lines.push(heading(group, shown.iter().copied()));
         if group == Group::Done && state.is_folded {
             continue;
         }
         lines.extend(of_group().map(|entity| Line::Row(entity.view.task.id.clone())));
     }
     state.lines = lines;
+    if !state.lines.is_empty() && state.remark.as_ref().is_some_and(|it| it.is_of_empty) {
+        state.remark = None;
+    }
     let living = |id: &TaskId| {
         state
             .tasks
@@ -447,6 +487,12 @@ pub(super) fn is_steady(state: &State, now: Stamp) -> bool {
 
 /// Moves rows to the groups where they belong, once the user has seen why and the cursor is elsewhere.
 pub(super) fn settle_places(state: &mut State, now: Stamp) {
+    // Rows wait for the user, numbers do not: header and headings say the same.
+    let is_count_due = state.counted_at.is_none_or(|at| now.mono.since(at) >= CALM);
+    if state.are_headings_stale && is_count_due {
+        state.counted_at = Some(now.mono);
+        recount(state);
+    }
     if !is_steady(state, now) {
         return;
     }

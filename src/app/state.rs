@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use crate::domain::{
-    AskId, Contact, LinkState, Mono, NoticeLevel, Pace, Price, ServerName, ServerView, Stamp,
-    Status, TaskId, TaskView, Tool, Wall, text,
+    AskId, AskedFor, Contact, LinkState, Mono, NoticeLevel, Pace, Price, ServerName, ServerView,
+    Stamp, Status, TaskId, TaskView, Tool, Wall, text,
 };
 
 use super::{
@@ -25,6 +26,8 @@ const TOAST_MS: u64 = 3_000;
 const TOAST_ERROR_MS: u64 = 7_000;
 /// Marks of a contact timeline that are kept for a task.
 const TRAIL: usize = 128;
+/// How long the answer to a key stays, if no other key comes.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a task is to the screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +40,8 @@ pub struct Entity {
     pub arguments: Vec<(String, String)>,
     /// When the kind of contact last changed.
     pub contact_since: Wall,
+    /// When longhaul last had something to say about it.
+    pub remark_since: Wall,
     /// The kinds of contact since this program looks, oldest first.
     pub trail: VecDeque<(Wall, Mark)>,
     /// The group that it stands in; follows [`Entity::belongs`] once the user has seen why.
@@ -73,6 +78,7 @@ impl Entity {
             pace: Pace::default(),
             arguments,
             contact_since: now.wall,
+            remark_since: view.task.updated_at,
             trail: VecDeque::from([(now.wall, mark_of(&view.contact))]),
             home: Group::Running,
             is_seen,
@@ -80,9 +86,12 @@ impl Entity {
             view,
         };
         if let Some(progress) = &entity.view.task.progress
-            && !entity.view.task.status.is_settled()
+            && entity.is_moving()
         {
             entity.pace.step(now, progress.value);
+        }
+        if !entity.is_moving() {
+            entity.pace.restart(now);
         }
         entity.home = entity.belongs();
         entity
@@ -113,16 +122,36 @@ impl Entity {
             self.is_seen = false;
             self.settled_at = None;
         }
-        if let Some(progress) = &after.task.progress
-            && !after.task.status.is_settled()
-        {
-            self.pace.step(now, progress.value);
+        if before.task.remark != after.task.remark {
+            self.remark_since = now.wall;
         }
         if before.task.arguments != after.task.arguments {
             self.arguments = short_arguments(&after.task.arguments);
         }
         self.is_seen |= after.task.is_seen;
+        let was_moving = self.is_moving();
         self.view = view;
+        let (before, after) = (&before.task, &self.view.task);
+        let number = |task: &crate::domain::Task| task.attempt().map(|attempt| attempt.number);
+        let is_another = number(before).is_some() && number(before) != number(after);
+        if !self.is_moving() || !was_moving || is_another {
+            self.pace.restart(now);
+        }
+        if let Some(progress) = &self.view.task.progress
+            && self.is_moving()
+        {
+            self.pace.step(now, progress.value);
+        }
+    }
+
+    /// Whether its steps arrive as they are made: it runs, and contact stands.
+    fn is_moving(&self) -> bool {
+        let is_asked_to_go_on = self
+            .view
+            .task
+            .asked
+            .is_some_and(|asked| asked.what == AskedFor::Resuming);
+        self.is_running() && !is_asked_to_go_on && mark_of(&self.view.contact) == Mark::Live
     }
 
     /// Adds a mark to the timeline.
@@ -142,6 +171,13 @@ impl Entity {
             _ if needs_login => Group::NeedsYou,
             _ => Group::Running,
         }
+    }
+
+    /// What leaving would do to it; nothing to what has settled, or to what only a person can decide.
+    pub fn price(&self) -> Option<&Price> {
+        let status = &self.view.task.status;
+        let is_open = !status.is_settled() && !matches!(status, Status::Unknown(_));
+        self.view.leaving.as_ref().filter(|_| is_open)
     }
 
     /// Whether it settled and the user has not seen that.
@@ -323,11 +359,15 @@ pub struct Message {
     pub text: String,
 }
 
-/// An answer to a key that has no effect, in the attention line until the next key.
+/// An answer to a key, in the attention line until the next key or for some seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// In words.
     pub text: String,
+    /// When it goes.
+    pub until: Mono,
+    /// It says that nothing is shown, so it goes with the first row.
+    pub is_of_empty: bool,
 }
 
 /// What the welcome-back banner counts from.
@@ -460,6 +500,10 @@ pub struct State {
     pub(super) moving: BTreeSet<TaskId>,
     /// The order may have changed.
     pub(super) is_order_stale: bool,
+    /// A heading may count what has left its group.
+    pub(super) are_headings_stale: bool,
+    /// When the headings were last counted by themselves.
+    pub(super) counted_at: Option<Mono>,
     /// When the order last followed what changed by itself.
     pub(super) rebuilt_at: Option<Mono>,
     /// For each title, whether an argument differs among its tasks.
@@ -566,6 +610,8 @@ impl State {
             ledger: Ledger::default(),
             moving: BTreeSet::new(),
             is_order_stale: false,
+            are_headings_stale: false,
+            counted_at: None,
             rebuilt_at: None,
             differing: BTreeMap::new(),
             pane: Pane::default(),
@@ -684,7 +730,7 @@ impl State {
                 set.remove(&(at, id.clone()));
             }
         };
-        match &entity.view.leaving {
+        match entity.price() {
             Some(Price::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
             Some(Price::Likely { until, .. }) => {
                 enter(&mut ledger.likely, until.unwrap_or(Wall(i64::MAX)));
@@ -747,10 +793,23 @@ impl State {
         self.is_dirty = true;
     }
 
-    /// Answers a key that has no effect.
+    /// Answers a key.
     pub(super) fn answer(&mut self, words: impl Into<String>) {
-        self.remark = Some(Remark { text: words.into() });
+        let now = self.last_event.unwrap_or_default().mono;
+        self.remark = Some(Remark {
+            text: words.into(),
+            until: now.after(ANSWER),
+            is_of_empty: false,
+        });
         self.is_dirty = true;
+    }
+
+    /// Answers a key after which nothing is shown.
+    pub(super) fn answer_empty(&mut self, words: &str) {
+        self.answer(words);
+        if let Some(remark) = &mut self.remark {
+            remark.is_of_empty = true;
+        }
     }
 
     /// Whether a line below the header says that servers are out of reach, or that what is shown is old.

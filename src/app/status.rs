@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
-    Focus, Group, Leaving, Overlay, Pane, Stage, State, Tab,
+    Focus, Leaving, Overlay, Pane, Stage, State, Tab,
     keymap::{Action, Scope, key_of, pretty},
     select::hidden_marks,
     why_not,
@@ -21,6 +21,9 @@ pub enum Attention {
     /// Something is not as it should be.
     Pressing,
 }
+
+/// How long a remark about a task stays once contact stands; all of them are in its log.
+const REMARK: Duration = Duration::from_secs(5);
 
 /// Seconds after which a server that was asked to pause counts as one that did not stop.
 const DID_NOT_STOP_S: u64 = 60;
@@ -161,7 +164,8 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
 
 fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
     let entity = state.selected()?;
-    if entity.belongs() == Group::Done {
+    let status = &entity.view.task.status;
+    if status.is_settled() {
         return None;
     }
     let title = text::clean_line(entity.view.task.title()).into_owned();
@@ -178,10 +182,17 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
             text::clean_line(why),
             in_time(*next, now)
         ),
-        // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
-        _ => {
-            let remark = entity.view.task.remark.as_ref()?;
-            return Some(format!("{title}: {}", text::clean_line(remark)));
+        contact => {
+            let since = entity.remark_since.max(entity.contact_since);
+            let is_needed = status.needs_a_person() || matches!(contact, Contact::NeedsLogin);
+            // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
+            return entity
+                .view
+                .task
+                .remark
+                .as_ref()
+                .filter(|_| is_needed || now.wall.since(since) < REMARK)
+                .map(|remark| format!("{title}: {}", text::clean_line(remark)));
         }
     };
     Some(fitting(words, columns))
@@ -189,6 +200,9 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
 
 /// What to try in the demo.
 fn demo_line(state: &State, columns: usize) -> String {
+    if state.open.is_empty() && !state.tasks.is_empty() {
+        return "try: n new call, R run again, b break".to_owned();
+    }
     match state.driver {
         Some((pid, true)) => {
             let whole = format!(
@@ -255,6 +269,12 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     use Action as Do;
     let scope = scope(state);
     let selected = state.selected().map(|entity| &entity.view.task.status);
+    let edit = match state.overlays.last() {
+        Some(Overlay::Edit(form)) => Some(form),
+        _ => None,
+    };
+    let is_edit = edit.is_some();
+    let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     let wanted: Vec<Action> = match scope {
         Scope::List => {
             let mut keys = Vec::new();
@@ -319,12 +339,9 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::Send, Scope::Form, _) if is_edit => "save",
+                (Do::Accept, Scope::Form, _) if is_at_end => "save",
                 (Do::Accept, Scope::Form, _) => "next",
-                (Do::Send, Scope::Form, _)
-                    if matches!(state.overlays.last(), Some(Overlay::Edit(_))) =>
-                {
-                    "save"
-                }
                 (Do::Open, Scope::Tools, _) => "call",
                 (Do::Open, Scope::Servers, _) => "tools",
                 _ => binding.label,

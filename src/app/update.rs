@@ -58,6 +58,13 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
     let toasts = state.toasts.len();
     state.toasts.retain(|toast| toast.until > now.mono);
     state.is_dirty |= toasts != state.toasts.len();
+    if state
+        .remark
+        .take_if(|remark| remark.until <= now.mono)
+        .is_some()
+    {
+        state.is_dirty = true;
+    }
     settle_places(state, now);
     want_files(state, &mut todo);
     finish_leaving(state, now, &mut todo);
@@ -98,6 +105,7 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
         }
+        News::Undriven => state.is_driverless = true,
         News::Trouble { words, .. } => {
             state.is_driverless = true;
             state.say(NoticeLevel::Error, &words, now);
@@ -167,6 +175,9 @@ pub(super) fn take_task(
         select::rebuild(state);
     }
     if let Some((group, status)) = before {
+        state.are_headings_stale |= state
+            .task(&id)
+            .is_some_and(|it| it.belongs() != group || it.view.task.status != status);
         announce(state, &id, group, &status, now, todo);
     }
 }
@@ -324,7 +335,14 @@ fn take_answer(
                 state.say(NoticeLevel::Error, &words, now);
             }
         }
-        (_, Err(refused)) => state.say(NoticeLevel::Error, &refused.to_string(), now),
+        (_, Err(refused)) => {
+            let words = refused.to_string();
+            state.say(NoticeLevel::Error, &words, now);
+            // "asked: ..." is no longer the last word on it.
+            if state.remark.is_some() {
+                state.answer(text::clean_line(&words));
+            }
+        }
         (_, Ok(_)) => {}
     }
 }

@@ -22,6 +22,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         return None;
     }
     let mut wakes: Vec<Mono> = state.toasts.iter().map(|toast| toast.until).collect();
+    wakes.extend(state.remark.iter().map(|remark| remark.until));
     if state.leaving != Leaving::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
@@ -35,6 +36,9 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         if state.setup.look.motion && state.has_focus && moves(state) {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
+    }
+    if state.are_headings_stale {
+        wakes.push(state.counted_at.unwrap_or(now.mono).after(CALM));
     }
     if let Some(key) = state.last_key
         && !is_steady(state, now)

@@ -96,7 +96,7 @@ impl Live {
                     News::Driver { is_us, .. } => self.is_driver = *is_us,
                     News::Notice(notice) => tell(context, notice),
                     News::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
-                    News::Server(_) | News::Answer { .. } => {}
+                    News::Server(_) | News::Undriven | News::Answer { .. } => {}
                 }
                 return Ok(Event::News(news));
             }

@@ -161,6 +161,8 @@ pub enum News {
         /// Whether it is this process.
         is_us: bool,
     },
+    /// Whoever drove is gone, and nobody has taken over yet.
+    Undriven,
     /// The session cannot be used at all, now.
     Trouble {
         /// In words that say what to do next.

@@ -10,6 +10,14 @@ const SAMPLES: usize = 24;
 const ENOUGH: usize = 3;
 /// Steps older than this say nothing about now.
 const WINDOW: Duration = Duration::from_secs(60);
+/// A fresh task shows a rate after steps over this long, so that a call is seen to move within a second.
+const FRESH: Duration = Duration::from_millis(500);
+/// After a break in contact the steps have to span this much.
+const AFTER_A_BREAK: Duration = Duration::from_secs(2);
+/// What arrives this soon after a break is what was missed, and says nothing about the pace.
+const CATCHING_UP: Duration = Duration::from_secs(1);
+/// Without a step for this long, and for three times the usual distance, the last rate no longer holds.
+const SILENCE: Duration = Duration::from_secs(3);
 /// The wall running ahead of the monotonic clock by this means that the machine slept.
 const SLEPT: Duration = Duration::from_secs(5);
 
@@ -18,24 +26,47 @@ const SLEPT: Duration = Duration::from_secs(5);
 pub struct Pace {
     steps: VecDeque<(Mono, f64)>,
     last_wall: Wall,
+    restarted: Option<Mono>,
 }
 
 impl Pace {
-    /// Takes note of a step; going back, or waking from sleep, starts over.
+    /// Starts over: contact was gone or the task stood still, and what comes now comes in a burst.
+    pub fn restart(&mut self, now: Stamp) {
+        self.steps.clear();
+        self.restarted = Some(now.mono);
+    }
+
+    /// Takes note of a step; going back, a long silence, or waking from sleep starts over.
     pub fn step(&mut self, now: Stamp, value: f64) {
         if let Some((at, last)) = self.steps.back().copied() {
             let slept = now.wall.since(self.last_wall) > now.mono.since(at).saturating_add(SLEPT);
-            if value < last || slept {
-                self.steps.clear();
+            if value < last || slept || (value > last && self.is_silent(now)) {
+                self.restart(now);
             } else if value <= last {
                 return;
             }
+        }
+        if self
+            .restarted
+            .is_some_and(|at| now.mono.since(at) < CATCHING_UP)
+        {
+            self.steps.clear();
         }
         self.last_wall = now.wall;
         self.steps.push_back((now.mono, value));
         if self.steps.len() > SAMPLES {
             self.steps.pop_front();
         }
+    }
+
+    /// Whether the steps have stopped coming at the pace that they had.
+    fn is_silent(&self, now: Stamp) -> bool {
+        let (Some(first), Some(last)) = (self.steps.front(), self.steps.back()) else {
+            return false;
+        };
+        let gaps = u32::try_from(self.steps.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        // A single step has no usual distance to the next.
+        gaps > 0 && now.mono.since(last.0) > (last.0.since(first.0) / gaps * 3).max(SILENCE)
     }
 
     /// Units a second over the recent steps; `None` before there are enough of them, or when they are stale.
@@ -50,13 +81,17 @@ impl Pace {
             return None;
         }
         let took = last.0.since(first.0);
+        let wanted = if self.restarted.is_some() {
+            AFTER_A_BREAK
+        } else {
+            FRESH
+        };
         let silence = now.mono.since(last.0);
-        // Three times the usual distance between steps without one: the rate no longer holds.
         let usual = took
             / u32::try_from(recent().count().saturating_sub(1))
                 .ok()?
                 .max(1);
-        if took.is_zero() || silence > (usual * 3).max(Duration::from_secs(3)) {
+        if took < wanted || silence > (usual * 3).max(SILENCE) {
             return None;
         }
         Some((last.1 - first.1) / took.as_secs_f64())
@@ -115,6 +150,57 @@ mod tests {
         assert_eq!(pace.rate(at(2)), Some(5.0));
         assert_eq!(pace.left(at(2), 50.0), Some(Duration::from_secs(8)));
         assert_eq!(pace.rate(at(9)), None);
+    }
+
+    fn at_millis(millis: u64) -> Stamp {
+        Stamp {
+            mono: Mono(millis),
+            wall: Wall(i64::try_from(millis).unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_fresh_call_has_a_rate_within_a_second() {
+        let mut pace = Pace::default();
+        for number in 0..4_u64 {
+            pace.step(at_millis(number * 200), number as f64);
+        }
+        let rate = pace.rate(at_millis(600)).unwrap();
+        assert!((rate - 5.0).abs() < 0.01, "{rate}");
+    }
+
+    #[test]
+    fn what_comes_in_a_burst_after_a_break_is_not_counted() {
+        let mut pace = Pace::default();
+        for number in 0..10_u64 {
+            pace.step(at_millis(number * 200), number as f64);
+        }
+        pace.restart(at_millis(10_000));
+        for number in 10..60_u64 {
+            pace.step(at_millis(10_000 + number), number as f64);
+            assert_eq!(pace.rate(at_millis(10_000 + number)), None);
+        }
+        for number in 60..80_u64 {
+            let now = at_millis(10_200 + (number - 60) * 200);
+            pace.step(now, number as f64);
+            if let Some(rate) = pace.rate(now) {
+                assert!((rate - 5.0).abs() < 0.01, "{rate}");
+            }
+        }
+        assert!(pace.rate(at_millis(14_000)).is_some());
+    }
+
+    #[test]
+    fn a_burst_after_a_stall_is_not_counted_even_if_contact_stood() {
+        let mut pace = Pace::default();
+        for number in 0..10_u64 {
+            pace.step(at_millis(number * 200), number as f64);
+        }
+        for number in 10..60_u64 {
+            let now = at_millis(9_000 + number);
+            pace.step(now, number as f64);
+            assert_eq!(pace.rate(now), None);
+        }
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub enum Price {
 }
 
 impl Price {
-    /// The price of leaving a task, as far as its record tells; `None` once it is settled.
+    /// The price of leaving a task, as far as its record tells; `None` once it is settled, and while it is
+    /// unknown.
     pub fn of_task(task: &Task) -> Option<Self> {
         let safe = |why: &str| {
             Some(Self::Safe {
@@ -37,9 +38,8 @@ impl Price {
         };
         match &task.status {
             status if status.is_settled() => return None,
-            Status::Unknown(_) => {
-                return safe("nothing is connected; what became of it is for you to decide");
-            }
+            // Nothing is connected, and what became of it is for a person to decide.
+            Status::Unknown(_) => return None,
             Status::Paused => return safe("paused; the checkpoint is on the server"),
             _ => {}
         }

@@ -107,6 +107,22 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// A progress number with every digit, thousands set apart; fractions with at most two digits.
+pub fn exact(value: f64) -> String {
+    if (10_000.0..1e15).contains(&value) && value.fract().abs() < f64::EPSILON {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 10,000 to 10^15 and whole"
+        )]
+        return grouped(value as u64);
+    }
+    if value >= 10_000.0 {
+        return format!("{value:.2}");
+    }
+    amount(value)
+}
+
 /// A progress number: whole ones with thousands set apart, fractions with at most two digits, big ones short (`21.0k`).
 pub fn amount(value: f64) -> String {
     if value >= 1e6 {

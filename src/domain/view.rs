@@ -11,7 +11,7 @@ pub struct TaskView {
     pub task: Task,
     /// Whether we are in contact.
     pub contact: Contact,
-    /// What leaving would do to it; `None` once it is settled.
+    /// What leaving would do to it; `None` once it is settled, and while it is unknown.
     pub leaving: Option<Price>,
     /// The newest `seq` that is on disk; history up to it can be read from the file.
     pub saved_seq: u64,

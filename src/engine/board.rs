@@ -101,7 +101,7 @@ impl Board {
                     reader.tasks.remove(&id);
                 }
             }
-            News::Driver { .. } | News::Trouble { .. } => *standing = Some(news),
+            News::Driver { .. } | News::Undriven | News::Trouble { .. } => *standing = Some(news),
             News::Answer { .. } | News::Notice(_) => {}
         }
     }

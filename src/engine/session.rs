@@ -233,7 +233,10 @@ async fn serve(
         }
         match socket::follow(&mut options, board, &mut asks, &mut leaving, &mut open).await {
             Some(Ending::Left) => return,
-            Some(Ending::DriverGone) => (stuck_since, has_followed) = (None, true),
+            Some(Ending::DriverGone) => {
+                board.publish(News::Undriven);
+                (stuck_since, has_followed) = (None, true);
+            }
             Some(Ending::DriverSilent) => {
                 (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
                 say_silent(&options.paths, board);

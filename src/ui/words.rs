@@ -155,28 +155,6 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
     }
 }
 
-/// `32,800/50,000`: in full, for a history in which each step is told from the next.
-pub(crate) fn whole_count(progress: &Progress) -> String {
-    let value = whole(progress.value);
-    match progress.total {
-        Some(total) => format!("{value}/{}", whole(total)),
-        None => value,
-    }
-}
-
-fn whole(value: f64) -> String {
-    if (0.0..1e15).contains(&value) && value.fract().abs() < f64::EPSILON {
-        // The range is checked, so nothing is cut off.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 0 to a thousand million million and whole"
-        )]
-        return text::grouped(value as u64);
-    }
-    text::amount(value)
-}
-
 /// `30/50`, or `41` without a total; both short (`2.1k/4.6k`) where the whole would not fit beside a bar.
 pub(crate) fn count(progress: &Progress) -> String {
     const ROOM: usize = 9;

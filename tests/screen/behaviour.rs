@@ -804,6 +804,254 @@ fn a_refusal_is_said_aloud() {
 }
 
 #[test]
+fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert!(next_wake(&screen.state, screen.now).is_some());
+    screen.wait(5_000);
+    assert_eq!(answer(&screen), "");
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    let words = "Not paused: lab has no pause tool; the work goes on";
+    screen.event(Event::News(News::Answer {
+        ask,
+        outcome: Err(longhaul::domain::Refused::Usage(words.to_owned())),
+    }));
+    assert_eq!(answer(&screen), words);
+    assert_eq!(screen.state.messages.back().unwrap().text, words);
+}
+
+#[test]
+fn the_strip_of_the_demo_comes_back_after_every_remark() {
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    let mut view = morning().remove(4);
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("try 2 in 4 s (r now)"));
+    view.contact = Contact::Live { last_byte: ago(0) };
+    view.task.remark = Some("back after 2.1 s".to_owned());
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("render_movie: back after 2.1 s"));
+    screen.wait(6_000);
+    assert!(!screen.draw().contains("render_movie: back after"));
+    assert!(screen.draw().contains("try: b c cuts the network"));
+    view.task.remark = Some("the server said no".to_owned());
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("render_movie: the server said no"));
+    news(&mut screen, settled(view, Status::Failed, 0));
+    assert!(!screen.draw().contains("render_movie: the server said no"));
+    assert!(
+        screen
+            .draw()
+            .contains("try: n new call, R run again, b break")
+    );
+}
+
+#[test]
+fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.contact = Contact::Unwatched { as_of: ago(0) };
+    news(&mut screen, view.clone());
+    view.contact = Contact::Live { last_byte: ago(0) };
+    for value in 31..49 {
+        view.task.progress = progress(f64::from(value), Some(50.0), None);
+        screen.wait(1);
+        news(&mut screen, view.clone());
+    }
+    let entity = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(entity.pace.rate(screen.now), None);
+    // Another attempt starts over too.
+    for value in [48.2, 48.4, 48.6, 48.8] {
+        view.task.progress = progress(value, Some(50.0), None);
+        screen.wait(1_000);
+        news(&mut screen, view.clone());
+    }
+    let entity = screen.state.task(&id("q7m2xk")).unwrap();
+    assert!(entity.pace.rate(screen.now).unwrap() < 1.0);
+    view.task.attempts[0].number = 2;
+    view.task.progress = progress(49.0, Some(50.0), None);
+    news(&mut screen, view);
+    let entity = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(entity.pace.rate(screen.now), None);
+}
+
+#[test]
+fn an_unknown_task_has_no_price() {
+    let mut unknown = morning().remove(6);
+    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    assert_eq!(Price::of_task(&unknown.task), None);
+    // An older driver may still say so.
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    news(&mut screen, unknown);
+    news(&mut screen, morning().remove(4));
+    assert!(!screen.draw().contains("DIES"));
+    screen.keys("q").wait(500);
+    let drawn = screen.draw();
+    assert!(drawn.contains("leave: 1 likely until"));
+    assert!(!drawn.contains("DIES"), "{drawn}");
+}
+
+#[test]
+fn nothing_fits_is_no_longer_said_once_a_row_fits() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("/").type_in("reindex").keys("enter");
+    assert!(answer(&screen).contains("nothing fits"));
+    screen.wait(1_500);
+    news(&mut screen, morning().remove(5));
+    screen.wait(500);
+    assert_eq!(answer(&screen), "");
+}
+
+#[test]
+fn a_driver_that_is_gone_is_not_believed_to_go_on() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::News(News::Driver {
+        pid: 77,
+        is_us: false,
+    }));
+    screen.event(Event::News(News::Undriven));
+    assert!(!screen.draw().contains("process 77 drives"));
+    screen.keys("q");
+    assert!(screen.state.is_over().is_none());
+    assert!(screen.draw().contains("DIES    pd6xw8"));
+}
+
+#[test]
+fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
+    let mut screen = Screen::morning(WIDE, colour());
+    assert!(screen.draw().contains(" RUNNING 4 "));
+    // Under the cursor, and within a second of a key: the row stays, the numbers do not.
+    screen.keys("k j").wait(400);
+    news(
+        &mut screen,
+        settled(morning().remove(3), Status::Completed, 0),
+    );
+    let drawn = screen.draw();
+    assert!(drawn.contains(" 3 running  3 done"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3 "), "{drawn}");
+    assert!(drawn.contains(" DONE 3, 2 new"), "{drawn}");
+    screen.wait(400);
+    let mut paused = morning().remove(5);
+    paused.task.status = Status::Paused;
+    news(&mut screen, paused);
+    let drawn = screen.draw();
+    assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 2, 1 paused"), "{drawn}");
+}
+
+#[test]
+fn the_log_leaves_no_digit_out() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut entry = history().remove(3);
+    entry.seq = 15;
+    entry.what = Happening::Progress {
+        value: 44_125.0,
+        total: Some(60_000.0),
+        message: None,
+    };
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: vec![entry],
+        dropped: 0,
+    });
+    screen.keys("esc enter ]");
+    assert!(screen.draw().contains("44,125/60,000"), "{}", screen.draw());
+    screen.keys("/").type_in("44,125/60,000").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+}
+
+#[test]
+fn what_does_not_fit_is_said_in_words() {
+    let mut screen = Screen::new(WIDE, colour());
+    for number in 0..60 {
+        let mut view = morning().remove(3);
+        view.task.id = longhaul::domain::TaskId::from_bits(number);
+        news(&mut screen, view);
+    }
+    screen.wait(1_000).keys("g");
+    assert!(screen.draw().contains(" more ↓"), "{}", screen.draw());
+    screen.keys("G");
+    assert!(screen.draw().contains(" more ↑"), "{}", screen.draw());
+}
+
+#[test]
+fn the_footer_of_the_edit_dialog_says_save() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("e");
+    assert!(screen.draw().contains("Ctrl-S save"), "{}", screen.draw());
+    assert!(screen.draw().contains("Enter next"));
+    screen.keys("tab tab tab");
+    assert!(screen.draw().contains("Enter save"));
+}
+
+#[test]
+fn what_now_greys_what_cannot_be_done_and_says_why() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut unknown = morning().remove(6);
+    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    unknown.task.attempts[0].cursors = longhaul::domain::Cursors::default();
+    news(&mut screen, unknown.clone());
+    screen.keys("enter").wait(500);
+    assert!(
+        screen
+            .draw()
+            .contains("look for it on the server (no event id and no checkpoint")
+    );
+    screen.todo.clear();
+    screen.keys("l");
+    assert_eq!(asks(&screen), []);
+    screen.keys("esc");
+    unknown.task.resumability.checkpoint = true;
+    news(&mut screen, unknown);
+    screen.keys("enter").wait(500).keys("l");
+    assert_eq!(asks(&screen), [Ask::Resume(id("pd6xw8"))]);
+}
+
+#[test]
+fn one_task_needs_you_and_two_need_you() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(1));
+    assert!(screen.draw().contains(" 1 needs you "));
+    news(&mut screen, morning().remove(2));
+    assert!(screen.draw().contains(" 2 need you "));
+}
+
+#[test]
+fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
+    screen.event(Event::News(News::Answer {
+        ask,
+        outcome: Err(longhaul::domain::Refused::Usage(words.to_owned())),
+    }));
+    screen.wait(60_000).keys("4");
+    let drawn = screen.draw();
+    assert!(drawn.contains("or leave and come"), "{drawn}");
+}
+
+#[test]
+fn leaving_offers_no_wait_where_nothing_would_die() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(4));
+    screen.keys("q").wait(500);
+    assert!(screen.draw().contains("stay"));
+    assert!(!screen.draw().contains("leave once"));
+}
+
+#[test]
 fn asked_words_are_those_of_the_screen() {
     for (what, word) in [
         (AskedFor::Pausing, "pausing 8s"),

@@ -200,7 +200,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         )
     });
     facts.push(("we asked", asked, Role::Plain));
-    if let Some(price) = &entity.view.leaving
+    if let Some(price) = entity.price()
         && !is_settled
     {
         let word = price.word().to_uppercase();
@@ -581,13 +581,11 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
             total,
             message,
         } => {
-            let progress = crate::domain::Progress {
-                value: *value,
-                total: *total,
-                message: None,
-            };
+            // A log is a record: no digit is left out for want of room.
+            let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
+            let count = format!("{}{total}", text::exact(*value));
             pieces.push((format!("{:<5} ", "step"), Role::Dim));
-            pieces.push((words::whole_count(&progress), Role::Running));
+            pieces.push((count, Role::Running));
             if let Some(message) = message {
                 pieces.push((format!("  {}", clean(message)), Role::Plain));
             }

@@ -100,7 +100,8 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     } = state.counts;
     let mut counts = Vec::new();
     if needs > 0 {
-        counts.push((format!("{needs} need you"), Role::Needs));
+        let need = if needs == 1 { "needs" } else { "need" };
+        counts.push((format!("{needs} {need} you"), Role::Needs));
     }
     // On a narrow screen the servers need the room more than what goes well.
     let is_narrow = columns < 100;

@@ -37,24 +37,22 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
     let above = crate::app::first_line(state, rows);
     let below = state.lines.len().saturating_sub(above + rows);
     if above + below > 0 && columns.progress.columns > 0 {
-        let above = if above > 0 {
-            format!(" {up}{above}")
-        } else {
-            String::new()
+        let room = columns.progress.columns.saturating_sub(10);
+        let in_words = |has_room: bool| {
+            let part = |count: usize, sign: &str| match count {
+                0 => String::new(),
+                _ if has_room => format!(" {count} more {sign}"),
+                _ => format!(" {count}{sign}"),
+            };
+            format!("{}{}", part(above, up), part(below, down))
         };
-        let below = if below > 0 {
-            format!(" {down}{below}")
+        let long = in_words(true);
+        let words = if text::width(&long) <= usize::from(room) {
+            long
         } else {
-            String::new()
+            in_words(false)
         };
-        let x = columns.progress.x + 9;
-        canvas.put_in(
-            x,
-            0,
-            columns.progress.columns.saturating_sub(10),
-            &format!("{above}{below}"),
-            Role::Dim,
-        );
+        canvas.put_in(columns.progress.x + 9, 0, room, &words, Role::Dim);
     }
     for (column, title, is_sorted) in titles {
         if column.columns > 0 {
@@ -74,8 +72,13 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let lines = state.lines.iter().enumerate().skip(top).take(rows);
     for ((place, line), y) in lines.zip(0_u16..) {
         match line {
-            Line::Heading { group, count, new } => {
-                heading(canvas, y, state, *group, *count, *new);
+            Line::Heading {
+                group,
+                count,
+                paused,
+                new,
+            } => {
+                heading(canvas, y, state, *group, [*count, *paused, *new]);
             }
             Line::Row(id) => {
                 if let Some(entity) = state.task(id) {
@@ -87,7 +90,13 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     }
 }
 
-fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, group: Group, count: usize, new: usize) {
+fn heading(
+    canvas: &mut Canvas<'_>,
+    y: u16,
+    state: &State,
+    group: Group,
+    [count, paused, new]: [usize; 3],
+) {
     let line = canvas.glyphs().line;
     let (title, role) = match group {
         Group::NeedsYou => ("NEEDS YOU", Role::Needs),
@@ -96,6 +105,9 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, group: Group, count: 
     };
     let count = text::grouped(u64::try_from(count).unwrap_or(u64::MAX));
     let mut words = format!(" {title} {count}");
+    if paused > 0 {
+        words = format!("{words}, {paused} paused");
+    }
     if new > 0 && group == Group::Done {
         words = format!("{words}, {new} new");
     }
@@ -177,7 +189,7 @@ fn row(
     end(canvas, y, columns.end, state, entity, now);
     let age = age(entity, now);
     put(canvas, y, columns.age, &age, Role::Dim);
-    if let Some(price) = &entity.view.leaving
+    if let Some(price) = entity.price()
         && !task.status.is_settled()
     {
         let role = price_role(price);

@@ -643,7 +643,17 @@ fn what_is_in_another_session_is_found_by_its_hint() {
     let flags = format!("longhaul --state-dir {} --session demo ls", state.display());
     assert!(ran.err.contains(&flags), "{ran:#?}");
     let help = run(state, &["demo", "--help"]);
-    assert!(help.out.contains("of `demo`: demo"), "{help:#?}");
+    assert!(help.out.contains("[default: demo]"), "{help:#?}");
+    let (before, after) = (
+        ["--session", "here", "demo", "--stop"],
+        ["demo", "--stop", "--session", "here"],
+    );
+    for arguments in [before, after] {
+        let arguments = [&arguments[..], &["-v"]].concat();
+        assert_eq!(run(state, &arguments).code, Some(2));
+        let log = state.join("sessions/here.log");
+        std::fs::remove_file(log).unwrap();
+    }
 }
 
 #[test]

@@ -30,6 +30,9 @@ Examples:
   longhaul ls --status running --json
   longhaul watch q7m --json";
 
+/// Where the options that every command takes stand in its help.
+const GLOBAL: &str = "Global options";
+
 /// What the first column of `ls` says beside the status.
 const LS_STATES: &str = "\
 States:
@@ -56,7 +59,7 @@ pub(super) struct Cli {
 
 /// What holds for every command.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Global options")]
+#[command(next_help_heading = GLOBAL)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of a command line are facts of their own"
@@ -65,7 +68,7 @@ pub(super) struct Global {
     /// A server by its name in this session, or by its URL.
     #[arg(short, long = "server", value_name = "NAME|URL", global = true)]
     pub(super) server: Vec<String>,
-    /// The saved session to use [default: default; of `demo`: demo]
+    /// The saved session to use [default: default]
     #[arg(long, value_name = "NAME", global = true)]
     pub(super) session: Option<String>,
     // Not read through clap, which would show it in every usage line as required.
@@ -228,6 +231,10 @@ pub(super) struct Demo {
     /// Break something in the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget.
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
+    // The global one in its words for this command; clap gives both the same value.
+    /// The saved session to use [default: demo]
+    #[arg(long, value_name = "NAME", help_heading = GLOBAL)]
+    session: Option<String>,
 }
 
 /// `call`.

@@ -533,7 +533,7 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     let again = run(state, &["again", id, "a:=2", "b=x"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
     assert!(
-        again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: null -> x"),
+        again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: (left out) -> x"),
         "{again:#?}"
     );
     let repeated = tasks(state)
@@ -562,7 +562,9 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
             ],
         ),
     );
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let is_waiting = |line: &str| line.starts_with("waiting: leaving now would end it (");
+    assert!(ran.err.lines().all(is_waiting), "{ran:#?}");
     let watched = run(&state, &["watch", ran.out.trim(), "--json"]);
     assert_eq!(watched.code, Some(0), "{watched:#?}");
     assert_whole(&watched.events());
@@ -577,6 +579,7 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         &state,
         &with(&url, &["call", "hangs", "--detach"]),
     ));
+    stays.says("waiting: leaving now would end it (");
     stays.says("staying, because leaving would end");
     stays.signal(Signal::INT);
     stays.says("leaving ends");
@@ -590,6 +593,156 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         ran.err.contains("nothing was sent") && ran.out.is_empty(),
         "{ran:#?}"
     );
+    assert_eq!(tasks(&state).len(), 1, "what was refused left a task");
+    // A call that is over before it can be left is no secret.
+    let ran = run(
+        &bench.state("c"),
+        &with(&url, &["call", "plain", "--detach"]),
+    );
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(
+        ran.err
+            .contains("came to an end before it could be left: completed"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn what_is_in_another_session_is_found_by_its_hint() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let empty = run(state, &["ls"]);
+    assert!(empty.err.contains("no task to show"), "{empty:#?}");
+    let mut there = with(&url, &["--session", "demo", "call", "plain"]);
+    assert_eq!(run(state, &there).code, Some(0));
+    there.extend(["--name", "second"]);
+    assert_eq!(run(state, &there).code, Some(0));
+    let listed = run(state, &["ls"]);
+    assert_eq!(
+        (listed.code, listed.err.as_str()),
+        (
+            Some(0),
+            "no task in session default; session demo has 2: longhaul --session demo ls\n"
+        )
+    );
+    let document = run(state, &["--session", "demo", "ls", "--json"]).document();
+    let id = document[0]["id"].as_str().unwrap();
+    for command in ["show", "watch", "cancel", "again", "rm", "wait"] {
+        let ran = run(state, &[command, id]);
+        assert_eq!(ran.code, Some(2), "{command}: {ran:#?}");
+        let words = format!(
+            "could not find a task \"{id}\" in session default; session demo has it: add --session demo"
+        );
+        assert!(ran.err.contains(&words), "{command}: {ran:#?}");
+    }
+    // The hint leads there from another state directory too.
+    let mut command = program(state, &["--state-dir", state.to_str().unwrap(), "ls"]);
+    let ran = finish(command.env_remove("LONGHAUL_STATE_DIR"));
+    let flags = format!("longhaul --state-dir {} --session demo ls", state.display());
+    assert!(ran.err.contains(&flags), "{ran:#?}");
+    let help = run(state, &["demo", "--help"]);
+    assert!(help.out.contains("[default: demo]"), "{help:#?}");
+    let (before, after) = (
+        ["--session", "here", "demo", "--stop"],
+        ["demo", "--stop", "--session", "here"],
+    );
+    for arguments in [before, after] {
+        let arguments = [&arguments[..], &["-v"]].concat();
+        assert_eq!(run(state, &arguments).code, Some(2));
+        let log = state.join("sessions/here.log");
+        std::fs::remove_file(log).unwrap();
+    }
+}
+
+#[test]
+fn arguments_are_checked_before_anything_is_recorded() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    for arguments in [
+        vec!["call", "get_forecast"],
+        vec!["call", "get_forecast", "--args", "{}"],
+        vec!["call", "get_forecast", "city:=7"],
+    ] {
+        let ran = run(&state, &with(&url, &arguments));
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:#?}");
+        assert!(ran.err.contains("nothing was sent"), "{ran:#?}");
+        assert!(
+            ran.err
+                .contains(&format!("-s {} tools", bench.server.addr())),
+            "{ran:#?}"
+        );
+    }
+    assert_eq!(tasks(&state).len(), 0, "what was refused left a task");
+    let bogus = ["call", "get_forecast", "city=Oslo", "delay_ms=1", "bogus=1"];
+    let ran = run(&state, &with(&url, &bogus));
+    assert!(
+        ran.err
+            .contains("get_forecast has no argument \"bogus\"; sent all the same"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn lines_say_whose_they_are_and_quiet_ones_only_how_it_ends() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let call = ["call", "get_forecast", "city=Oslo", "delay_ms=1"];
+    let ran = run(&state, &with(&url, &call));
+    let id = tasks(&state)[0].id.to_string();
+    let started = format!("started  {id}, attempt 1, ");
+    assert_eq!(ran.err.matches(&id).count(), 1, "{ran:#?}");
+    assert!(ran.err.contains(&started), "{ran:#?}");
+    let loud = run(&state, &["watch", &id]).out;
+    assert!(
+        loud.contains(&started) && loud.contains("progress"),
+        "{loud}"
+    );
+    let quiet = run(&state, &["watch", &id, "-q"]).out;
+    let lines: Vec<&str> = quiet.lines().collect();
+    let [status, result] = lines.as_slice() else {
+        panic!("{quiet}")
+    };
+    assert!(status.ends_with("status   completed"), "{quiet}");
+    assert!(result.starts_with("Oslo: "), "{quiet}");
+    // Forgotten tasks are told apart, and people say done.
+    assert_eq!(run(&state, &["rm", &id]).code, Some(0));
+    let all = run(&state, &["ls", "--all", "--status", "done"]);
+    assert!(all.out.contains("completed, forgotten"), "{all:#?}");
+}
+
+#[test]
+fn every_command_helps_with_examples_and_exit_codes() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    for command in [
+        "demo", "tools", "call", "again", "ls", "show", "result", "logs", "attach", "watch",
+        "wait", "pause", "resume", "cancel", "rm", "clean", "paths",
+    ] {
+        let help = run(state, &[command, "--help"]);
+        assert_eq!(help.code, Some(0), "{command}");
+        let place = |words: &str| {
+            let found = help.out.find(words);
+            found.unwrap_or_else(|| panic!("no {words} in {}", help.out))
+        };
+        let own = place("\nOptions:");
+        let global = place("\nGlobal options:");
+        assert!(
+            own < global && global < place("\nExamples:\n  longhaul "),
+            "{}",
+            help.out
+        );
+        place("\nExit codes:");
+        assert!(!help.out.contains("{}"), "{}", help.out);
+    }
+    let help = run(state, &["ls", "--help"]);
+    assert!(help.out.contains("running?"), "{help:#?}");
+    let usage = run(state, &["show"]);
+    assert_eq!(usage.code, Some(2));
+    assert!(!usage.err.contains("--state-dir"), "{usage:#?}");
 }
 
 #[test]
@@ -623,6 +776,7 @@ fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
         )),
         "{ran:#?}"
     );
+    assert!(ran.err.contains("left as likely, not sure"), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);
     assert_eq!(watched.code, Some(0));
     assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
+};
 
 use crate::domain::{ProtocolVersion, Status, Wall};
 
@@ -27,13 +30,20 @@ Examples:
   longhaul ls --status running --json
   longhaul watch q7m --json";
 
-/// What people want to copy.
-const CALL_EXAMPLES: &str = "\
-Examples:
-  longhaul call get_forecast city=Lisbon
-  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'
-  echo '{\"shard\": 4}' | longhaul call reindex --args -
-  longhaul call reindex shard=4 --detach --once nightly-2026-11-20";
+/// Where the options that every command takes stand in its help.
+const GLOBAL: &str = "Global options";
+
+/// What the first column of `ls` says beside the status.
+const LS_STATES: &str = "\
+States:
+  running?          nobody watches it now, so it may have moved on; attach, watch or wait looks
+  running, cut      the connection is lost and is being made again
+  ..., forgotten    forgotten here, with --all; `longhaul rm --undo ID` brings it back";
+
+/// What stands under the help of a command: lines to copy, and how it ends.
+fn help(examples: &str) -> String {
+    format!("Examples:\n{examples}\n\n{EXIT_CODES}")
+}
 
 /// Long-running MCP tool calls: start one, lose the network, lose nothing.
 #[derive(Debug, Parser)]
@@ -49,6 +59,7 @@ pub(super) struct Cli {
 
 /// What holds for every command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = GLOBAL)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of a command line are facts of their own"
@@ -57,11 +68,12 @@ pub(super) struct Global {
     /// A server by its name in this session, or by its URL.
     #[arg(short, long = "server", value_name = "NAME|URL", global = true)]
     pub(super) server: Vec<String>,
-    /// The saved session to use.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_SESSION, global = true)]
-    pub(super) session: String,
-    /// Where sessions are kept.
-    #[arg(long, value_name = "DIR", env = STATE_DIR, global = true)]
+    /// The saved session to use [default: default]
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(super) session: Option<String>,
+    // Not read through clap, which would show it in every usage line as required.
+    /// Where sessions are kept [env: LONGHAUL_STATE_DIR]
+    #[arg(long, value_name = "DIR", global = true)]
     pub(super) state_dir: Option<PathBuf>,
     /// One JSON document, or one JSON object a line while something is followed.
     #[arg(long, global = true)]
@@ -97,6 +109,9 @@ pub(super) struct Global {
 
 /// The session that is used when none is named.
 pub(super) const DEFAULT_SESSION: &str = "default";
+/// The session of the demo, unless another one is named.
+#[cfg(feature = "demo")]
+pub(super) const DEMO_SESSION: &str = "demo";
 /// The environment's way to say `--state-dir`.
 pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
 
@@ -135,43 +150,58 @@ pub(super) struct Protocol(pub(super) Option<ProtocolVersion>);
 pub(super) enum Command {
     /// Try it on the built-in demo server.
     #[cfg(feature = "demo")]
+    #[command(after_help = help("  longhaul demo\n  longhaul demo --serve --port 8931\n  longhaul demo --break cut=5\n  longhaul demo --reset"))]
     Demo(Demo),
     /// List a server's tools with their arguments.
+    #[command(after_help = help("  longhaul -s http://127.0.0.1:8931/mcp tools\n  longhaul -s build-box tools --json"))]
     Tools,
     /// Start a call and follow it: the result goes to stdout, progress to stderr.
     #[command(alias = "run")]
+    #[command(after_help = help("  longhaul call get_forecast city=Lisbon\n  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'\n  echo '{\"shard\": 4}' | longhaul call reindex --args -\n  longhaul call reindex shard=4 --detach --once nightly-2026-11-20"))]
     Call(Call),
     /// Run a task again, with the same or changed arguments.
     #[command(alias = "rerun")]
+    #[command(after_help = help("  longhaul again q7m\n  longhaul again q7m shard=5 'tags:=[\"b\"]'"))]
     Again(Again),
     /// List the tasks of the session; reads the file, contacts nobody.
     #[command(alias = "ps")]
+    #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls --all --json")))]
     Ls(Ls),
     /// Everything that is known of a task.
+    #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
     Show(One),
     /// The result of a task.
+    #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'"))]
     Result(ResultOf),
     /// The history of a task.
+    #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
     Logs(Logs),
     /// Open the screen on a task.
+    #[command(after_help = help("  longhaul attach\n  longhaul attach q7m"))]
     Attach(Attach),
     /// Follow a task in lines: its history first, then live; ends with its outcome.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
     Watch(Watch),
     /// Wait until tasks have ended; ends with the first outcome that is not a success.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any"))]
     Wait(Wait),
     /// Pause a task by its server's pause tool.
+    #[command(after_help = help("  longhaul pause q7m\n  longhaul pause --all"))]
     Pause(Which),
     /// Go on after a pause, or retry the connection now.
+    #[command(after_help = help("  longhaul resume q7m\n  longhaul resume --all"))]
     Resume(Which),
     /// Cancel a task.
+    #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
     Cancel(Which),
     /// Forget tasks here; nothing is sent. Can be undone for seven days.
+    #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m"))]
     Rm(Rm),
     /// Forget every task that has ended.
+    #[command(after_help = help("  longhaul clean\n  longhaul clean --older 7d"))]
     Clean(Clean),
     /// Where the files of this session are.
+    #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
 }
 
@@ -201,11 +231,14 @@ pub(super) struct Demo {
     /// Break something in the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget.
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
+    // The global one in its words for this command; clap gives both the same value.
+    /// The saved session to use [default: demo]
+    #[arg(long, value_name = "NAME", help_heading = GLOBAL)]
+    session: Option<String>,
 }
 
 /// `call`.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("{CALL_EXAMPLES}\n\n{EXIT_CODES}"), after_help = CALL_EXAMPLES)]
 pub(super) struct Call {
     /// The tool.
     pub(super) tool: String,
@@ -261,8 +294,8 @@ pub(super) struct Ls {
     #[arg(long)]
     pub(super) all: bool,
     /// Only tasks of this status.
-    #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(Status::WORDS))]
-    pub(super) status: Vec<String>,
+    #[arg(long, value_name = "STATUS", value_parser = status_word())]
+    pub(super) status: Vec<&'static str>,
     /// Only tasks that wait for you.
     #[arg(long)]
     pub(super) needs_me: bool,
@@ -376,6 +409,23 @@ pub(super) struct Clean {
     /// Only tasks that ended longer ago than this, e.g. 7d.
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(super) older: Option<Duration>,
+}
+
+/// A status by its word; `done` is what people say for `completed`.
+fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
+    let completed = Status::Completed.word();
+    let values = Status::WORDS.map(|word| {
+        let value = PossibleValue::new(word);
+        if word == completed {
+            value.alias("done")
+        } else {
+            value
+        }
+    });
+    PossibleValuesParser::new(values).map(move |typed| {
+        let word = Status::WORDS.into_iter().find(|word| *word == typed);
+        word.unwrap_or(completed)
+    })
 }
 
 fn protocol(text: &str) -> Result<Protocol, String> {

@@ -1,6 +1,6 @@
 //! `tools`, `call` and `again`: arguments as people type them, checked before anything is sent.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     Context,
@@ -12,8 +12,11 @@ use super::{
     live::Live,
     servers::Servers,
 };
-use crate::domain::{
-    ArgumentKind, Ask, Done, Limits, NewCall, ServerName, ServerRef, TaskId, Tool, text,
+use crate::{
+    domain::{
+        ArgumentKind, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef, TaskId, Tool, text,
+    },
+    store::{ListFilter, Reader},
 };
 
 /// `tools`.
@@ -170,14 +173,10 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
 }
 
 /// What a text stands for, by what the tool wants there.
-fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, Fail> {
+fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, String> {
     let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
     let as_text = || Ok(Value::String(typed.to_owned()));
-    let wrong = |wanted: &str| {
-        Err(Fail::usage(format!(
-            "{key} must be {wanted}, not {typed:?}; nothing was sent"
-        )))
-    };
+    let wrong = |wanted: &str| Err(format!("{key} must be {wanted}, not {typed:?}"));
     let number = || {
         serde_json::from_str::<Value>(typed.trim())
             .ok()
@@ -209,7 +208,7 @@ fn arguments(
     mut base: Map<String, Value>,
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
-) -> Result<Map<String, Value>, Fail> {
+) -> Result<Map<String, Value>, String> {
     for Pair { key, value } in pairs {
         let value = match (value, tool) {
             (Given::Json(value), _) => value,
@@ -223,10 +222,7 @@ fn arguments(
         return Ok(base);
     }
     let name = tool.map_or("", |tool| tool.name.as_str());
-    Err(Fail::usage(format!(
-        "{name}: {}; nothing was sent. `longhaul tools` shows what it takes",
-        complaints.join(", ")
-    )))
+    Err(format!("{name}: {}", complaints.join(", ")))
 }
 
 /// A call, before its arguments are final.
@@ -319,7 +315,7 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     } else {
         Style::Call
     };
-    let reader = context.reader()?;
+    let mut reader = context.reader()?;
     block_on(async {
         let mut live = Live::open(context, vec![draft.server.clone()])?;
         let until = if draft.how.detach {
@@ -327,7 +323,7 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
         } else {
             Until::TheEnd
         };
-        match begin(context, &mut live, draft).await {
+        match begin(context, &mut live, &mut reader, draft).await {
             Ok(id) => follow(context, live, Printer::new(id, reader, style, 0), until).await,
             Err(fail) => {
                 live.leave(context, &[]).await;
@@ -338,7 +334,12 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
 }
 
 /// Sends the call on its way; its intent is on disk when this returns.
-async fn begin(context: &mut Context<'_>, live: &mut Live, draft: Draft) -> Result<TaskId, Fail> {
+async fn begin(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    reader: &mut Reader,
+    draft: Draft,
+) -> Result<TaskId, Fail> {
     let Draft {
         server,
         tool,
@@ -351,10 +352,12 @@ async fn begin(context: &mut Context<'_>, live: &mut Live, draft: Draft) -> Resu
     let needs_schema = pairs
         .iter()
         .any(|pair| matches!(pair.value, Given::Text(_)));
-    let listed = if needs_schema {
-        list(context, live, &server.name).await?
-    } else {
+    // What used this key before comes back without a server being asked.
+    let is_kept = !needs_schema && has_used(reader, once.as_deref())?;
+    let listed = if is_kept {
         Vec::new()
+    } else {
+        list(context, live, &server.name).await?
     };
     let described = listed.iter().find(|listed| listed.name == tool);
     if described.is_none() && !listed.is_empty() {
@@ -366,7 +369,25 @@ async fn begin(context: &mut Context<'_>, live: &mut Live, draft: Draft) -> Resu
         )));
     }
     let before = base.clone();
-    let arguments = arguments(base, pairs, described)?;
+    let arguments = arguments(base, pairs, described).map_err(|complaint| {
+        let flags = context.flags();
+        Fail::usage(format!(
+            "{complaint}; nothing was sent. `longhaul{flags} -s {} tools` shows what it takes",
+            super::quoted(server.name.as_str())
+        ))
+    })?;
+    if let Some(described) = described {
+        for key in unheard_of(described, &arguments) {
+            let note = format!("{tool} has no argument {key:?}; sent all the same");
+            context.terminal.remark(&text::clean_line(&note));
+        }
+        if how.detach && dies(reader, &server.name, described, &listed)? {
+            return Err(Fail::usage(format!(
+                "leaving would end this call: {} gives its events no ids; nothing was sent. Call it without --detach and stay",
+                server.name
+            )));
+        }
+    }
     if origin.is_some() {
         for line in changes(&before, &arguments) {
             context.terminal.remark(&line);
@@ -405,15 +426,44 @@ async fn begin(context: &mut Context<'_>, live: &mut Live, draft: Draft) -> Resu
     }
 }
 
+/// Whether a task of the session was started with this key.
+fn has_used(reader: &mut Reader, once: Option<&str>) -> Result<bool, Fail> {
+    let Some(once) = once else { return Ok(false) };
+    let tasks = reader.tasks(ListFilter {
+        all: true,
+        limit: None,
+    })?;
+    Ok(tasks.iter().any(|task| task.once.as_deref() == Some(once)))
+}
+
+/// Whether it is known beforehand that leaving would end a call, whenever that is.
+fn dies(
+    reader: &mut Reader,
+    server: &ServerName,
+    tool: &Tool,
+    beside: &[Tool],
+) -> Result<bool, Fail> {
+    let links = reader.links()?;
+    let link = links.iter().find(|link| link.name == *server);
+    let gives_ids = link.and_then(|link| link.gives_ids);
+    Ok(gives_ids == Some(false) && Price::of_call(tool, beside, gives_ids).dies())
+}
+
+/// The arguments that a tool does not tell of, where it tells of any.
+fn unheard_of<'a>(tool: &Tool, arguments: &'a Map<String, Value>) -> Vec<&'a String> {
+    let specs = tool.arguments();
+    let is_told = |key: &String| specs.is_empty() || specs.iter().any(|spec| spec.name == *key);
+    arguments.keys().filter(|key| !is_told(key)).collect()
+}
+
 /// What differs from the task that is repeated.
 fn changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
-    let none = json!(null);
     after
         .iter()
         .filter(|(key, value)| before.get(*key) != Some(value))
         .map(|(key, value)| {
-            let old = before.get(key).unwrap_or(&none);
-            let line = format!("changed {key}: {} -> {}", plain(old), plain(value));
+            let old = before.get(key).map_or("(left out)".to_owned(), plain);
+            let line = format!("changed {key}: {old} -> {}", plain(value));
             text::clean_line(&line).into_owned()
         })
         .collect()
@@ -435,6 +485,8 @@ pub(super) fn title(task: &crate::domain::Task) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn tool() -> Tool {
@@ -459,8 +511,7 @@ mod tests {
             .unwrap();
         match arguments(Map::new(), pairs, Some(&tool())) {
             Ok(object) => Ok(Value::Object(object)),
-            Err(Fail::Said { words, .. }) => Err(words),
-            Err(other) => panic!("{other:?}"),
+            Err(words) => Err(words),
         }
     }
 

@@ -15,8 +15,6 @@ use crate::{
     store::{DriverLock, ListFilter},
 };
 
-/// The session of the demo.
-pub(super) const SESSION: &str = "demo";
 /// The server's name there.
 const SERVER: &str = "demo";
 /// A server in the background ends after this long without work and without anybody.
@@ -148,7 +146,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         Vec::new()
     };
     let extra = screen::Extra {
-        reopens_with: format!("longhaul demo{}", context.flags_beside(SESSION)),
+        reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
         servers: vec![server],
         asks: calls
             .into_iter()

@@ -41,6 +41,8 @@ pub(super) struct Printer {
     id: TaskId,
     reader: Reader,
     style: Style,
+    /// In lines: only how it stands and ends.
+    is_terse: bool,
     printed: u64,
     progress: Option<Progress>,
     pace: Pace,
@@ -53,6 +55,7 @@ impl Printer {
             id,
             reader,
             style,
+            is_terse: false,
             printed: after,
             progress: None,
             pace: Pace::default(),
@@ -101,7 +104,20 @@ impl Printer {
                     .terminal
                     .line(&json::text_of(&json::event(task, entry, result.as_deref())))
             }
-            Style::Lines => context.terminal.line(&lines::entry(entry, now.wall)),
+            Style::Lines => {
+                let is_step = matches!(
+                    entry.what,
+                    Happening::Started { .. }
+                        | Happening::Progress { .. }
+                        | Happening::Log { .. }
+                        | Happening::Contact { .. }
+                );
+                if self.is_terse && is_step {
+                    return Ok(());
+                }
+                let line = lines::entry(&self.id, entry, now.wall);
+                context.terminal.line(&line)
+            }
             Style::Call => {
                 if let Happening::Progress {
                     value,
@@ -123,7 +139,8 @@ impl Printer {
                 let is_for_the_end = matches!(entry.what, Happening::Settled { .. });
                 let is_debug = matches!(entry.what, Happening::Log { level, .. } if level == crate::domain::Level::Debug);
                 if !is_for_the_end && !is_debug {
-                    context.terminal.remark(&lines::entry(entry, now.wall));
+                    let line = lines::entry(&self.id, entry, now.wall);
+                    context.terminal.remark(&line);
                 }
                 Ok(())
             }
@@ -223,11 +240,20 @@ pub(super) async fn follow(
             Ok(code::OK)
         }
         Ok(Left::Interrupted) => {
+            let price = live.tasks.get(&id).and_then(|view| view.leaving.clone());
             live.close();
             let flags = context.flags();
             context.terminal.say(&format!(
                 "go on: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
             ));
+            if let Some(Price::Likely { why, until }) = price {
+                let now = context.clock.now().wall;
+                let until = until.map_or(String::new(), |until| {
+                    format!(", until about {}", lines::clock(until, now))
+                });
+                let note = format!("left as likely, not sure, to be found again{until}: {why}");
+                context.terminal.say(&text::clean_line(&note));
+            }
             Ok(code::INTERRUPTED)
         }
         Err(fail) => {
@@ -254,6 +280,7 @@ async fn follow_to(
     let mut was_warned = false;
     let mut was_unsaved = false;
     let mut was_out_of_reach = false;
+    let mut was_waiting = false;
     if *until == Until::TheEnd {
         printer.catch_up(context)?;
     }
@@ -262,6 +289,13 @@ async fn follow_to(
             if *until == Until::Detachable {
                 match detaches(&view) {
                     Detach::Now => {
+                        if view.task.status.ends_waiting() {
+                            let status = view.task.status.word();
+                            let flags = context.flags();
+                            context.terminal.say(&format!(
+                                "longhaul: {id} came to an end before it could be left: {status}; longhaul result {id}{flags} shows it"
+                            ));
+                        }
                         print_id(context, printer)?;
                         return Ok(Left::Detached);
                     }
@@ -272,7 +306,17 @@ async fn follow_to(
                         *until = Until::TheEnd;
                     }
                     Detach::Refused => *until = Until::TheEnd,
-                    Detach::NotYet => {}
+                    Detach::NotYet => {
+                        if let Some(Price::Dies { why }) = &view.leaving
+                            && !was_waiting
+                        {
+                            was_waiting = true;
+                            context.terminal.say(&format!(
+                                "waiting: leaving now would end it ({}); Ctrl-C twice leaves all the same",
+                                text::clean_line(why)
+                            ));
+                        }
+                    }
                 }
             }
             if *until == Until::TheEnd {
@@ -485,15 +529,26 @@ pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> R
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, id)?;
     let after = if is_new_only { task.seq } else { 0 };
-    watch_after(context, &task, reader, after)
+    let is_terse = context.global.quiet;
+    follow_after(context, &task, reader, after, is_terse)
 }
 
 /// Follows from after an entry on.
 pub(super) fn watch_after(
     context: &mut Context<'_>,
     task: &Task,
+    reader: Reader,
+    after: u64,
+) -> Result<u8, Fail> {
+    follow_after(context, task, reader, after, false)
+}
+
+fn follow_after(
+    context: &mut Context<'_>,
+    task: &Task,
     mut reader: Reader,
     after: u64,
+    is_terse: bool,
 ) -> Result<u8, Fail> {
     let style = if context.global.json {
         Style::Json
@@ -502,6 +557,7 @@ pub(super) fn watch_after(
     };
     let servers = Servers::of(context, &mut reader)?;
     let mut printer = Printer::new(task.id.clone(), reader, style, after);
+    printer.is_terse = is_terse;
     if task.status.ends_waiting() {
         // Nothing more will come, so nobody has to be asked.
         printer.catch_up(context)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{Entry, Happening, Progress, Wall, text};
+use crate::domain::{Entry, Happening, Progress, TaskId, Wall, text};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -32,14 +32,14 @@ pub(super) fn amount(progress: &Progress) -> String {
 }
 
 /// One line of history.
-pub(super) fn entry(entry: &Entry, now: Wall) -> String {
+pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
     let when = clock(entry.at, now);
     let (word, rest) = match &entry.what {
         Happening::Started { era, resumability } => {
             let number = entry.attempt;
             (
                 "started",
-                format!("attempt {number}, MCP {era}, resumable by {resumability}"),
+                format!("{id}, attempt {number}, MCP {era}, resumable by {resumability}"),
             )
         }
         Happening::Progress {

@@ -56,6 +56,11 @@ impl Context<'_> {
 
     /// As [`Self::flags`], for a command that takes the session `own` by itself.
     fn flags_beside(&self, own: &str) -> String {
+        self.flags_to(self.paths.session(), own)
+    }
+
+    /// Flags that lead to `session` from a command that takes the session `own` by itself.
+    fn flags_to(&self, session: &str, own: &str) -> String {
         let mut flags = String::new();
         let from_environment = std::env::var_os(args::STATE_DIR).map(std::path::PathBuf::from);
         if let Some(dir) = self
@@ -67,11 +72,49 @@ impl Context<'_> {
             flags.push_str(" --state-dir ");
             flags.push_str(&quoted(&dir.to_string_lossy()));
         }
-        if self.global.session != own {
+        if session != own {
             flags.push_str(" --session ");
-            flags.push_str(&quoted(&self.global.session));
+            flags.push_str(&quoted(session));
         }
         flags
+    }
+
+    /// The other sessions beside this one, by name; what cannot be read is left out, as it is only for a hint.
+    fn other_sessions(&self) -> Vec<(String, Reader)> {
+        let Ok(entries) = std::fs::read_dir(self.paths.sessions_dir()) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".db")?.to_owned()))
+            .filter(|name| name != self.paths.session())
+            .collect();
+        names.sort();
+        let open = |name: String| {
+            let paths = Paths::resolve(Some(self.paths.dir().to_owned()), &name).ok()?;
+            Some((name, Reader::open(&paths).ok()?))
+        };
+        names.into_iter().filter_map(open).collect()
+    }
+
+    /// The words for a task that is not in this session, and where it is if another one has it.
+    fn not_found(&self, prefix: &str) -> String {
+        let here = self.paths.session();
+        let has_it =
+            |reader: &mut Reader| !matches!(reader.task(prefix), Ok(Lookup::None) | Err(_));
+        let found = self
+            .other_sessions()
+            .into_iter()
+            .find_map(|(name, mut reader)| has_it(&mut reader).then_some(name));
+        match found {
+            Some(there) => format!(
+                "could not find a task {prefix:?} in session {here}; session {there} has it: add --session {there}"
+            ),
+            None => format!(
+                "could not find a task {prefix:?} in session {here}; `longhaul ls --all{}` lists what it has",
+                self.flags()
+            ),
+        }
     }
 
     /// The session file, for reading.
@@ -106,12 +149,7 @@ impl Context<'_> {
     fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, Fail> {
         match reader.task(prefix)? {
             Lookup::One(task) => Ok(*task),
-            Lookup::None => Err(Fail::usage(format!(
-                "could not find a task {:?} in session {}; `longhaul{} ls --all` lists them",
-                prefix,
-                self.paths.session(),
-                self.flags()
-            ))),
+            Lookup::None => Err(Fail::usage(self.not_found(prefix))),
             Lookup::Many(ids) => {
                 let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
                 Err(Fail::usage(format!(
@@ -169,20 +207,23 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let Cli { global, command } = cli;
-    #[cfg(feature = "demo")]
-    let session = match &command {
-        // The demo has a session of its own, unless another one is named.
-        Some(Command::Demo(_)) if global.session == args::DEFAULT_SESSION => {
-            demo::SESSION.to_owned()
-        }
-        _ => global.session.clone(),
+    let own = match &command {
+        // The demo has a session of its own.
+        #[cfg(feature = "demo")]
+        Some(Command::Demo(_)) => args::DEMO_SESSION,
+        _ => args::DEFAULT_SESSION,
     };
-    #[cfg(not(feature = "demo"))]
-    let session = global.session.clone();
-    let paths = Paths::resolve(global.state_dir.clone(), &session)?;
+    let session = global.session.as_deref().unwrap_or(own);
+    let from_environment = || {
+        std::env::var_os(args::STATE_DIR)
+            .filter(|dir| !dir.is_empty())
+            .map(std::path::PathBuf::from)
+    };
+    let state_dir = global.state_dir.clone().or_else(from_environment);
+    let paths = Paths::resolve(state_dir, session)?;
     start_log(&global, &paths)?;
     let mut context = Context {
-        global: Global { session, ..global },
+        global,
         paths,
         terminal: terminal.reborrow(),
         clock: Clock::start(),

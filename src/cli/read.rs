@@ -78,14 +78,16 @@ pub(super) fn document(
 /// `ls`.
 pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
-    let mut tasks = reader.tasks(ListFilter {
+    let listed = ListFilter {
         all: ls.all,
         limit: None,
-    })?;
+    };
+    let mut tasks = reader.tasks(listed)?;
+    let is_empty = tasks.is_empty();
     let servers = Servers::of(context, &mut reader)?;
     let servers = servers.names();
     tasks.retain(|task| {
-        (ls.status.is_empty() || ls.status.iter().any(|word| word == task.status.word()))
+        (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
             && (!ls.needs_me || task.status.needs_you(task.is_seen))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
@@ -102,10 +104,13 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         return Ok(code::OK);
     }
     if tasks.is_empty() {
+        let hint = is_empty.then(|| elsewhere(context, listed)).flatten();
         let flags = context.flags();
-        context.terminal.remark(&format!(
-            "no task to show; `longhaul{flags} call TOOL` starts one"
-        ));
+        context.terminal.remark(
+            &hint.unwrap_or_else(|| {
+                format!("no task to show; `longhaul{flags} call TOOL` starts one")
+            }),
+        );
         return Ok(code::OK);
     }
     let has_driver = DriverLock::holder(&context.paths).is_some();
@@ -123,6 +128,22 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     Ok(code::OK)
 }
 
+/// Where tasks are, for somebody who looks into an empty session.
+fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
+    let (name, count) = context
+        .other_sessions()
+        .into_iter()
+        .find_map(|(name, mut reader)| {
+            let count = reader.tasks(listed).ok()?.len();
+            (count > 0).then_some((name, count))
+        })?;
+    let flags = context.flags_to(&name, super::args::DEFAULT_SESSION);
+    Some(format!(
+        "no task in session {}; session {name} has {count}: longhaul{flags} ls",
+        context.paths.session()
+    ))
+}
+
 fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
     let word = task.status.word();
     let state = match (task.asked, contact) {
@@ -131,6 +152,10 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
         (None, Contact::Unwatched { .. }) => format!("{word}?"),
         (None, Contact::Reconnecting { .. }) => format!("{word}, cut"),
         _ => word.to_owned(),
+    };
+    let state = match task.forgotten_at {
+        Some(_) => format!("{state}, forgotten"),
+        None => state,
     };
     let progress = match (&task.status, &task.progress) {
         (Status::Completed, _) => task.result_line.clone().unwrap_or_default(),

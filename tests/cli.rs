@@ -579,7 +579,6 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         &state,
         &with(&url, &["call", "hangs", "--detach"]),
     ));
-    stays.says("waiting: leaving now would end it (");
     stays.says("staying, because leaving would end");
     stays.signal(Signal::INT);
     stays.says("leaving ends");

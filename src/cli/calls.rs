@@ -357,7 +357,17 @@ async fn begin(
     let listed = if is_kept {
         Vec::new()
     } else {
-        list(context, live, &server.name).await?
+        match list(context, live, &server.name).await {
+            Err(Fail::Said { code, words }) if code == code::UNREACHABLE => {
+                // A server that was reached before is waited for, with the tools that it had then.
+                let links = reader.links()?;
+                let known = links
+                    .into_iter()
+                    .find(|link| link.name == server.name && link.tools_at.is_some());
+                known.ok_or(Fail::Said { code, words })?.tools
+            }
+            other => other?,
+        }
     };
     let described = listed.iter().find(|listed| listed.name == tool);
     if described.is_none() && !listed.is_empty() {

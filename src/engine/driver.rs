@@ -86,6 +86,7 @@ struct Driver<'d> {
     published_at: Mono,
     outputs_done: u64,
     die_after: Option<u64>,
+    is_leaving: bool,
 }
 
 /// Drives the session until this process leaves; `Err` says in words why it cannot.
@@ -124,6 +125,7 @@ pub(super) async fn drive(
         published_at: now.mono,
         outputs_done: 0,
         die_after: options.die_after,
+        is_leaving: false,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(&options.paths, board, remote_asks);
@@ -575,6 +577,10 @@ impl Driver<'_> {
                 rows,
                 is_vital,
             } => self.write(Saver::Link(index, token), rows, is_vital, now),
+            // What a leaving driver cannot do any more is asked of the next one: a client whose ask is open asks again.
+            Output::Answer {
+                outcome: Err(_), ..
+            } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => self.open.answer(self.board, ask, outcome),
             Output::Close { exchange } => {
                 if let Some(handle) = linked.exchanges.remove(&exchange) {
@@ -693,6 +699,7 @@ impl Driver<'_> {
 
     /// Ends what may be ended and saves the rest; bounded, because a person waits.
     async fn leave(mut self) {
+        self.is_leaving = true;
         let begin = self.clock.now();
         let until = self.clock.instant(begin.mono.after(LEAVE_WITHIN));
         for index in 0..self.links.len() {

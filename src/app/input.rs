@@ -1,6 +1,6 @@
 //! Keys and pasted text: where they go, what they do, and the reason when they do nothing.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{
     Ask, AskId, AskedFor, Chord, Limits, Mono, NewCall, NoticeLevel, ServerName, ServerRef, Stamp,

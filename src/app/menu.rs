@@ -1,6 +1,6 @@
 //! Choices over the screen: what can be chosen, what it does, and what has to be known before.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{Ask, Price, Stamp, Status, TaskId, text};
 

@@ -1,6 +1,6 @@
 //! The last lines of the screen in words: what wants attention, and the keys that work here.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 

@@ -27,7 +27,7 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
     if state.over.is_some() {
         return todo;
     }
-    notice_sleep(state, now);
+    notice_slept(state, now);
     match event {
         Event::Input(input) => input::take(state, input, now, &mut todo),
         Event::News(news) => take_news(state, news, now, &mut todo),
@@ -73,7 +73,7 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
 }
 
 /// A jump of the wall clock beside the monotonic one is sleep: the banner counts what happened meanwhile.
-fn notice_sleep(state: &mut State, now: Stamp) {
+fn notice_slept(state: &mut State, now: Stamp) {
     if let Some(last) = state.last_event.replace(now) {
         let (wall, mono) = (now.wall.since(last.wall), now.mono.since(last.mono));
         if wall > mono.saturating_add(SLEPT) && !state.open.is_empty() {

@@ -1,6 +1,6 @@
 //! Time as a value: elapsed time comes from the monotonic half of a [`Stamp`], what a person reads from the wall half.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

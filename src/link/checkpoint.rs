@@ -3,7 +3,7 @@
 //! The tool takes a client id that outlives sessions and stores its step on the server's disk; going on means calling
 //! it again with the same arguments. Its companions list and pause such tasks. Nothing of it is in the MCP specification.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde_json::Value;
 

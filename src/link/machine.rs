@@ -1,6 +1,6 @@
 //! The machine itself: inputs in, outputs out, one server.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use super::{
     Choice, Era, ExchangeId, Input, Output, SaveToken,

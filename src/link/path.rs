@@ -1,6 +1,6 @@
 //! Whether the server can be reached, when to try again, and how many requests an hour we allow ourselves.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{Mono, Stamp, Wall};
 

@@ -1,6 +1,6 @@
 //! When to write: what promises need at once, the rest at most every quarter of a second.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use super::SaveToken;
 use crate::domain::{Mono, Row};

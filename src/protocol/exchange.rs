@@ -1,6 +1,6 @@
 //! One HTTP exchange with an MCP endpoint as data: what goes out, and everything that can come back.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

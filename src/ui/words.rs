@@ -1,6 +1,6 @@
 //! The words and numbers of a row: a sign, a word and a meaning for each state.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::{
     app::{Entity, until},

@@ -1,6 +1,6 @@
 //! What users ask of the tasks of one link, and how a task comes back from the session file.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde_json::{Map, Value};
 

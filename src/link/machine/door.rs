@@ -1,6 +1,6 @@
 //! The handshake, the tool list, and what to do when the session behind them is gone.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use super::{Door, Errand, Kind, Link, streams::ORPHAN_FOR};
 use crate::{

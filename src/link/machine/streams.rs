@@ -1,6 +1,6 @@
 //! What arrives on exchanges, and how a broken stream is asked for again.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use super::{Errand, Kind, Link};
 use crate::{

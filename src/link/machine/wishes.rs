@@ -1,6 +1,6 @@
 //! Pausing, cancelling and limits, and watching a checkpoint by its server's list.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde_json::{Value, json};
 

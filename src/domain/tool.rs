@@ -18,6 +18,33 @@ pub struct Tool {
     pub read_only: Option<bool>,
     /// `annotations.destructiveHint`; a hint of the server, never trusted.
     pub destructive: Option<bool>,
+    /// `execution.taskSupport` (2025-11-25); nothing where the server offers no tasks.
+    #[serde(default)]
+    pub task_support: TaskSupport,
+}
+
+/// Whether a tool may be called as a core task (MCP 2025-11-25, basic/utilities/tasks).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskSupport {
+    /// Only plainly.
+    #[default]
+    Forbidden,
+    /// Either way.
+    Optional,
+    /// Only as a task.
+    Required,
+}
+
+impl TaskSupport {
+    /// Reads the word on the wire; an unknown one counts as forbidden.
+    pub fn read(word: &str) -> Self {
+        match word {
+            "optional" => Self::Optional,
+            "required" => Self::Required,
+            _ => Self::Forbidden,
+        }
+    }
 }
 
 /// One argument of a tool.
@@ -216,6 +243,7 @@ mod tests {
             input_schema: schema.to_string(),
             read_only: None,
             destructive: None,
+            task_support: TaskSupport::Forbidden,
         }
     }
 

@@ -295,7 +295,7 @@ impl Link {
             era_why: self.choice.era().1,
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
-            gives_ids: self.record.gives_ids,
+            footing: self.record.footing(),
             requests: self.requests,
         }
     }

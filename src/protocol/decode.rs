@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::RpcError;
-use crate::domain::{Level, Tool};
+use crate::domain::{Level, TaskSupport, Tool};
 
 /// A string that borrows from the text it was read from unless it holds an escape.
 #[derive(Deserialize)]
@@ -220,6 +220,14 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
         input_schema: Option<&'a RawValue>,
         #[serde(default)]
         annotations: Option<Annotations>,
+        #[serde(default)]
+        execution: Option<Execution>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Execution {
+        #[serde(default)]
+        task_support: Option<String>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -244,6 +252,10 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
             input_schema: shape.input_schema.map_or("{}", RawValue::get).to_owned(),
             read_only: annotations.read_only_hint,
             destructive: annotations.destructive_hint,
+            task_support: shape
+                .execution
+                .and_then(|execution| execution.task_support)
+                .map_or(TaskSupport::Forbidden, |word| TaskSupport::read(&word)),
         })
     };
     (

@@ -184,6 +184,7 @@ impl Bench {
             origin: None,
             must_survive: false,
             limits,
+            on_input: longhaul::domain::OnInput::Ask,
         })));
     }
 

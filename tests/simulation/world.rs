@@ -1148,6 +1148,7 @@ impl World {
             origin: None,
             must_survive: false,
             limits,
+            on_input: longhaul::domain::OnInput::Ask,
         }))
     }
 

@@ -82,6 +82,7 @@ impl Link {
                 self.unbar();
                 Ok(Done::Accepted)
             }
+            Ask::Answer { .. } | Ask::Adopt { .. } => Err(Refused::Usage("not yet".to_owned())),
             Ask::Seen(_) | Ask::Unforget(_) => Ok(Done::Accepted),
         };
         self.saver.touch(self.now.mono);

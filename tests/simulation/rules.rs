@@ -623,6 +623,38 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 }
 
 #[test]
+fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
+    let mut bench = Bench::known();
+    bench.start("work", Limits::default());
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(
+        call,
+        Arrival::NoAnswer {
+            why: "reset".to_owned(),
+        },
+    );
+    let works = |bench: &Bench| {
+        let calls = bench.posts("tools/call");
+        let is_work = |call: &&(u64, ExchangeId, Value)| call.2["params"]["name"] == "work";
+        calls.iter().filter(is_work).count()
+    };
+    let mut called_again_at = None;
+    for second in 0..20 {
+        bench.secs(1);
+        if works(&bench) > 1 {
+            called_again_at = Some(second);
+            break;
+        }
+        // The words of a server that was restarted before the call: no loop is left, as far as it knows.
+        bench.list_says("interrupted", 8);
+    }
+    assert!(
+        called_again_at.is_some_and(|second| (10..14).contains(&second)),
+        "called again after {called_again_at:?} s"
+    );
+}
+
+#[test]
 fn streams_follow_the_prober_as_soon_as_it_is_answered() {
     let mut bench = Bench::known();
     let mut calls = Vec::new();

@@ -937,6 +937,8 @@ impl World {
         );
     }
 
+    /// Ends a connection. A request that is on its way on it still arrives: proxies and busy servers hold one longer
+    /// than its connection lives.
     fn cut(&mut self, conn: Conn) {
         let Some(line) = self
             .lines

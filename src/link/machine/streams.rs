@@ -747,7 +747,12 @@ impl Link {
         let line = std::mem::replace(&mut running.line, Line::None);
         running.orphan = None;
         if running.task.resumability.checkpoint {
-            if running.follow.is_none() || is_restarted {
+            // In a session that is gone a late call is refused; in any other it runs whenever it comes.
+            let is_adrift = running.phase() == Phase::Sent
+                && !matches!(end, Status::Lost(LostReason::SessionGone { .. }));
+            if is_adrift {
+                running.follow = Some(Follow::adrift(now.mono, running.longest_step));
+            } else if running.follow.is_none() || is_restarted {
                 running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
             }
             let words = match end.reason() {

@@ -579,6 +579,9 @@ impl Link {
             }
             if is_past(running.sending) {
                 running.sending = None;
+                if let Some(start) = &mut running.start {
+                    start.since = self.now.mono;
+                }
             }
             if is_past(running.intent.as_ref().map(|intent| intent.save)) {
                 running.intent = None;
@@ -758,6 +761,7 @@ impl Link {
                 }
             }
             next = earliest(next, Self::silence_ends(running));
+            next = earliest(next, running.went_out_at());
             if let Some(wish) = &running.wish {
                 next = earliest(next, Some(wish.until));
                 if can_ask && wish.waits_to_cancel() && running.sending.is_none() {

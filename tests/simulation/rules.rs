@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use longhaul::{
     domain::{
-        Ask, Done, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Refused, Row, ServerName,
-        Stamp, Status, Task, TaskId, TaskView, Wall, Window,
+        Ask, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Refused, Row,
+        ServerName, Stamp, Status, Task, TaskId, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Arrival, Body, Method, Refusal, Request},
@@ -843,6 +843,52 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
         bench.answers.as_slice(),
         [_, Err(Refused::CannotSave(_))]
     ));
+}
+
+#[test]
+fn a_call_has_started_once_it_is_known_to_have_gone_out_and_no_sooner() {
+    let starts = |bench: &Bench| {
+        let of_row = |row: &Row| match row {
+            Row::History { entries, .. } => entries
+                .iter()
+                .filter(|entry| matches!(entry.what, Happening::Started { .. }))
+                .count(),
+            _ => 0,
+        };
+        bench.rows.iter().map(of_row).sum::<usize>()
+    };
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    for _ in 0..3 {
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(
+            call,
+            Arrival::NotSent {
+                why: "no route".to_owned(),
+                is_refused: true,
+            },
+        );
+        bench.secs(6);
+    }
+    assert_eq!((bench.count("tools/call"), starts(&bench)), (4, 0));
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    assert_eq!(starts(&bench), 1);
+
+    let mut silent = Bench::known();
+    silent.start("steps", Limits::default());
+    silent.secs(11);
+    assert_eq!(starts(&silent), 0, "a connection may take ten seconds");
+    silent.secs(2);
+    assert_eq!(
+        starts(&silent),
+        1,
+        "some servers send no head before the result"
+    );
+    let (call, request_id) = silent.last_post("tools/call");
+    silent.bring(call, opened());
+    silent.bring(call, event("a", &result(&request_id)));
+    assert_eq!((silent.status(), starts(&silent)), (&Status::Completed, 1));
 }
 
 #[test]

@@ -124,6 +124,7 @@ impl Link {
         if running.is_settled() {
             return;
         }
+        running.went_out(now);
         let before = running
             .task
             .progress
@@ -243,6 +244,7 @@ impl Link {
         if running.is_settled() {
             return;
         }
+        running.went_out(now);
         let is_cancelling = running
             .wish
             .as_ref()

@@ -190,6 +190,7 @@ impl Link {
         }
         running.is_shown_stale = true;
         let is_stream = matches!(body, Body::Stream | Body::Json);
+        running.went_out(now);
         match running.line {
             Line::Calling(_) if is_stream => {
                 running.line = Line::Open {
@@ -557,6 +558,7 @@ impl Link {
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
             Line::Calling(_) => {
+                running.went_out(now);
                 Self::note_cut(running, now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
@@ -650,6 +652,7 @@ impl Link {
             408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
                 429 | 503 => self.refused_call(id, refusal),
                 status => {
+                    running.went_out(now);
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
@@ -690,6 +693,10 @@ impl Link {
     }
 
     fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.went_out(now);
+        }
         let said = refusal
             .said
             .as_deref()
@@ -716,6 +723,7 @@ impl Link {
             return;
         };
         if running.phase() == Phase::Queued {
+            running.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
         } else {

@@ -248,11 +248,6 @@ impl Link {
                 .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
     }
 
-    /// Whether any task here is unsettled.
-    pub fn has_unsettled(&self) -> bool {
-        self.tasks.values().any(|running| !running.is_settled())
-    }
-
     /// The task ids that this machine holds.
     pub fn holds(&self, id: &TaskId) -> bool {
         self.tasks.contains_key(id)
@@ -485,10 +480,11 @@ impl Link {
         );
     }
 
-    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work.
+    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
+    /// settled and not on disk yet is still here, and unsettled for whoever comes next.
     fn say_goodbye(&mut self) {
         let may_end = self.is_leaving
-            && !self.has_unsettled()
+            && self.tasks.is_empty()
             && !self.spares_session
             && self.door == Door::Open
             && self.path.down().is_none()

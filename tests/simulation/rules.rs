@@ -471,6 +471,24 @@ fn the_session_is_ended_only_with_nothing_unsettled_in_it() {
 }
 
 #[test]
+fn the_session_is_ended_only_once_its_last_end_is_on_disk() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.saves_at_once = false;
+    bench.bring(call, event("a", &result(&token)));
+    bench.feed(Input::Leave);
+    let has_delete = |bench: &Bench| {
+        let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
+        bench.sent.iter().any(is_delete)
+    };
+    assert!(!has_delete(&bench) && !bench.link.is_at_rest());
+    while let Some(token) = bench.pending.pop() {
+        bench.feed(Input::Saved(token));
+    }
+    assert!(has_delete(&bench));
+}
+
+#[test]
 fn what_was_forgotten_and_works_on_keeps_its_session() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -44,12 +44,12 @@ impl Price {
             _ => {}
         }
         let Some(attempt) = task.attempt() else {
-            return safe("nothing was sent yet");
+            return safe("nothing runs yet");
         };
         let is_taken = attempt.phase >= Phase::Open || attempt.number > 1;
         Some(match attempt.phase {
             Phase::Queued if attempt.number == 1 => Self::Safe {
-                why: "not sent yet; it is sent when longhaul runs again".to_owned(),
+                why: "it does not run yet; it is sent when longhaul runs again".to_owned(),
             },
             _ if task.resumability.checkpoint && is_taken => Self::Safe {
                 why: match &task.progress {

@@ -1051,6 +1051,18 @@ fn credentials_bring_everything_back_to_its_place() {
 }
 
 #[test]
+fn a_call_that_met_a_closed_door_was_never_run() {
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, refused(401));
+    bench.ask(Ask::Cancel(id()));
+    assert_eq!(bench.status(), &Status::Cancelled);
+    let remark = bench.view().task.remark.as_deref();
+    assert_eq!(remark, Some("it was never run"), "it was sent, and refused");
+}
+
+#[test]
 fn the_idle_limit_does_not_run_while_we_are_cut_off() {
     let mut bench = Bench::known();
     let idle = Some(Duration::from_secs(60));

@@ -116,7 +116,7 @@ pub struct Link {
     wake: Option<Mono>,
     is_restless: bool,
     is_leaving: bool,
-    /// Something forgotten still works in the server's session, so that it must not be ended.
+    /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
     /// Intents whose save failed and may be on disk all the same.

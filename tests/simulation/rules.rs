@@ -593,6 +593,34 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
 }
 
 #[test]
+fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::GiveUp(id()));
+    assert!(
+        matches!(&bench.answers.last(), Some(Err(refused)) if refused.to_string().contains("x cancels it first"))
+    );
+    bench.ask(Ask::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(cancel, refused(405));
+    bench.ask(Ask::GiveUp(id()));
+    assert!(
+        matches!(bench.answers.last(), Some(Err(_))),
+        "it may react yet"
+    );
+    bench.secs(6);
+    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    assert!(remark.contains("D stops following"), "{remark}");
+    bench.ask(Ask::GiveUp(id()));
+    assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
+    assert!(bench.closed.contains(&call));
+    bench.feed(Input::Leave);
+    let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
+    assert!(!bench.sent.iter().any(is_delete), "it may work on");
+}
+
+#[test]
 fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

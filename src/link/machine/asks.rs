@@ -399,12 +399,15 @@ impl Link {
 
     fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let running = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
-        if !matches!(running.task.status, Status::Unknown(_)) {
+        let is_unheard = running.was_cancelled && running.wish.is_none();
+        if !is_unheard && !matches!(running.task.status, Status::Unknown(_)) {
             return Err(Refused::Usage(format!(
-                "{id} is {}, not unknown; cancel it (x) or forget it (D)",
+                "{id} is still under way ({}); x cancels it first",
                 running.task.status.word()
             )));
         }
+        // Nobody proved that it does not work on.
+        self.spares_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
         Ok(Done::Accepted)
     }

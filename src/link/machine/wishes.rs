@@ -178,7 +178,9 @@ impl Link {
                 return;
             }
             AskedFor::Cancelling => {
-                format!("{name} did not react to the cancel; the call is still followed")
+                format!(
+                    "{name} did not react to the cancel; the call is still followed (D stops following)"
+                )
             }
             AskedFor::Resuming => {
                 running.set_wish(now, None);

@@ -112,7 +112,7 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     let mut lines = Vec::new();
     for attempt in &task.attempts {
         let phase = match attempt.phase {
-            Phase::Queued => "not sent yet",
+            Phase::Queued => "waits to be sent",
             Phase::Sent => "sent",
             Phase::Open => "open",
             Phase::Ended => "ended",

@@ -124,8 +124,8 @@ impl Link {
             return;
         }
         // Not `lastUpdatedAt`: one server sets it at every look.
-        let has_moved = task.state != shape.state
-            || shape.message.is_some() && task.message != shape.message;
+        let has_moved =
+            task.state != shape.state || shape.message.is_some() && task.message != shape.message;
         let words = shape
             .message
             .clone()

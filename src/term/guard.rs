@@ -30,6 +30,12 @@ const CLEAR_PROGRESS: &str = "\u{1b}]9;4;0;0\u{1b}\\";
 /// How long leaving waits for a frame that is being written, or for a terminal that takes no bytes, in milliseconds.
 const PATIENCE_MS: u64 = 100;
 
+/// How long others may take to read what was typed for them, before we look again.
+const LET_OTHERS_READ: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
 /// The terminal as it was found.
 struct Found {
     tty: Arc<OwnedFd>,
@@ -235,11 +241,12 @@ pub(super) fn wait_for_hang_up(tty: impl AsFd, stop: impl AsFd) -> bool {
     }
 }
 
-/// Waits until there is something to read (`true`), or nothing will come any more (`false`).
+/// Waits until there is something for us to read (`true`), or nothing will come any more (`false`).
 pub(super) fn wait_for_bytes(tty: impl AsFd, stop: impl AsFd) -> bool {
+    let tty_of = tty.as_fd();
     loop {
         let mut fds = [
-            PollFd::new(&tty, PollFlags::IN),
+            PollFd::new(&tty_of, PollFlags::IN),
             PollFd::new(&stop, PollFlags::empty()),
         ];
         let asked = retry(|| poll(&mut fds, None));
@@ -249,7 +256,14 @@ pub(super) fn wait_for_bytes(tty: impl AsFd, stop: impl AsFd) -> bool {
             return false;
         }
         if tty.revents().contains(PollFlags::IN) {
-            return true;
+            if is_foreground(tty_of) {
+                return true;
+            }
+            // Typed for whoever is in front; reading it would stop us.
+            let _ = poll(
+                &mut [PollFd::new(&stop, PollFlags::empty())],
+                Some(&LET_OTHERS_READ),
+            );
         }
     }
 }

@@ -265,6 +265,24 @@ fn a_half_sent_sequence_does_not_keep_signals_from_being_heard() {
 }
 
 #[test]
+fn a_half_sent_sequence_does_not_keep_keys_from_being_heard() {
+    let mut pty = run_child("");
+    pty.wait_for("READY");
+    for begun in ["\u{1b}[1", "\u{1b}[1;", "\u{1b}O"] {
+        pty.press(begun);
+        pty.press("\u{3}");
+        pty.wait_for("KEY ctrl-c");
+        pty.press("G");
+        pty.wait_for("KEY G");
+    }
+    // Given up after a while, whatever comes then.
+    pty.press("\u{1b}");
+    pty.wait_for("KEY esc");
+    pty.press("q");
+    pty.assert_given_back(0);
+}
+
+#[test]
 fn the_terminal_is_given_back_after_a_panic_in_another_thread() {
     let mut pty = run_child("");
     pty.wait_for("READY");

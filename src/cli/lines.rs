@@ -19,15 +19,13 @@ pub(super) fn clock(at: Wall, now: Wall) -> String {
     }
 }
 
-/// `30/50 60 %`, or `41` without a total.
+/// `30/50 60 %`, or `41` without a total. `50/50` has no percent: a hundred is for the answer to say, and less is wrong.
 pub(super) fn amount(progress: &Progress) -> String {
+    let value = text::amount(progress.value);
     match (progress.total, progress.percent()) {
-        (Some(total), Some(percent)) => format!(
-            "{}/{} {percent} %",
-            text::amount(progress.value),
-            text::amount(total)
-        ),
-        _ => text::amount(progress.value),
+        (Some(total), _) if progress.value >= total => format!("{value}/{}", text::amount(total)),
+        (Some(total), Some(percent)) => format!("{value}/{} {percent} %", text::amount(total)),
+        _ => value,
     }
 }
 
@@ -228,7 +226,7 @@ mod tests {
                 message: None,
             })
         };
-        assert_eq!(step(50.0, Some(50.0)), "50/50 99 %");
+        assert_eq!(step(50.0, Some(50.0)), "50/50");
         assert_eq!(step(30.0, Some(50.0)), "30/50 60 %");
         assert_eq!(step(41.0, None), "41");
     }

@@ -692,12 +692,12 @@ fn lines_say_whose_they_are_and_quiet_ones_only_how_it_ends() {
     let call = ["call", "get_forecast", "city=Oslo", "delay_ms=1"];
     let ran = run(&state, &with(&url, &call));
     let id = tasks(&state)[0].id.to_string();
-    let started = format!("started  {id}, attempt 1, ");
+    let started = format!("started  {id}, attempt 1 sent, ");
     assert_eq!(ran.err.matches(&id).count(), 1, "{ran:#?}");
     assert!(ran.err.contains(&started), "{ran:#?}");
     let loud = run(&state, &["watch", &id]).out;
     assert!(
-        loud.contains(&started) && loud.contains("progress"),
+        loud.contains(&started) && loud.contains(" step     6/6 "),
         "{loud}"
     );
     let quiet = run(&state, &["watch", &id, "-q"]).out;

@@ -6,6 +6,7 @@
 
 mod ask;
 mod chord;
+mod colour;
 pub mod exit;
 mod history;
 mod ids;
@@ -14,6 +15,7 @@ mod pace;
 mod price;
 mod progress;
 mod record;
+mod result;
 mod stamp;
 mod status;
 pub mod text;
@@ -22,7 +24,8 @@ mod view;
 
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
 pub use chord::{Chord, Key, NoSuchChord};
-pub use history::{Entry, Happening, Level};
+pub use colour::Colour;
+pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;
 pub use pace::Pace;
@@ -31,6 +34,7 @@ pub use progress::Progress;
 pub use record::{
     Attempt, Cursors, LinkRecord, Phase, ProtocolVersion, Row, Task, TaskError, TaskErrorKind,
 };
+pub use result::Block;
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
 pub use tool::{ArgumentKind, ArgumentSpec, CLIENT_ID, LIST_TOOL, PAUSE_TOOL, Tool};

@@ -54,7 +54,9 @@ impl Keys {
         let held = std::mem::take(&mut self.held);
         match held.as_slice() {
             [ESC] => Some(Input::Key(Chord::plain(Key::Esc))),
-            [ESC, letter @ (b'[' | b'O')] => key(char::from(*letter), Held { alt: true, ..NONE }),
+            [ESC, letter @ (b'[' | b'O')] => {
+                Some(key(char::from(*letter), Held { alt: true, ..NONE }))
+            }
             _ => None,
         }
     }
@@ -110,7 +112,7 @@ fn read(held: &[u8]) -> Reading {
         [ESC, b'O', last] => Reading::Input(by_letter(*last, NONE)),
         // The Linux console.
         [ESC, b'[', b'[', last @ b'A'..=b'E'] => {
-            Reading::Input(press(Key::F(last - b'A' + 1), NONE))
+            Reading::Input(Some(press(Key::F(last - b'A' + 1), NONE)))
         }
         [ESC, b'[', parameters @ .., last @ 0x40..0x7f] => sequence(parameters, *last),
         [ESC, b'[', ..] => Reading::Unfinished,
@@ -122,7 +124,7 @@ fn read(held: &[u8]) -> Reading {
 /// One character in UTF-8.
 fn letter(bytes: &[u8], held: Held) -> Reading {
     match std::str::from_utf8(bytes) {
-        Ok(text) => Reading::Input(text.chars().next().and_then(|letter| key(letter, held))),
+        Ok(text) => Reading::Input(text.chars().next().map(|letter| key(letter, held))),
         Err(error) if error.error_len().is_none() => Reading::Unfinished,
         Err(_) => Reading::Input(None),
     }
@@ -145,10 +147,10 @@ fn sequence(parameters: &[u8], last: u8) -> Reading {
         // A place of the cursor that somebody asked for.
         b'R' => None,
         b'~' if first == Some(200) => return Reading::PasteBegins,
-        b'~' => first.and_then(by_number).and_then(|key| press(key, held)),
+        b'~' => first.and_then(by_number).map(|key| press(key, held)),
         b'u' => first
             .and_then(char::from_u32)
-            .and_then(|letter| key(letter, held)),
+            .map(|letter| key(letter, held)),
         _ => by_letter(last, held),
     };
     Reading::Input(input)
@@ -173,7 +175,7 @@ fn by_letter(last: u8, held: Held) -> Option<Input> {
         b'Z' => Key::BackTab,
         _ => return None,
     };
-    press(key, held)
+    Some(press(key, held))
 }
 
 fn by_number(number: u32) -> Option<Key> {
@@ -195,7 +197,7 @@ fn by_number(number: u32) -> Option<Key> {
 }
 
 /// A character as the terminal sends it, control characters among them.
-fn key(letter: char, held: Held) -> Option<Input> {
+fn key(letter: char, held: Held) -> Input {
     let ctrl = |letter| (Key::Char(letter), true);
     let (key, is_ctrl) = match letter {
         '\r' | '\n' => (Key::Enter, false),
@@ -221,7 +223,7 @@ fn shifted(letter: char, base: char, first: u32) -> char {
     char::from_u32(u32::from(letter) - first + u32::from(base)).unwrap_or(letter)
 }
 
-fn press(key: Key, held: Held) -> Option<Input> {
+fn press(key: Key, held: Held) -> Input {
     let Held { ctrl, alt, shift } = held;
     let chord = Chord {
         key,
@@ -229,7 +231,7 @@ fn press(key: Key, held: Held) -> Option<Input> {
         alt,
         shift,
     };
-    Some(Input::Key(chord.normal()))
+    Input::Key(chord.normal())
 }
 
 fn pasted(text: &[u8]) -> Input {

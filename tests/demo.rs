@@ -659,12 +659,13 @@ fn a_paused_run_stops_and_goes_on_from_there() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open(&server).await;
-        let mut call = client.call(1, TOOL, processing("p", 1000, 20)).await;
-        call.until(|event| event.progress() == Some(15)).await;
-        let list = client
-            .ask(2, "list_session_tasks", json!({"client_id": "p"}))
-            .await;
-        let task = &list["tasks"][0];
+        let mut call = client.call(1, TOOL, processing("p", 1000, 500)).await;
+        call.until(|event| event.progress() == Some(5)).await;
+        let list = async |id| {
+            let client_id = json!({"client_id": "p"});
+            client.ask(id, "list_session_tasks", client_id).await["tasks"][0].clone()
+        };
+        let task = list(2).await;
         assert_eq!(task["status"], "running");
         assert_eq!(task["tool"], TOOL);
         task["updated_at"]
@@ -672,15 +673,22 @@ fn a_paused_run_stops_and_goes_on_from_there() {
             .unwrap()
             .parse::<jiff::Timestamp>()
             .unwrap();
-        let paused = client
+        let asked = client
             .ask(3, "pause_task", json!({"task_id": task["task_id"]}))
             .await;
-        assert_eq!(paused["status"], "paused");
-        let done = paused["progress"].as_u64().unwrap();
-        assert_eq!(demo::rows(dir.path(), "p").unwrap(), done);
+        let words = asked["message"].as_str().unwrap();
+        assert!(words.starts_with("pause requested"), "{words}");
+        // The answer comes before the batch is over, which is what pausing looks like.
+        assert_eq!(asked["status"], "running");
+        assert_eq!(list(6).await["status"], "running");
         let answer = call.all().await.last().unwrap().answer();
         assert_eq!(answer["status"], "paused");
-        assert_eq!(answer["processed"], done);
+        let done = answer["processed"].as_u64().unwrap();
+        assert!(done > asked["progress"].as_u64().unwrap(), "the batch ends");
+        let paused = list(7).await;
+        assert_eq!(paused["status"], "paused");
+        assert_eq!(paused["progress"], done);
+        assert_eq!(demo::rows(dir.path(), "p").unwrap(), done);
 
         let events = client
             .call(4, TOOL, processing("p", 1000, 0))

@@ -374,15 +374,14 @@ impl Tools {
         Ok(json_text(&answer))
     }
 
-    async fn pause(&self, given: OfTask) -> Result<CallToolResult, ErrorData> {
+    fn pause(&self, given: &OfTask) -> Result<CallToolResult, ErrorData> {
         let runs = &self.shared.runs;
         let was_running = runs.stop(&given.task_id, Stop::Pause);
-        runs.ended(&given.task_id).await;
         let Some(task) = runs.checkpoints.of_task(&given.task_id).map_err(internal)? else {
             return Ok(refusal(format!("there is no task {}", given.task_id)));
         };
         let message = if was_running {
-            format!("{} at record {}", task.status.word(), task.progress)
+            "pause requested, the batch that is being worked on ends first".to_owned()
         } else {
             format!("the task was not running, it is {}", task.status.word())
         };
@@ -470,7 +469,7 @@ impl Tools {
         let call = Call::new(self, context).await;
         match request.name.as_ref() {
             PROCESSING => self.process(&call, arguments(given)?).await,
-            "pause_task" => self.pause(arguments(given)?).await,
+            "pause_task" => self.pause(&arguments(given)?),
             "list_session_tasks" => self.list(&arguments(given)?),
             "get_checkpoint_stats" => {
                 let stats = self.shared.runs.checkpoints.stats().map_err(internal)?;
@@ -518,7 +517,7 @@ fn catalogue() -> Vec<Tool> {
         ),
         (
             "pause_task",
-            "Pause a task at its checkpoint",
+            "Ask a task to pause at the end of its batch",
             json!({"task_id": text()}),
             &["task_id"],
         ),

@@ -309,6 +309,143 @@ impl Client {
     }
 }
 
+/// A client of the modern era: no session, everything in each request.
+struct Modern {
+    http: reqwest::Client,
+    url: String,
+    /// What it declares with each request.
+    capabilities: Value,
+}
+
+impl Modern {
+    fn open(server: &Server) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .pool_max_idle_per_host(0)
+            .build()
+            .unwrap();
+        Self {
+            http,
+            url: server.url(),
+            capabilities: json!({
+                "elicitation": {"form": {}, "url": {}},
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
+            }),
+        }
+    }
+
+    fn able_to(server: &Server, capabilities: Value) -> Self {
+        Self {
+            capabilities,
+            ..Self::open(server)
+        }
+    }
+
+    /// The message and the headers of a request, in order.
+    fn request(
+        &self,
+        id: u64,
+        method: &str,
+        mut params: Value,
+    ) -> (Value, Vec<(&'static str, String)>) {
+        let mut headers = vec![
+            ("accept", "application/json, text/event-stream".to_owned()),
+            ("content-type", "application/json".to_owned()),
+            ("mcp-protocol-version", "2026-07-28".to_owned()),
+            ("mcp-method", method.to_owned()),
+        ];
+        if let Some(name) = params["name"].as_str().or(params["taskId"].as_str()) {
+            headers.push(("mcp-name", name.to_owned()));
+        }
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+            "progressToken": id,
+        });
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        (message, headers)
+    }
+
+    async fn send(&self, message: &Value, headers: Vec<(&'static str, String)>) -> Response {
+        let mut request = self.http.post(&self.url).body(message.to_string());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send().await.unwrap()
+    }
+
+    async fn post(&self, id: u64, method: &str, params: Value) -> Response {
+        let (message, headers) = self.request(id, method, params);
+        self.send(&message, headers).await
+    }
+
+    /// The whole answer to a request, JSON or stream: its notifications, and last its response.
+    async fn exchange(&self, id: u64, method: &str, params: Value) -> (StatusCode, Vec<Value>) {
+        read_whole(self.post(id, method, params).await).await
+    }
+
+    /// The result of a request.
+    async fn ask(&self, id: u64, method: &str, params: Value) -> Value {
+        let (status, messages) = self.exchange(id, method, params).await;
+        let response = messages.last().unwrap();
+        assert_eq!(
+            (status, &response["id"]),
+            (StatusCode::OK, &json!(id)),
+            "{response}"
+        );
+        response["result"].clone()
+    }
+
+    async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.ask(id, "tools/call", params).await
+    }
+
+    /// Makes a task and returns its id.
+    async fn begin(&self, tool: &str, arguments: Value) -> String {
+        let made = self.call(1, tool, arguments).await;
+        assert_eq!(made["resultType"], "task", "{made}");
+        made["taskId"].as_str().unwrap().to_owned()
+    }
+
+    async fn task(&self, id: &str) -> Value {
+        self.ask(2, "tasks/get", json!({"taskId": id})).await
+    }
+
+    /// The task as soon as it fits.
+    async fn task_when(&self, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let task = self.task(id).await;
+            if fits(&task) {
+                return task;
+            }
+        }
+    }
+}
+
+/// A whole answer, JSON or stream.
+async fn read_whole(response: Response) -> (StatusCode, Vec<Value>) {
+    let status = response.status();
+    let kind = response.headers()["content-type"].to_str().unwrap();
+    if kind.starts_with("application/json") {
+        let text = response.text().await.unwrap();
+        return (status, vec![serde_json::from_str(&text).unwrap()]);
+    }
+    let sse = Sse {
+        response,
+        rest: String::new(),
+    };
+    let events = sse.all().await;
+    let messages = events.into_iter().filter_map(|event| event.message);
+    (status, messages.collect())
+}
+
+/// The text of a tool's result.
+fn said(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap()
+}
+
 fn steps(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(Event::progress).collect()
 }
@@ -376,7 +513,10 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
                 "get_session_info",
                 "cleanup_checkpoints",
                 "get_forecast",
-                "send_burst"
+                "send_burst",
+                "crunch",
+                "render_movie",
+                "deploy"
             ]
         );
         let properties = &tools[0]["inputSchema"]["properties"];
@@ -1137,5 +1277,457 @@ fn a_background_process_survives_restarts_and_comes_back_after_kill_9() {
         demo::stop(dir.path()).unwrap();
         // It has ended: its number may be another's by now.
         std::mem::forget(process);
+    });
+}
+
+#[test]
+fn the_modern_era_is_discovered_and_lists_its_tools() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let found = modern.ask(1, "server/discover", json!({})).await;
+        assert_eq!(found["resultType"], "complete");
+        let versions = found["supportedVersions"].as_array().unwrap();
+        assert!(versions.contains(&json!("2026-07-28")), "{found}");
+        assert_eq!(
+            found["capabilities"],
+            json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+        );
+        let list = modern.ask(2, "tools/list", json!({})).await;
+        assert_eq!(list["resultType"], "complete");
+        assert_eq!(list["ttlMs"], 60_000);
+        assert_eq!(list["cacheScope"], "public");
+        assert_eq!(list["tools"][0]["name"], TOOL);
+        assert!(!list.to_string().contains("taskSupport"), "{list}");
+    });
+}
+
+#[test]
+fn a_modern_call_reports_each_step_once_on_its_own_stream() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        // It declares no tasks: what can be done without one is.
+        let modern = Modern::able_to(&server, json!({}));
+        for as_task in [false, true] {
+            let arguments = json!({"steps": 5, "step_ms": 1, "as_task": as_task});
+            let params = json!({"name": "crunch", "arguments": arguments});
+            let (status, messages) = modern.exchange(7, "tools/call", params).await;
+            assert_eq!(status, StatusCode::OK);
+            let (response, progress) = messages.split_last().unwrap();
+            let seen: Vec<_> = progress
+                .iter()
+                .map(|message| {
+                    assert_eq!(message["method"], "notifications/progress");
+                    assert_eq!(message["params"]["progressToken"], 7);
+                    message["params"]["progress"].as_f64().unwrap()
+                })
+                .collect();
+            assert_eq!(seen, [1.0, 2.0, 3.0, 4.0, 5.0]);
+            assert_eq!(response["result"]["resultType"], "complete");
+            assert_eq!(said(&response["result"]), "Crunched exactly 5 steps");
+        }
+        // An answer without anything before it is plain JSON.
+        let info = modern
+            .post(8, "tools/call", json!({"name": "get_session_info"}))
+            .await;
+        assert_eq!(info.headers()["content-type"], "application/json");
+    });
+}
+
+#[test]
+fn a_modern_client_that_goes_has_cancelled() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let status = async || {
+            let arguments = json!({"client_id": "m"});
+            let list = modern.call(9, "list_session_tasks", arguments).await;
+            let list: Value = serde_json::from_str(said(&list)).unwrap();
+            list["tasks"][0]["status"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let params = json!({"name": TOOL, "arguments": processing("m", 1_000_000, 50)});
+        let mut stream = Sse {
+            response: modern.post(1, "tools/call", params).await,
+            rest: String::new(),
+        };
+        stream.until(|event| event.progress() == Some(5)).await;
+        assert_eq!(status().await, "running");
+        drop(stream);
+        while status().await != "cancelled" {}
+        let rows = demo::rows(dir.path(), "m").unwrap();
+        assert!(rows < 1_000_000);
+        // The checkpoint stays.
+        let params = json!({"name": TOOL, "arguments": processing("m", 1_000_000, 50)});
+        let mut stream = Sse {
+            response: modern.post(2, "tools/call", params).await,
+            rest: String::new(),
+        };
+        let events = stream.until(|event| event.progress().is_some()).await;
+        assert_eq!(events.last().unwrap().progress(), Some(rows));
+    });
+}
+
+#[test]
+fn a_modern_request_that_is_wrong_hears_which_way() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let bare = Modern::able_to(&server, json!({}));
+        let call = json!({"name": "render_movie", "arguments": {"scene": "x"}});
+        let without = |headers: &mut Vec<(&'static str, String)>, name: &str| {
+            headers.retain(|(header, _)| *header != name);
+        };
+        let set = |headers: &mut Vec<(&'static str, String)>, name: &str, value: &str| {
+            for (header, old) in headers {
+                if *header == name {
+                    value.clone_into(old);
+                }
+            }
+        };
+        let code = async |message: Value, headers| {
+            let (status, messages) = read_whole(modern.send(&message, headers).await).await;
+            (
+                status.as_u16(),
+                messages[0]["error"]["code"].as_i64().unwrap(),
+            )
+        };
+        let version = "io.modelcontextprotocol/protocolVersion";
+        let capabilities = "io.modelcontextprotocol/clientCapabilities";
+
+        let (message, mut headers) = modern.request(1, "tools/call", call.clone());
+        without(&mut headers, "mcp-protocol-version");
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32020),
+            "no version header"
+        );
+        let (mut message, headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"]
+            .as_object_mut()
+            .unwrap()
+            .remove(version);
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32602),
+            "no version in _meta"
+        );
+        let (mut message, headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"]
+            .as_object_mut()
+            .unwrap()
+            .remove(capabilities);
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32602),
+            "no capabilities"
+        );
+        let (mut message, headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"][version] = json!("2027-01-01");
+        assert_eq!(code(message, headers).await, (400, -32020), "two versions");
+        let (mut message, mut headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"][version] = json!("2027-01-01");
+        set(&mut headers, "mcp-protocol-version", "2027-01-01");
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32022),
+            "an unknown version"
+        );
+        for (name, other) in [("mcp-method", "tools/list"), ("mcp-name", "other")] {
+            let (message, mut headers) = modern.request(1, "tools/call", call.clone());
+            set(&mut headers, name, other);
+            assert_eq!(
+                code(message, headers).await,
+                (400, -32020),
+                "a wrong {name}"
+            );
+            let (message, mut headers) = modern.request(1, "tools/call", call.clone());
+            without(&mut headers, name);
+            assert_eq!(code(message, headers).await, (400, -32020), "no {name}");
+        }
+        for method in ["no/such", "tasks/list", "tasks/result", "ping"] {
+            let (message, headers) = modern.request(1, method, json!({}));
+            assert_eq!(code(message, headers).await, (404, -32601), "{method}");
+        }
+        for (method, params) in [
+            ("tools/call", call.clone()),
+            ("tasks/get", json!({"taskId": "x"})),
+            ("tasks/cancel", json!({"taskId": "x"})),
+            (
+                "subscriptions/listen",
+                json!({"notifications": {"taskIds": ["x"]}}),
+            ),
+        ] {
+            let (message, headers) = bare.request(1, method, params);
+            assert_eq!(
+                code(message, headers).await,
+                (400, -32021),
+                "{method} without tasks"
+            );
+        }
+        let deploy = json!({"name": "deploy", "arguments": {"env": "x"}});
+        let mute = Modern::able_to(
+            &server,
+            json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}),
+        );
+        let (message, headers) = mute.request(1, "tools/call", deploy);
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32021),
+            "deploy without questions"
+        );
+        for (method, params) in [
+            ("tasks/get", json!({"taskId": "x"})),
+            ("tasks/update", json!({"taskId": "x", "inputResponses": {}})),
+            ("tasks/cancel", json!({"taskId": "x"})),
+            ("tools/call", json!({"name": "no_such_tool"})),
+            ("tools/call", json!({"name": "render_movie"})),
+        ] {
+            let (message, headers) = modern.request(1, method, params);
+            assert_eq!(code(message, headers).await, (200, -32602), "{method}");
+        }
+        for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
+            let asked = modern.http.request(method.clone(), server.url());
+            let response = asked
+                .header("accept", "text/event-stream")
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("last-event-id", "x-1")
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(
+                response.status(),
+                StatusCode::METHOD_NOT_ALLOWED,
+                "{method}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_modern_task_says_how_far_it_is_and_keeps_its_result() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let movie = json!({"scene": "dawn", "frames": 40, "frame_ms": 5});
+        let made = modern.call(1, "render_movie", movie).await;
+        assert_eq!(made["resultType"], "task");
+        assert_eq!(made["status"], "working");
+        assert_eq!(made["ttlMs"], 3_600_000);
+        assert_eq!(made["pollIntervalMs"], 1000);
+        for stamp in ["createdAt", "lastUpdatedAt"] {
+            made[stamp]
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .unwrap();
+        }
+        let id = made["taskId"].as_str().unwrap();
+        let working = modern
+            .task_when(id, |task| task["statusMessage"] != made["statusMessage"])
+            .await;
+        assert_eq!(working["resultType"], "complete");
+        let words = working["statusMessage"].as_str().unwrap();
+        assert!(
+            words.starts_with("frame ") && words.ends_with(" of 40"),
+            "{words}"
+        );
+        let done = modern
+            .task_when(id, |task| task["status"] != "working")
+            .await;
+        assert_eq!(done["status"], "completed");
+        assert_eq!(said(&done["result"]), "Rendered dawn: 40 frames");
+
+        let id = modern
+            .begin("crunch", json!({"steps": 3, "step_ms": 1, "as_task": true}))
+            .await;
+        let done = modern
+            .task_when(&id, |task| task["status"] != "working")
+            .await;
+        assert_eq!(said(&done["result"]), "Crunched exactly 3 steps");
+        // Nothing else becomes a task.
+        let plain = modern
+            .call(5, "get_forecast", json!({"city": "Porto", "delay_ms": 0}))
+            .await;
+        assert_eq!(plain["resultType"], "complete");
+
+        let id = modern.begin("render_movie", json!({"scene": "dusk"})).await;
+        let ack = modern.ask(6, "tasks/cancel", json!({"taskId": id})).await;
+        assert_eq!(ack, json!({"resultType": "complete"}));
+        let task = modern
+            .task_when(&id, |task| task["status"] != "working")
+            .await;
+        assert_eq!(task["status"], "cancelled");
+        // What is over is acknowledged too, and stays what it is.
+        modern.ask(7, "tasks/cancel", json!({"taskId": id})).await;
+        assert_eq!(modern.task(&id).await, task);
+    });
+}
+
+#[test]
+fn a_modern_task_asks_in_the_middle_and_repeats_what_it_heard() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let deployment = json!({"env": "test", "steps": 4, "step_ms": 1});
+        let answer = async |id: &str, answers: Value| {
+            let params = json!({"taskId": id, "inputResponses": answers});
+            let ack = modern.ask(3, "tasks/update", params).await;
+            assert_eq!(ack, json!({"resultType": "complete"}));
+        };
+        let id = modern.begin("deploy", deployment.clone()).await;
+        let asking = modern
+            .task_when(&id, |task| task["status"] == "input_required")
+            .await;
+        assert_eq!(asking["statusMessage"], "step 2 of 4");
+        let question = &asking["inputRequests"]["release"];
+        assert_eq!(question["method"], "elicitation/create");
+        let form = &question["params"]["requestedSchema"];
+        let fields = &form["properties"];
+        assert_eq!(fields["version"]["minLength"], 3);
+        assert_eq!(fields["replicas"]["maximum"], 9);
+        assert_eq!(fields["notify"]["default"], true);
+        assert_eq!(fields["strategy"]["oneOf"][1]["const"], "blue_green");
+        assert_eq!(fields["regions"]["items"]["anyOf"][2]["title"], "Asia");
+        // A key that was not asked changes nothing.
+        answer(&id, json!({"other": {"action": "accept", "content": {}}})).await;
+        assert_eq!(modern.task(&id).await["status"], "input_required");
+        let content = json!({"version": "1.2", "replicas": 2, "notify": false,
+            "strategy": "rolling", "regions": ["eu", "us"]});
+        answer(
+            &id,
+            json!({"release": {"action": "accept", "content": content}}),
+        )
+        .await;
+        let done = modern
+            .task_when(&id, |task| task.get("result").is_some())
+            .await;
+        let result: Value = serde_json::from_str(said(&done["result"])).unwrap();
+        assert_eq!(result["status"], "deployed");
+        assert_eq!(result["answers"], content);
+
+        for (action, is_error) in [("decline", Value::Null), ("cancel", json!(true))] {
+            let id = modern.begin("deploy", deployment.clone()).await;
+            modern
+                .task_when(&id, |task| task["status"] == "input_required")
+                .await;
+            answer(&id, json!({"release": {"action": action}})).await;
+            let done = modern
+                .task_when(&id, |task| task.get("result").is_some())
+                .await;
+            assert_eq!(done["status"], "completed");
+            assert!(said(&done["result"]).contains(action), "{done}");
+            let error = done["result"]
+                .get("isError")
+                .filter(|error| **error != json!(false));
+            assert_eq!(error.cloned().unwrap_or_default(), is_error);
+        }
+    });
+}
+
+#[test]
+fn tasks_survive_a_restart_of_the_server() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let finished = modern
+            .begin("crunch", json!({"steps": 1, "step_ms": 0, "as_task": true}))
+            .await;
+        let before = modern
+            .task_when(&finished, |task| task["status"] == "completed")
+            .await;
+        let asking = modern
+            .begin("deploy", json!({"env": "test", "steps": 2, "step_ms": 0}))
+            .await;
+        let question = modern
+            .task_when(&asking, |task| task["status"] == "input_required")
+            .await;
+        let movie = modern
+            .begin(
+                "render_movie",
+                json!({"scene": "noon", "frames": 60, "frame_ms": 20}),
+            )
+            .await;
+        let frame = |task: &Value| -> u64 {
+            let words = task["statusMessage"].as_str().unwrap();
+            let frame = words.strip_prefix("frame ").unwrap_or("0 of");
+            frame.split_once(' ').unwrap().0.parse().unwrap()
+        };
+        let working = modern.task_when(&movie, |task| frame(task) >= 3).await;
+
+        server.kill();
+        let server = demo::serve(options(dir.path())).await.unwrap();
+        let modern = Modern::open(&server);
+        assert_eq!(modern.task(&finished).await, before);
+        let back = modern.task(&movie).await;
+        assert_eq!(back["createdAt"], working["createdAt"]);
+        assert!(frame(&back) >= frame(&working), "it goes on at its frame");
+        assert_eq!(
+            modern.task(&asking).await["inputRequests"],
+            question["inputRequests"]
+        );
+        let content = json!({"version": "2.0", "strategy": "rolling"});
+        let params = json!({"taskId": asking, "inputResponses":
+            {"release": {"action": "accept", "content": content}}});
+        modern.ask(3, "tasks/update", params).await;
+        let done = modern
+            .task_when(&asking, |task| task.get("result").is_some())
+            .await;
+        assert!(said(&done["result"]).contains("2.0"));
+        let done = modern
+            .task_when(&movie, |task| task.get("result").is_some())
+            .await;
+        assert_eq!(said(&done["result"]), "Rendered noon: 60 frames");
+    });
+}
+
+#[test]
+fn a_subscription_tells_of_its_tasks_until_they_are_settled() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let id = modern
+            .begin("deploy", json!({"env": "test", "steps": 2, "step_ms": 0}))
+            .await;
+        let other = modern.begin("render_movie", json!({"scene": "x"})).await;
+        modern
+            .task_when(&id, |task| task["status"] == "input_required")
+            .await;
+        let filter = json!({"taskIds": [id, "unknown"], "toolsListChanged": true});
+        let params = json!({"notifications": filter});
+        let mut stream = Sse {
+            response: modern.post(40, "subscriptions/listen", params).await,
+            rest: String::new(),
+        };
+        let ack = stream.next().await.unwrap().unwrap().message.unwrap();
+        let tied = json!({"io.modelcontextprotocol/subscriptionId": 40});
+        assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(
+            ack["params"],
+            json!({"notifications": {"taskIds": [id]}, "_meta": tied})
+        );
+        let content = json!({"version": "2.0", "strategy": "rolling"});
+        let params = json!({"taskId": id, "inputResponses":
+            {"release": {"action": "accept", "content": content}}});
+        modern.ask(3, "tasks/update", params).await;
+        let events = stream.all().await;
+        let (end, told) = events.split_last().unwrap();
+        let end = end.message.clone().unwrap();
+        assert_eq!(end["id"], 40);
+        assert_eq!(
+            end["result"],
+            json!({"resultType": "complete", "_meta": tied})
+        );
+        for event in told {
+            let params = &event.message.as_ref().unwrap()["params"];
+            assert_eq!(event.method(), "notifications/tasks");
+            assert_eq!((&params["taskId"], &params["_meta"]), (&json!(id), &tied));
+        }
+        let last = told.last().unwrap().message.clone().unwrap()["params"].clone();
+        assert_eq!(last["status"], "completed");
+        assert!(said(&last["result"]).contains("deployed"));
+        assert_eq!(modern.task(&other).await["status"], "working");
     });
 }

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     DemoError,
+    call::Shared,
     checkpoints::Checkpoints,
     control::Control,
     disk::{Disk, locked, now_ms},
@@ -33,9 +34,10 @@ use super::{
     events::{Events, RETRY},
     faults::Faults,
     front::{self, Front},
+    handler::{Handler, run_task},
     runs::Runs,
     sessions::Sessions,
-    tools::{Shared, Tools},
+    tasks::Tasks,
 };
 
 /// Silence after which a comment is sent on an open stream.
@@ -85,23 +87,30 @@ impl Boot {
             Arc::clone(&faults),
             self.cross_stream_replay,
         )?);
-        let checkpoints = Arc::new(Checkpoints::open(disk)?);
+        let checkpoints = Arc::new(Checkpoints::open(Arc::clone(&disk))?);
+        let tasks = Arc::new(Tasks::open(disk, Arc::clone(&presence))?);
         let runs = Arc::new(Runs::new(checkpoints, Arc::clone(&presence)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&events)));
         let shared = Arc::new(Shared {
             events: Arc::clone(&events),
             runs,
+            tasks,
             presence: Arc::clone(&presence),
             boot,
             started_ms: now_ms(),
         });
+        for task in shared.tasks.unfinished()? {
+            run_task(&shared, &task);
+        }
 
         let service = StreamableHttpService::new(
-            move || Ok(Tools::new(Arc::clone(&shared))),
+            move || Ok(Handler::new(Arc::clone(&shared))),
             Arc::clone(&sessions),
             StreamableHttpServerConfig::default()
                 .with_sse_retry(Some(RETRY))
                 .with_sse_keep_alive(Some(KEEP_ALIVE))
+                // The modern era only: JSON where the answer is the first that is said, a stream where it is not.
+                .with_json_response(true)
                 .enforce_origin_validation(),
         );
         let front = Front {

@@ -26,15 +26,17 @@ use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    call::CANCELLED,
     disk::locked,
     door::Hook,
     events::{Events, Place, RETRY},
-    tools::CANCELLED,
 };
 
 tokio::task_local! {
     /// The connection of the request that is being handled.
     pub(super) static HOOK: Arc<Hook>;
+    /// Whether that request is of the modern era.
+    pub(super) static IS_MODERN: bool;
 }
 
 /// What a call needs to know of its own request; an extension of it.
@@ -268,6 +270,11 @@ impl SessionManager for Sessions {
     }
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {
-        self.inner.event_store()
+        // The SDK keeps the streams of whoever has a store, and lets their work go on without a client. In the modern era
+        // a client that goes has cancelled, so that era is told of none.
+        let is_modern = IS_MODERN.try_with(|is_modern| *is_modern);
+        self.inner
+            .event_store()
+            .filter(|_| !is_modern.unwrap_or_default())
     }
 }

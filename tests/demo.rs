@@ -192,6 +192,16 @@ impl Client {
     }
 
     async fn open_at(url: &str, version: &'static str) -> Self {
+        Self::open_able_to(url, version, json!({})).await
+    }
+
+    /// A client that can be asked.
+    async fn open_askable(server: &Server) -> Self {
+        let asked = json!({"elicitation": {"form": {}, "url": {}}});
+        Self::open_able_to(&server.url(), "2025-11-25", asked).await
+    }
+
+    async fn open_able_to(url: &str, version: &'static str, capabilities: Value) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .pool_max_idle_per_host(0)
@@ -206,7 +216,7 @@ impl Client {
         let response = client
             .post(&json!({
                 "jsonrpc": "2.0", "id": 0, "method": "initialize",
-                "params": {"protocolVersion": version, "capabilities": {},
+                "params": {"protocolVersion": version, "capabilities": capabilities,
                     "clientInfo": {"name": "test", "version": "0"}},
             }))
             .await;
@@ -277,6 +287,64 @@ impl Client {
             .header("last-event-id", cursor)
             .send()
             .await
+    }
+
+    /// The response to a request.
+    async fn response(&self, id: u64, method: &str, params: Value) -> Value {
+        self.stream(id, method, params)
+            .await
+            .all()
+            .await
+            .pop()
+            .unwrap()
+            .message
+            .unwrap()
+    }
+
+    /// The result of a request.
+    async fn result(&self, id: u64, method: &str, params: Value) -> Value {
+        let mut response = self.response(id, method, params).await;
+        assert_eq!(response["id"], id, "{response}");
+        response["result"].take()
+    }
+
+    /// The stream of a request.
+    async fn stream(&self, id: u64, method: &str, params: Value) -> Sse {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let response = self.post(&message).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        Sse {
+            response,
+            rest: String::new(),
+        }
+    }
+
+    /// Makes a task of a call and returns its id.
+    async fn begin(&self, id: u64, tool: &str, arguments: Value) -> String {
+        let params = json!({"name": tool, "arguments": arguments, "task": {"ttl": 60_000}});
+        let made = self.result(id, "tools/call", params).await;
+        made["task"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    async fn task(&self, id: u64, task: &str) -> Value {
+        self.result(id, "tasks/get", json!({"taskId": task})).await
+    }
+
+    /// The task as soon as its status is another.
+    async fn task_after(&self, task: &str, status: &str) -> Value {
+        for id in 1000.. {
+            let task = self.task(id, task).await;
+            if task["status"] != status {
+                return task;
+            }
+        }
+        unreachable!("ids do not end")
+    }
+
+    /// Answers a question.
+    async fn reply(&self, question: &Value, result: Value) {
+        let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+        assert_eq!(self.post(&message).await.status(), StatusCode::ACCEPTED);
     }
 
     async fn resume(&self, cursor: &str) -> Sse {
@@ -516,7 +584,9 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
                 "send_burst",
                 "crunch",
                 "render_movie",
-                "deploy"
+                "deploy",
+                "book_room",
+                "sign_contract"
             ]
         );
         let properties = &tools[0]["inputSchema"]["properties"];
@@ -1729,5 +1799,404 @@ fn a_subscription_tells_of_its_tasks_until_they_are_settled() {
         assert_eq!(last["status"], "completed");
         assert!(said(&last["result"]).contains("deployed"));
         assert_eq!(modern.task(&other).await["status"], "working");
+    });
+}
+
+/// Whether an event asks the client something.
+fn asks(event: &Event) -> bool {
+    event.method() == "elicitation/create"
+}
+
+#[test]
+fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let list = client.result(1, "tools/list", json!({})).await;
+        let support = |name: &str| {
+            let tools = list["tools"].as_array().unwrap();
+            let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+            tool["execution"]["taskSupport"].as_str().unwrap()
+        };
+        assert_eq!(support("render_movie"), "required");
+        assert_eq!(support("crunch"), "optional");
+        assert_eq!(support(TOOL), "optional");
+        assert_eq!(support("get_forecast"), "optional");
+        assert_eq!(support("send_burst"), "forbidden");
+
+        let arguments = json!({"steps": 3, "step_ms": 1});
+        let params = json!({"name": "crunch", "arguments": arguments, "task": {"ttl": 60_000}});
+        let made = client.result(2, "tools/call", params).await["task"].clone();
+        assert_eq!(made["status"], "working");
+        assert_eq!(made["ttl"], 60_000);
+        assert_eq!(made["pollInterval"], 1000);
+        let id = made["taskId"].as_str().unwrap();
+        let result = client
+            .result(3, "tasks/result", json!({"taskId": id}))
+            .await;
+        assert_eq!(said(&result), "Crunched exactly 3 steps");
+        assert!(result.get("resultType").is_none(), "{result}");
+        assert_eq!(
+            result["_meta"],
+            json!({"io.modelcontextprotocol/related-task": {"taskId": id}})
+        );
+        let done = client.task(4, id).await;
+        assert_eq!(done["status"], "completed");
+        assert_eq!(done["statusMessage"], "step 3 of 3");
+        assert!(done.get("_meta").is_none());
+        // A finished result stays.
+        let again = client
+            .result(5, "tasks/result", json!({"taskId": id}))
+            .await;
+        assert_eq!(again, result);
+
+        // The long tools as tasks.
+        for (n, tool, arguments) in [
+            (
+                10,
+                TOOL,
+                json!({"dataset_name": "t", "total_records": 20, "delay_ms": 1}),
+            ),
+            (11, "get_forecast", json!({"city": "Faro", "delay_ms": 1})),
+        ] {
+            let id = client.begin(n, tool, arguments).await;
+            let result = client
+                .result(n + 10, "tasks/result", json!({"taskId": id}))
+                .await;
+            assert!(result["content"][0]["text"].is_string(), "{result}");
+        }
+
+        let movie = json!({"scene": "x"});
+        let mut ids = Vec::new();
+        for n in 30..60 {
+            ids.push(client.begin(n, "render_movie", movie.clone()).await);
+        }
+        let page = client.result(60, "tasks/list", json!({})).await;
+        assert_eq!(page["tasks"].as_array().unwrap().len(), 20);
+        assert_eq!(page["tasks"][0]["taskId"], id);
+        let mut listed = page["tasks"].as_array().unwrap().clone();
+        let rest = client
+            .result(61, "tasks/list", json!({"cursor": page["nextCursor"]}))
+            .await;
+        listed.extend(rest["tasks"].as_array().unwrap().clone());
+        assert!(rest.get("nextCursor").is_none(), "{rest}");
+        assert_eq!(listed.len(), 33);
+        assert_eq!(listed[32]["taskId"], json!(ids[29]));
+
+        let waiting = client
+            .stream(62, "tasks/result", json!({"taskId": ids[0]}))
+            .await;
+        let cancelled = client
+            .result(63, "tasks/cancel", json!({"taskId": ids[0]}))
+            .await;
+        assert_eq!(cancelled["status"], "cancelled");
+        let ended = waiting.all().await.pop().unwrap().message.unwrap();
+        assert_eq!(ended["error"]["code"], -32800);
+        let code = async |n, method: &str, params| {
+            client.response(n, method, params).await["error"]["code"].clone()
+        };
+        assert_eq!(
+            code(64, "tasks/cancel", json!({"taskId": ids[0]})).await,
+            -32602
+        );
+        assert_eq!(
+            code(65, "tasks/get", json!({"taskId": "none"})).await,
+            -32602
+        );
+        assert_eq!(
+            code(66, "tasks/list", json!({"cursor": "none"})).await,
+            -32602
+        );
+        let plain = json!({"name": "render_movie", "arguments": movie});
+        assert_eq!(code(67, "tools/call", plain).await, -32601);
+        let burst = json!({"name": "send_burst", "arguments": {"count": 1}, "task": {}});
+        assert_eq!(code(68, "tools/call", burst).await, -32601);
+    });
+}
+
+#[test]
+fn only_sessions_of_2025_11_25_have_tasks() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open_as(&server, "2025-06-18").await;
+        let list = client.result(1, "tools/list", json!({})).await;
+        assert!(!list.to_string().contains("taskSupport"), "{list}");
+        // The wish to be a task is not seen, and what runs as a task only elsewhere runs on its stream.
+        let movie = json!({"scene": "x", "frames": 2, "frame_ms": 0});
+        let params = json!({"name": "render_movie", "arguments": movie, "task": {}});
+        let result = client.result(2, "tools/call", params).await;
+        assert_eq!(said(&result), "Rendered x: 2 frames");
+        let response = client.response(3, "tasks/list", json!({})).await;
+        assert_eq!(response["error"]["code"], -32601);
+    });
+}
+
+#[test]
+fn a_session_hears_of_its_tasks_without_asking() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let standing = client
+            .http
+            .get(&client.url)
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &client.session)
+            .header("mcp-protocol-version", client.version)
+            .send()
+            .await
+            .unwrap();
+        let mut standing = Sse {
+            response: standing,
+            rest: String::new(),
+        };
+        let id = client
+            .begin(1, "crunch", json!({"steps": 3, "step_ms": 20}))
+            .await;
+        let told = standing
+            .until(|event| {
+                let params = &event.message.as_ref().unwrap_or(&Value::Null)["params"];
+                params["status"] == "completed"
+            })
+            .await;
+        let told: Vec<_> = told
+            .into_iter()
+            .filter(|event| event.method() == "notifications/tasks/status")
+            .map(|event| event.message.unwrap()["params"].clone())
+            .collect();
+        assert!(
+            told.iter().all(|task| task["taskId"] == json!(id)),
+            "{told:?}"
+        );
+        assert_eq!(told.last(), Some(&client.task(2, &id).await));
+    });
+}
+
+#[test]
+fn a_task_of_2025_11_25_asks_while_its_result_is_waited_for() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open_askable(&server).await;
+        let deployment = json!({"env": "test", "steps": 2, "step_ms": 1});
+        let related = |id: &str| json!({"taskId": id});
+        for (n, action, status) in [
+            (1, "accept", "completed"),
+            (2, "decline", "completed"),
+            (3, "cancel", "failed"),
+        ] {
+            let id = client.begin(n, "deploy", deployment.clone()).await;
+            let task = client.task_after(&id, "working").await;
+            assert_eq!(task["status"], "input_required");
+            let mut waiting = client
+                .stream(n + 10, "tasks/result", json!({"taskId": id}))
+                .await;
+            let question = waiting.until(asks).await.pop().unwrap().message.unwrap();
+            let meta = &question["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+            assert_eq!(*meta, related(&id));
+            assert_eq!(
+                question["params"]["requestedSchema"]["properties"]["strategy"]["oneOf"][0]["const"],
+                "rolling"
+            );
+            // Whoever lost the stream waits on another: there it is asked again, and the first answer counts.
+            let mut other = client
+                .stream(n + 20, "tasks/result", json!({"taskId": id}))
+                .await;
+            let again = other.until(asks).await.pop().unwrap().message.unwrap();
+            assert_ne!(again["id"], question["id"]);
+            let content = json!({"version": "3.1", "strategy": "rolling"});
+            client
+                .reply(&again, json!({"action": action, "content": content}))
+                .await;
+            let [first, second] = [waiting, other].map(Sse::all);
+            let first = first.await.pop().unwrap().message.unwrap();
+            let second = second.await.pop().unwrap().message.unwrap();
+            assert_eq!(first["result"], second["result"]);
+            assert_eq!(client.task(n + 30, &id).await["status"], status);
+            let words = said(&first["result"]);
+            let expected = if action == "accept" { "3.1" } else { action };
+            assert!(words.contains(expected), "{words}");
+        }
+        let mute = Client::open(&server).await;
+        let params = json!({"name": "deploy", "arguments": deployment, "task": {}});
+        let refused = mute.response(1, "tools/call", params).await;
+        assert_eq!(refused["error"]["code"], -32602);
+    });
+}
+
+#[test]
+fn a_question_on_a_calls_stream_comes_again_to_whoever_missed_it() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open_askable(&server).await;
+        let deployment = json!({"env": "test", "steps": 4, "step_ms": 1});
+        let mut call = client.call(1, "deploy", deployment.clone()).await;
+        let begun = call.until(asks).await;
+        let question = begun.last().unwrap();
+        assert_eq!(steps(&begun), [1, 2]);
+        demo::control(dir.path(), Fault::Cut { seconds: 0 }).unwrap();
+        call.until_broken().await;
+        let mut call = client.resume(&begun[0].id).await;
+        let again = call.until(asks).await;
+        assert_eq!(again.last(), Some(question));
+        let content = json!({"version": "1.2", "replicas": 2, "notify": false,
+            "strategy": "rolling", "regions": ["eu", "us"]});
+        let question = question.message.clone().unwrap();
+        client
+            .reply(&question, json!({"action": "accept", "content": content}))
+            .await;
+        let rest = call.all().await;
+        assert_eq!(steps(&rest), [3, 4]);
+        assert_eq!(rest.last().unwrap().answer()["answers"], content);
+
+        for (n, action) in [(2, "decline"), (3, "cancel")] {
+            let mut call = client.call(n, "deploy", deployment.clone()).await;
+            let question = call.until(asks).await.pop().unwrap().message.unwrap();
+            client.reply(&question, json!({"action": action})).await;
+            let response = call.all().await.pop().unwrap().message.unwrap();
+            assert!(said(&response["result"]).contains(action), "{response}");
+            assert_eq!(response["result"]["isError"] == true, action == "cancel");
+        }
+        // A cancelled call is answered although its question is open.
+        let mut call = client.call(4, "deploy", deployment.clone()).await;
+        call.until(asks).await;
+        client.cancel(4).await;
+        let response = call.all().await.pop().unwrap().message.unwrap();
+        assert_eq!(response["error"]["code"], -32800);
+        let mute = Client::open(&server).await;
+        let response = mute.call(1, "deploy", deployment).await.all().await;
+        let response = response.last().unwrap().message.clone().unwrap();
+        assert_eq!(response["result"]["isError"], true);
+    });
+}
+
+#[test]
+fn a_modern_call_may_need_an_answer_before_it_starts() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let call = json!({"name": "book_room", "arguments": {"city": "Lisbon"}});
+        let asked = modern.ask(1, "tools/call", call.clone()).await;
+        assert_eq!(asked["resultType"], "input_required");
+        let question = &asked["inputRequests"]["guest"];
+        assert_eq!(question["method"], "elicitation/create");
+        assert!(
+            question["params"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("Lisbon")
+        );
+        let again = |answers: Value| {
+            let mut call = call.clone();
+            call["requestState"] = asked["requestState"].clone();
+            call["inputResponses"] = answers;
+            call
+        };
+        let guest = json!({"guest": {"action": "accept", "content": {"name": "Ada", "nights": 3}}});
+        // A missing answer is asked for again, under the same state.
+        let asked_again = modern.ask(2, "tools/call", again(json!({}))).await;
+        assert_eq!(asked_again["requestState"], asked["requestState"]);
+        // The state is opaque, of this call only, and survives a restart.
+        let code = async |n, call| {
+            let (_, messages) = modern.exchange(n, "tools/call", call).await;
+            messages[0]["error"]["code"].clone()
+        };
+        let mut forged = again(guest.clone());
+        forged["requestState"] = json!("forged");
+        assert_eq!(code(3, forged).await, -32602);
+        let mut other = again(guest.clone());
+        other["arguments"]["city"] = json!("Porto");
+        assert_eq!(code(4, other).await, -32602);
+        server.kill();
+        let server = demo::serve(options(dir.path())).await.unwrap();
+        let modern = Modern::open(&server);
+        let booked = modern.ask(5, "tools/call", again(guest)).await;
+        assert_eq!(booked["resultType"], "complete");
+        assert_eq!(said(&booked), "Booked a room in Lisbon for Ada, nights: 3");
+        let declined = json!({"guest": {"action": "decline"}});
+        let declined = modern.ask(6, "tools/call", again(declined)).await;
+        assert!(said(&declined).contains("declined"));
+        let mute = Modern::able_to(&server, json!({"elicitation": {"url": {}}}));
+        let (status, messages) = mute.exchange(7, "tools/call", call.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert_eq!(messages[0]["error"]["code"], -32021);
+
+        // The stateful eras ask on the stream.
+        let client = Client::open_askable(&server).await;
+        let mut call = client.call(1, "book_room", json!({"city": "Faro"})).await;
+        let question = call.until(asks).await.pop().unwrap().message.unwrap();
+        let content = json!({"name": "Bo", "nights": 1});
+        client
+            .reply(&question, json!({"action": "accept", "content": content}))
+            .await;
+        let response = call.all().await.pop().unwrap().message.unwrap();
+        assert_eq!(
+            said(&response["result"]),
+            "Booked a room in Faro for Bo, nights: 1"
+        );
+    });
+}
+
+#[test]
+fn a_contract_is_signed_on_a_page_of_the_server() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open_askable(&server).await;
+        let origin = server.url().replace("/mcp", "/sign/");
+        let visit = async |url: &str| {
+            assert!(url.starts_with(&origin), "{url}");
+            let page = client.http.get(url).send().await.unwrap();
+            assert_eq!(page.status(), StatusCode::OK);
+            assert!(page.text().await.unwrap().contains("Thanks"));
+        };
+        let mut call = client
+            .call(1, "sign_contract", json!({"name": "Ada"}))
+            .await;
+        let question = call.until(asks).await.pop().unwrap().message.unwrap();
+        let params = &question["params"];
+        assert_eq!(params["mode"], "url");
+        client.reply(&question, json!({"action": "accept"})).await;
+        // To agree is not to sign.
+        call.until(|event| event.progress() == Some(1)).await;
+        visit(params["url"].as_str().unwrap()).await;
+        let rest = call.all().await;
+        assert_eq!(rest[0].method(), "notifications/elicitation/complete");
+        let complete = rest[0].message.clone().unwrap();
+        assert_eq!(
+            complete["params"],
+            json!({"elicitationId": params["elicitationId"]})
+        );
+        let response = rest.last().unwrap().message.clone().unwrap();
+        assert_eq!(said(&response["result"]), "Ada has signed the contract");
+
+        let modern = Modern::open(&server);
+        let call = json!({"name": "sign_contract", "arguments": {"name": "Bo"}});
+        let asked = modern.ask(1, "tools/call", call.clone()).await;
+        let params = &asked["inputRequests"]["signature"]["params"];
+        assert_eq!(params["mode"], "url");
+        // Whether it is signed before or after the person agrees makes no difference.
+        visit(params["url"].as_str().unwrap()).await;
+        let mut call = call;
+        call["requestState"] = asked["requestState"].clone();
+        call["inputResponses"] = json!({"signature": {"action": "accept"}});
+        let signed = modern.ask(2, "tools/call", call).await;
+        assert_eq!(said(&signed), "Bo has signed the contract");
+
+        let unknown = client
+            .http
+            .get(format!("{origin}unknown"))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
+        let forms_only = json!({"elicitation": {}});
+        let forms_only = Client::open_able_to(&server.url(), "2025-11-25", forms_only).await;
+        let events = forms_only
+            .call(1, "sign_contract", json!({"name": "Cy"}))
+            .await
+            .all()
+            .await;
+        assert_eq!(
+            events.last().unwrap().message.clone().unwrap()["result"]["isError"],
+            true
+        );
     });
 }

@@ -6,7 +6,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -14,7 +14,7 @@ use std::{
 
 use rmcp::{
     ErrorData, Peer, RoleServer,
-    model::{CustomRequest, ErrorCode, ProgressNotificationParam, ProgressToken},
+    model::{CustomRequest, ErrorCode, InputResponses, ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
 use serde_json::{Value, json};
@@ -22,12 +22,14 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    disk::locked,
     events::Events,
     life::{Busy, Presence},
     questions::{self, Asking},
     runs::Runs,
     sessions::Slot,
     tasks::{Task, Tasks},
+    tickets::Tickets,
 };
 
 /// The logger that log lines name.
@@ -40,6 +42,7 @@ pub(super) struct Shared {
     pub(super) events: Arc<Events>,
     pub(super) runs: Arc<Runs>,
     pub(super) tasks: Arc<Tasks>,
+    pub(super) tickets: Arc<Tickets>,
     pub(super) presence: Arc<Presence>,
     pub(super) boot: i64,
     pub(super) started_ms: i64,
@@ -76,7 +79,7 @@ pub(super) struct Call {
 }
 
 enum Way {
-    Plain(Plain),
+    Plain(Box<Plain>),
     Task { id: String, done: u64 },
 }
 
@@ -87,8 +90,39 @@ struct Plain {
     stream: Option<String>,
     level: Arc<AtomicUsize>,
     asking: Asking,
+    /// A modern call cannot ask while it runs: it ends with its question, and is called again with the answer.
+    round: Option<Round>,
     /// Held as long as the call runs: a cancellation reaches only calls whose slot is alive.
     _slot: Option<Slot>,
+}
+
+/// One round of a modern call.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// What is called, with its arguments: a ticket counts for that only.
+    work: String,
+    /// The ticket that came with the answers, or goes out with the question.
+    ticket: Mutex<Option<String>>,
+    answers: InputResponses,
+    question: Mutex<Option<(String, Value)>>,
+}
+
+impl Round {
+    /// The round that a request is.
+    pub(super) fn new(
+        work: String,
+        ticket: Option<String>,
+        answers: Option<InputResponses>,
+    ) -> Self {
+        // Answers without the ticket of their question are answers to nothing.
+        let answers = answers.filter(|_| ticket.is_some());
+        Self {
+            work,
+            ticket: Mutex::new(ticket),
+            answers: answers.unwrap_or_default(),
+            question: Mutex::default(),
+        }
+    }
 }
 
 impl Call {
@@ -97,6 +131,7 @@ impl Call {
         shared: &Arc<Shared>,
         level: &Arc<AtomicUsize>,
         context: RequestContext<RoleServer>,
+        round: Option<Round>,
     ) -> Self {
         let slot = context.extensions.get::<Slot>().cloned();
         let (stream, cancel) = match &slot {
@@ -107,14 +142,15 @@ impl Call {
         let asking = Asking::of(context.client_capabilities().as_ref());
         Self {
             shared: Arc::clone(shared),
-            way: Way::Plain(Plain {
+            way: Way::Plain(Box::new(Plain {
                 peer: context.peer,
                 token,
                 stream,
                 level: Arc::clone(level),
                 asking,
+                round,
                 _slot: slot,
-            }),
+            })),
             cancel,
             carrier_end: context.ct,
             _busy: Presence::busy(&shared.presence),
@@ -171,18 +207,10 @@ impl Call {
     /// history cannot find it.
     pub(super) fn log(&self, level: Level, data: impl Into<String>) {
         let Way::Plain(plain) = &self.way else { return };
-        let Some(stream) = &plain.stream else { return };
         let index = level as usize;
-        if index < plain.level.load(Ordering::Relaxed) {
-            return;
-        }
-        let message = json!({
-            "jsonrpc": "2.0",
-            "method": "notifications/message",
-            "params": {"level": LEVELS.get(index), "logger": LOGGER, "data": data.into()},
-        });
-        if let Err(error) = self.shared.events.append_json(stream, &message) {
-            tracing::warn!(%error, "a log line could not be stored");
+        if index >= plain.level.load(Ordering::Relaxed) {
+            let params = json!({"level": LEVELS.get(index), "logger": LOGGER, "data": data.into()});
+            self.tell("notifications/message", &params);
         }
     }
 
@@ -200,6 +228,14 @@ impl Call {
     /// Asks the client, in the way that suits it, and returns its answer as it came.
     pub(super) async fn ask(&self, key: &str, params: Value) -> Result<Value, ErrorData> {
         let answer = async {
+            if let Some(round) = self.round() {
+                if let Some(answer) = round.answers.get(key) {
+                    return Ok(answer.clone());
+                }
+                *locked(&round.question) = Some((key.to_owned(), params));
+                // Nobody hears this error: the question is the answer of this round.
+                return Err(internal("the call waits for an answer"));
+            }
             match &self.way {
                 Way::Plain(plain) => {
                     // On the call's own stream, which stays open: the SDK sees that we are at that request.
@@ -218,6 +254,48 @@ impl Call {
             biased;
             () = self.cancelled() => Err(cancelled()),
             answer = answer => answer,
+        }
+    }
+
+    fn round(&self) -> Option<&Round> {
+        match &self.way {
+            Way::Plain(plain) => plain.round.as_ref(),
+            Way::Task { .. } => None,
+        }
+    }
+
+    /// The question with which this round ends, if it does: key, request, and the ticket for the next round.
+    pub(super) fn question(&self) -> Result<Option<(String, Value, String)>, ErrorData> {
+        let question = self
+            .round()
+            .and_then(|round| locked(&round.question).take());
+        let Some((key, params)) = question else {
+            return Ok(None);
+        };
+        let request = json!({"method": questions::METHOD, "params": params});
+        Ok(Some((key, request, self.ticket()?)))
+    }
+
+    /// The ticket of this call, given out if it has none.
+    pub(super) fn ticket(&self) -> Result<String, ErrorData> {
+        let issue = |work| self.shared.tickets.issue(work).map_err(internal);
+        let Some(round) = self.round() else {
+            return issue("");
+        };
+        let mut ticket = locked(&round.ticket);
+        if let Some(ticket) = &*ticket {
+            return Ok(ticket.clone());
+        }
+        Ok(ticket.insert(issue(&round.work)?).clone())
+    }
+
+    /// Sends a notification on the call's own stream, if its era has such notifications.
+    pub(super) fn tell(&self, method: &str, params: &Value) {
+        let Way::Plain(plain) = &self.way else { return };
+        let Some(stream) = &plain.stream else { return };
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        if let Err(error) = self.shared.events.append_json(stream, &message) {
+            tracing::warn!(%error, "a notification could not be stored");
         }
     }
 

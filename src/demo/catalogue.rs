@@ -13,6 +13,17 @@ pub(super) enum Support {
     Required,
 }
 
+impl Support {
+    /// The word of 2025-11-25 for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Never => "forbidden",
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
+}
+
 /// A tool in the catalogue.
 pub(super) struct Card {
     pub(super) tool: Tool,
@@ -32,7 +43,7 @@ pub(super) fn catalogue() -> Vec<Card> {
     let text = || json!({"type": "string"});
     let whole = |default: u64, words: &str| json!({"type": "integer", "minimum": 1, "default": default, "description": words});
     let delay = |of: &str| json!({"type": "integer", "minimum": 0, "default": 1000, "description": format!("milliseconds that {of} takes")});
-    let tools: [(&'static str, &'static str, Support, Value, &[&str]); 11] = [
+    let tools: [(&'static str, &'static str, Support, Value, &[&str]); 13] = [
         (
             PROCESSING,
             "Process the records of a dataset in batches; interrupted work goes on at its checkpoint",
@@ -133,6 +144,20 @@ pub(super) fn catalogue() -> Vec<Card> {
                 "step_ms": {"type": "integer", "minimum": 0, "default": 1000, "description": "milliseconds that a step takes"},
             }),
             &["env"],
+        ),
+        (
+            "book_room",
+            "Book a room; asks for the guest before it starts",
+            Support::Never,
+            json!({"city": text()}),
+            &["city"],
+        ),
+        (
+            "sign_contract",
+            "Have a contract signed on a page of this server",
+            Support::Never,
+            json!({"name": text()}),
+            &["name"],
         ),
     ];
     tools

@@ -3,7 +3,7 @@
 //! The SDK drops what it has no field for (`taskIds` of a subscription, the `task` of a call, `execution` of a tool) and
 //! knows no tasks of 2025-11-25. But it carries requests that it does not know, with their parameters as they are, over
 //! the same sessions, streams and checks. So a request with such a part gets another method name on its way in, and is
-//! answered by us under its real one. Nothing else in the demo reads or writes a message's JSON.
+//! answered by us (`stateful`, `modern`) under its real one.
 
 use axum::{
     body::{Body, Bytes, to_bytes},
@@ -11,10 +11,11 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
-use serde_json::Value;
-
-use super::handler::{Era, Handler};
+use rmcp::model::{
+    CustomNotification, CustomRequest, CustomResult, JsonRpcMessage, ServerJsonRpcMessage,
+    ServerResult,
+};
+use serde_json::{Value, json};
 
 /// What stands before the name of a method on its way through the SDK.
 const OURS: &str = "longhaul/";
@@ -22,6 +23,8 @@ const OURS: &str = "longhaul/";
 const LONGEST: usize = 4 * 1024 * 1024;
 /// The first revision of the modern era.
 const MODERN: &str = "2026-07-28";
+/// The revision of the stateful eras that has tasks.
+const STATEFUL_TASKS: &str = "2025-11-25";
 
 /// The real name of a method that was renamed.
 pub(super) fn original(method: &str) -> Option<&str> {
@@ -59,12 +62,7 @@ pub(super) async fn read(request: Request) -> Result<Request, Response> {
 fn rename(parts: &mut Parts, body: &[u8]) -> Option<String> {
     let mut message: Value = serde_json::from_slice(body).ok()?;
     let method = message.get("method")?.as_str()?.to_owned();
-    let is_ours = if is_modern(&parts.headers) {
-        method == "subscriptions/listen"
-    } else {
-        false
-    };
-    if !is_ours {
+    if !is_unknown(is_modern(&parts.headers), &method, message.get("params")) {
         return None;
     }
     let name = format!("{OURS}{method}");
@@ -78,14 +76,48 @@ fn rename(parts: &mut Parts, body: &[u8]) -> Option<String> {
     Some(message.to_string())
 }
 
-/// Answers a renamed request of a session.
-pub(super) async fn answer(
-    _handler: &Handler,
-    _era: Era,
-    method: &str,
-    _params: Value,
-    _context: RequestContext<RoleServer>,
-) -> Result<Value, ErrorData> {
-    let code = ErrorCode::METHOD_NOT_FOUND;
-    Err(ErrorData::new(code, method.to_owned(), None))
+/// Whether the SDK has types for all of this request.
+fn is_unknown(is_modern: bool, method: &str, params: Option<&Value>) -> bool {
+    match method {
+        "subscriptions/listen" => is_modern,
+        "tools/list" | "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" => !is_modern,
+        "tools/call" => !is_modern && params.is_some_and(|params| params.get("task").is_some()),
+        _ => false,
+    }
+}
+
+/// The answer to `initialize`, with the tasks of a session of 2025-11-25.
+pub(super) fn greeting(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    let ServerJsonRpcMessage::Response(response) = &message else {
+        return message;
+    };
+    let Ok(mut result) = serde_json::to_value(&response.result) else {
+        return message;
+    };
+    if result.get("protocolVersion") == Some(&json!(STATEFUL_TASKS))
+        && let Some(Value::Object(capabilities)) = result.get_mut("capabilities")
+    {
+        let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+        capabilities.insert("tasks".to_owned(), tasks);
+        let result = ServerResult::CustomResult(CustomResult::new(result));
+        return ServerJsonRpcMessage::response(result, response.id.clone());
+    }
+    message
+}
+
+/// A message as it was stored, whether the SDK has types for all of it or not.
+pub(super) fn stored(text: &str) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    type Any = JsonRpcMessage<CustomRequest, CustomResult, CustomNotification>;
+    Ok(match serde_json::from_str::<Any>(text)? {
+        JsonRpcMessage::Request(message) => {
+            ServerJsonRpcMessage::request(message.request.into(), message.id)
+        }
+        JsonRpcMessage::Response(message) => {
+            ServerJsonRpcMessage::response(message.result.into(), message.id)
+        }
+        JsonRpcMessage::Notification(message) => {
+            ServerJsonRpcMessage::notification(message.notification.into())
+        }
+        JsonRpcMessage::Error(message) => JsonRpcMessage::Error(message),
+    })
 }

@@ -60,6 +60,11 @@ const SCHEMA: &str = "
         ttl_ms INTEGER NOT NULL,
         asked TEXT NOT NULL,
         outcome TEXT);
+    CREATE TABLE IF NOT EXISTS ticket (
+        ticket TEXT PRIMARY KEY,
+        work TEXT NOT NULL,
+        issued_ms INTEGER NOT NULL,
+        visited_ms INTEGER);
     -- Deliberately without a unique key: work that is done twice must show as too many rows.
     CREATE TABLE IF NOT EXISTS processed (
         task_id TEXT NOT NULL,

@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::stream;
 use rmcp::{
-    model::{JsonRpcMessage, ServerJsonRpcMessage},
+    model::JsonRpcMessage,
     transport::streamable_http_server::session::{
         EventId, EventStore, EventStoreError, EventStream, ServerSseMessage,
     },
@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    DemoError,
+    DemoError, dialect,
     disk::{Disk, locked, now_ms, random_id},
     door::Hook,
     faults::Faults,
@@ -516,7 +516,7 @@ fn message(id: EventId, data: Option<String>) -> Option<ServerSseMessage> {
     let Some(data) = data else {
         return Some(ServerSseMessage::priming(id, RETRY));
     };
-    serde_json::from_str::<ServerJsonRpcMessage>(&data)
+    dialect::stored(&data)
         .inspect_err(|error| tracing::error!(%error, id, "a stored event does not read back"))
         .ok()
         .map(|message| ServerSseMessage::new(id, message))

@@ -11,10 +11,10 @@ use std::sync::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
-        ClientCapabilities, CreateTaskResult, CustomRequest, CustomResult, DiscoverResult,
-        ErrorCode, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
-        InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
+        CreateTaskResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams,
+        GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, InputRequests,
+        InputRequiredResult, JsonObject, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
         ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
     },
     service::RequestContext,
@@ -22,10 +22,11 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    call::{Call, LEVELS, LOGGER, Level, Shared, internal, invalid},
+    call::{Call, LEVELS, LOGGER, Level, Round, Shared, internal, invalid},
     catalogue::{Support, catalogue, support},
     dialect, modern,
     questions::Asking,
+    stateful,
     tasks::{Outcome, Task},
     tools::Job,
 };
@@ -69,14 +70,36 @@ impl Handler {
         }
     }
 
-    /// Runs a call on its own stream.
-    pub(super) async fn answer(
+    /// Runs a call on its own stream. A modern one may end with a question, and comes again with the answer.
+    async fn answer(
         &self,
         job: Job,
+        request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
-        let call = Call::plain(&self.shared, &self.level, context).await;
-        job.run(&call).await
+    ) -> Result<CallToolResponse, ErrorData> {
+        let mut round = None;
+        if Era::of(&context) == Era::Modern {
+            let work = json!([request.name, request.arguments]).to_string();
+            let tickets = &self.shared.tickets;
+            if let Some(ticket) = &request.request_state
+                && !tickets.counts(ticket, &work).map_err(internal)?
+            {
+                return Err(invalid("the requestState is not of this call, or too old"));
+            }
+            round = Some(Round::new(
+                work,
+                request.request_state,
+                request.input_responses,
+            ));
+        }
+        let call = Call::plain(&self.shared, &self.level, context, round).await;
+        let result = job.run(&call).await;
+        if let Some((key, question, ticket)) = call.question()? {
+            let question = serde_json::from_value(question).map_err(internal)?;
+            let questions = InputRequests::from([(key, question)]);
+            return Ok(InputRequiredResult::new(Some(questions), Some(ticket)).into());
+        }
+        result.map(CallToolResponse::from)
     }
 
     fn info(capabilities: &Value) -> ServerConfig {
@@ -137,13 +160,15 @@ pub(super) fn known_task(shared: &Shared, id: &str) -> Result<Task, ErrorData> {
         .ok_or_else(|| invalid("there is no such task, or it has expired"))
 }
 
-/// Whether a modern request becomes a task; an error if it must and its client has not said that it knows tasks.
+/// Whether a modern request becomes a task; an error if its client has not declared what it needs.
 fn wants_task(job: &Job, capabilities: Option<&ClientCapabilities>) -> Result<bool, ErrorData> {
     let knows_tasks = capabilities.is_some_and(ClientCapabilities::supports_tasks);
+    let asking = Asking::of(capabilities);
     match job {
         Job::Crunch(given) => Ok(given.as_task && knows_tasks),
         Job::Render(_) | Job::Deploy(_) if !knows_tasks => Err(modern::needs_tasks()),
-        Job::Deploy(_) if !Asking::of(capabilities).form => Err(modern::needs_elicitation()),
+        Job::Deploy(_) | Job::Book(_) if !asking.form => Err(modern::needs_elicitation("form")),
+        Job::Sign(_) if !asking.url => Err(modern::needs_elicitation("url")),
         Job::Render(_) | Job::Deploy(_) => Ok(true),
         _ => Ok(false),
     }
@@ -161,7 +186,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
-        // The extension is of the modern era; a session of 2025-11-25 hears of its own tasks, see `dialect`.
+        // The extension is of the modern era; a session of 2025-11-25 hears of its own tasks, see `stateful`.
         result.capabilities.extensions = None;
         Ok(result)
     }
@@ -239,7 +264,7 @@ impl ServerHandler for Handler {
             // A revision without tasks gets the work on the call's own stream.
             _ => {}
         }
-        self.answer(job, context).await.map(CallToolResponse::from)
+        self.answer(job, request, context).await
     }
 
     async fn get_task(
@@ -289,7 +314,7 @@ impl ServerHandler for Handler {
         let params = request.params.unwrap_or_default();
         match Era::of(&context) {
             Era::Modern => modern::answer(self, method, &params, context).await,
-            era => dialect::answer(self, era, method, params, context).await,
+            era => stateful::answer(self, era, method, params, context).await,
         }
         .map(CustomResult::new)
     }

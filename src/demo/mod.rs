@@ -31,7 +31,9 @@ mod process;
 mod questions;
 mod runs;
 mod sessions;
+mod stateful;
 mod tasks;
+mod tickets;
 mod tools;
 
 use std::{

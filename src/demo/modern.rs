@@ -31,8 +31,8 @@ pub(super) fn needs_tasks() -> ErrorData {
 }
 
 /// The refusal of a request that cannot be served without asking its client.
-pub(super) fn needs_elicitation() -> ErrorData {
-    let wanted = json!({"elicitation": {"form": {}}});
+pub(super) fn needs_elicitation(mode: &str) -> ErrorData {
+    let wanted = json!({"elicitation": {mode: {}}});
     ErrorData::missing_required_client_capability(
         serde_json::from_value(wanted).unwrap_or_default(),
     )

@@ -14,17 +14,21 @@ pub(super) const METHOD: &str = "elicitation/create";
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking {
     pub(super) form: bool,
+    pub(super) url: bool,
 }
 
 impl Asking {
-    pub(super) const ANYTHING: Self = Self { form: true };
+    pub(super) const ANYTHING: Self = Self {
+        form: true,
+        url: true,
+    };
 
     /// Reads it from what the client declared; nothing inside `elicitation` means forms.
     pub(super) fn of(capabilities: Option<&ClientCapabilities>) -> Self {
         let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref());
         let url = elicitation.is_some_and(|elicitation| elicitation.url.is_some());
         let form = elicitation.is_some_and(|elicitation| elicitation.form.is_some() || !url);
-        Self { form }
+        Self { form, url }
     }
 }
 
@@ -55,6 +59,41 @@ pub(super) async fn ask(call: &Call, key: &str, params: Value) -> Result<Reply, 
         return Ok(Reply::CannotBeAsked);
     }
     Ok(Reply::of(&call.ask(key, params).await?))
+}
+
+/// Asks to open a page and waits for the reply: whether the person agreed, not whether the page was opened.
+pub(super) async fn ask_page(
+    call: &Call,
+    key: &str,
+    message: &str,
+    ticket: &str,
+) -> Result<Reply, ErrorData> {
+    if !call.asking().url {
+        return Ok(Reply::CannotBeAsked);
+    }
+    let params = json!({
+        "mode": "url",
+        "message": message,
+        "url": call.shared.tickets.page(ticket),
+        "elicitationId": ticket,
+    });
+    Ok(Reply::of(&call.ask(key, params).await?))
+}
+
+/// The form of a booking.
+pub(super) fn guest(city: &str) -> Value {
+    json!({
+        "mode": "form",
+        "message": format!("Who stays in {city}?"),
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "title": "Name", "minLength": 1},
+                "nights": {"type": "integer", "title": "Nights", "minimum": 1, "maximum": 30, "default": 2},
+            },
+            "required": ["name"],
+        },
+    })
 }
 
 /// The form of a deployment: one field of each kind.

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     call::CANCELLED,
+    dialect,
     disk::locked,
     door::Hook,
     events::{Events, Place, RETRY},
@@ -174,7 +175,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.inner.initialize_session(id, message).await
+        let greeting = self.inner.initialize_session(id, message).await?;
+        Ok(dialect::greeting(greeting))
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -195,9 +197,15 @@ impl SessionManager for Sessions {
         let slot = Slot::new();
         let mut method = String::new();
         if let JsonRpcMessage::Request(request) = &mut message {
-            request.request.method().clone_into(&mut method);
+            let name = request.request.method();
+            dialect::original(name)
+                .unwrap_or(name)
+                .clone_into(&mut method);
             request.request.extensions_mut().insert(slot.clone());
-            if matches!(request.request, ClientRequest::CallToolRequest(_)) {
+            if matches!(
+                request.request,
+                ClientRequest::CallToolRequest(_) | ClientRequest::CustomRequest(_)
+            ) {
                 self.remember(id, request.id.clone(), &slot);
             }
         }

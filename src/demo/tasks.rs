@@ -49,6 +49,8 @@ pub(super) struct Task {
     asked: Map<String, Value>,
     /// `{"result": ..}` or `{"error": ..}` once it is settled and was not cancelled.
     pub(super) outcome: Option<JsonObject>,
+    /// Its place in the list.
+    pub(super) row: i64,
 }
 
 impl Task {
@@ -70,6 +72,7 @@ impl Task {
             ttl_ms: row.get("ttl_ms")?,
             asked: json("asked")?.unwrap_or_default(),
             outcome: json("outcome")?,
+            row: row.get("rowid")?,
         })
     }
 

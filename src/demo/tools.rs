@@ -40,6 +40,8 @@ pub(super) enum Job {
     Crunch(Crunch),
     Render(Render),
     Deploy(Deploy),
+    Book(Book),
+    Sign(Sign),
 }
 
 impl Job {
@@ -57,6 +59,8 @@ impl Job {
             "crunch" => Self::Crunch(arguments(given)?),
             "render_movie" => Self::Render(arguments(given)?),
             "deploy" => Self::Deploy(arguments(given)?),
+            "book_room" => Self::Book(arguments(given)?),
+            "sign_contract" => Self::Sign(arguments(given)?),
             other => return Err(invalid(format!("there is no tool {other}"))),
         })
     }
@@ -78,6 +82,8 @@ impl Job {
             Self::Crunch(given) => crunch(call, given).await,
             Self::Render(given) => render(call, given).await,
             Self::Deploy(given) => deploy(call, given).await,
+            Self::Book(given) => book(call, given).await,
+            Self::Sign(given) => sign(call, given).await,
         }
     }
 }
@@ -219,6 +225,16 @@ impl Deploy {
     fn steps() -> u64 {
         6
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Book {
+    city: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Sign {
+    name: String,
 }
 
 async fn process(call: &Call, given: Processing) -> Result<CallToolResult, ErrorData> {
@@ -470,6 +486,50 @@ async fn deploy(call: &Call, given: Deploy) -> Result<CallToolResult, ErrorData>
     Ok(json_text(
         &json!({"env": env, "status": "deployed", "steps": steps, "answers": answers}),
     ))
+}
+
+/// Needs to hear something before it can start.
+async fn book(call: &Call, given: Book) -> Result<CallToolResult, ErrorData> {
+    let city = given.city;
+    let words = match questions::ask(call, "guest", questions::guest(&city)).await? {
+        Reply::Accepted(guest) => {
+            let name = guest.get("name").and_then(Value::as_str);
+            let nights = guest.get("nights").and_then(Value::as_u64).unwrap_or(2);
+            let name = name.unwrap_or("somebody");
+            format!("Booked a room in {city} for {name}, nights: {nights}")
+        }
+        Reply::Declined => format!("The booking in {city} was declined"),
+        Reply::Cancelled => return Ok(refusal(format!("The booking in {city} was cancelled"))),
+        Reply::CannotBeAsked => return Ok(refusal("book_room needs a client that can be asked")),
+    };
+    Ok(text(words))
+}
+
+/// Is done on a page.
+async fn sign(call: &Call, given: Sign) -> Result<CallToolResult, ErrorData> {
+    let name = given.name;
+    let ticket = call.ticket()?;
+    let message = format!("{name}, please sign the contract on this page");
+    let words = match questions::ask_page(call, "signature", &message, &ticket).await? {
+        Reply::Accepted(_) => {
+            call.progress(1, 2, "Waiting for the signature".to_owned())
+                .await;
+            tokio::select! {
+                biased;
+                () = call.cancelled() => return Err(cancelled()),
+                visited = call.shared.tickets.visited(&ticket) => visited.map_err(internal)?,
+            }
+            let complete = json!({"elicitationId": ticket});
+            call.tell("notifications/elicitation/complete", &complete);
+            format!("{name} has signed the contract")
+        }
+        Reply::Declined => format!("{name} has declined to sign"),
+        Reply::Cancelled => return Ok(refusal(format!("{name} has not signed"))),
+        Reply::CannotBeAsked => {
+            return Ok(refusal("sign_contract needs a client that can open a page"));
+        }
+    };
+    Ok(text(words))
 }
 
 /// A sky that is the same each time for the same city, so that a repeated call can be compared.

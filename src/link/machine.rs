@@ -231,6 +231,39 @@ impl Link {
         }
     }
 
+    /// The user insists on a revision from now on.
+    ///
+    /// # Errors
+    /// In words, where work that is under way would lose its way back with the change.
+    pub fn insist_on(&mut self, version: ProtocolVersion) -> Result<(), String> {
+        let name = &self.record.name;
+        let is_new = self.record.version.is_some_and(|known| known != version);
+        if is_new && self.tasks.values().any(|running| !running.is_settled()) {
+            let words = self.version().word();
+            return Err(format!(
+                "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
+                version.word()
+            ));
+        }
+        if self.record.wish == Some(version) {
+            return Ok(());
+        }
+        self.record.wish = Some(version);
+        self.choice = Choice {
+            version: Some(version),
+        };
+        self.belief = era::Belief::new(self.choice, self.record.version);
+        if is_new {
+            self.record.is_initialized = false;
+            (self.record.session, self.record.version) = (None, None);
+            self.record.tools_at = None;
+            self.has_fresh_tools = false;
+            self.door = Door::Shut;
+        }
+        self.record_changed();
+        Ok(())
+    }
+
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].
     pub fn handle(&mut self, now: Stamp, input: Input) {
         let has_slept =

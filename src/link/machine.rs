@@ -79,6 +79,8 @@ struct Errand {
     request_id: Option<String>,
     until: Option<Mono>,
     is_opened: bool,
+    /// What came in place of the answer that it waits for, in words.
+    came: Option<String>,
     /// The session that it was sent in; what it says of that session holds for no other.
     session_number: u64,
 }
@@ -344,6 +346,7 @@ impl Link {
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
+                came: None,
                 session_number: self.record.session_number,
             },
         );

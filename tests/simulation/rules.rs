@@ -1189,6 +1189,48 @@ fn a_server_that_answers_and_does_not_serve_is_not_stormed() {
 }
 
 #[test]
+fn what_comes_in_place_of_an_answer_is_said_in_words() {
+    let page = || Arrival::Opened {
+        body: Body::Other {
+            media: Some("text/html".to_owned()),
+        },
+        session: None,
+    };
+    let says = |data: &str| Arrival::Event {
+        id: None,
+        retry_ms: None,
+        data: data.to_owned(),
+    };
+    let stranger = r#"{"jsonrpc":"2.0","id":"stranger","result":{"tools":[]}}"#;
+    for (came, words) in [
+        (vec![page()], "it answered with text/html, not MCP"),
+        (vec![opened(), says("welcome")], "text that is not JSON"),
+        (vec![opened(), says(stranger)], "JSON that is no answer to"),
+        (vec![opened()], "(no answer)"),
+    ] {
+        let came = || came.iter().cloned().chain([Arrival::Ended]);
+        let mut new = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+        new.start("steps", Limits::default());
+        let (initialize, _) = new.last_post("initialize");
+        came().for_each(|arrival| new.bring(initialize, arrival));
+        let error = new.view().task.error.clone().unwrap();
+        assert!(error.message.contains(words), "{error:?}");
+        let is_somebody = error.message.contains("is the URL right?");
+        assert_eq!(is_somebody, words != "(no answer)", "{error:?}");
+        assert_eq!(error.code, None);
+
+        let mut known = Bench::known();
+        known.ask(Ask::Tools(ServerName::new("lab")));
+        let (list, _) = known.last_post("tools/list");
+        came().for_each(|arrival| known.bring(list, arrival));
+        let refused = known.answers.pop().unwrap().unwrap_err();
+        assert!(refused.to_string().contains(words), "{refused:?}");
+        let is_reached = matches!(refused, Refused::Usage(_));
+        assert_eq!(is_reached, is_somebody, "{refused:?}");
+    }
+}
+
+#[test]
 fn handshakes_that_fail_keep_their_distance() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("work");

@@ -72,7 +72,7 @@ impl Link {
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
     pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
         let Some(shake) = protocol::handshake(result) else {
-            return self.door_failed("its answer to initialize is not one".to_owned(), None);
+            return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let Some(version) = ProtocolVersion::read(&shake.version) else {
             return self.door_failed(
@@ -197,6 +197,9 @@ impl Link {
     fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
         let (name, url) = (&self.record.name, &self.record.url);
         match refusal.status {
+            200..=299 => format!(
+                "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
+            ),
             404 | 405 | 410 => format!(
                 "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
                 refusal.status
@@ -224,7 +227,9 @@ impl Link {
                 self.fail(
                     &id,
                     kind,
-                    refusal.map(|r| i64::from(r.status)),
+                    refusal
+                        .map(|refusal| i64::from(refusal.status))
+                        .filter(|status| *status >= 400),
                     format!("{words}; nothing was sent"),
                 );
             }
@@ -235,6 +240,17 @@ impl Link {
         } else {
             Refused::Usage(words)
         });
+    }
+
+    /// Somebody answered the handshake, who does not speak MCP.
+    fn not_mcp(&mut self, why: String) {
+        let refusal = Refusal {
+            status: 200,
+            retry_after: None,
+            error: None,
+            said: None,
+        };
+        self.door_failed(why, Some(&refusal));
     }
 
     /// A server that answers and does not serve: without this, each answer would make the next try come at once.
@@ -391,6 +407,7 @@ impl Link {
     /// A short request got no answer.
     pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
         match &errand.kind {
+            Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
             Kind::Handshake { .. } => self.door_failed(why, refusal.as_ref()),
             Kind::Announce if refusal.is_some() => self.announced(),
             // The session stands only if the server heard of it; shake hands again.
@@ -411,8 +428,13 @@ impl Link {
                     });
                 }
                 _ => {
-                    let words = self.out_of_reach(&why);
-                    self.refuse_waiters(&Refused::Unreachable(words));
+                    self.refuse_waiters(&match errand.came {
+                        Some(_) => Refused::Usage(format!(
+                            "{} did not list its tools ({why}); is the URL right?",
+                            self.record.name
+                        )),
+                        None => Refused::Unreachable(self.out_of_reach(&why)),
+                    });
                     self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
                 }
             },

@@ -1639,6 +1639,7 @@ fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Command>) {
         origin: form.origin.clone(),
         must_survive: false,
         limits: Limits::default(),
+        on_input: crate::domain::OnInput::Ask,
     };
     form.complaints.clear();
     form.sent = Some(id.clone());

@@ -264,7 +264,7 @@ fn truth(
                 Window::NoReplay => {
                     server.style.on_get == OnGet::NotAllowed || !server.style.has_session
                 }
-                Window::HttpStatus(_) => false,
+                Window::HttpStatus(_) | Window::BeforeTaskId => false,
                 Window::NoCheckpoint => server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0),
             };
             if !is_right {

@@ -866,7 +866,7 @@ impl World {
 
     /// A call that reaches the server has to be on disk.
     fn check_intent(&mut self, request: &Request) {
-        let longhaul::protocol::Method::Post { body } = &request.method else {
+        let longhaul::protocol::Method::Post { body, .. } = &request.method else {
             return;
         };
         let message: serde_json::Value = serde_json::from_str(body).expect("we send JSON");
@@ -1167,6 +1167,7 @@ impl World {
             origin: None,
             must_survive: false,
             limits,
+            on_input: longhaul::domain::OnInput::Ask,
         }))
     }
 
@@ -1228,7 +1229,7 @@ fn of_key(world: &World, id: &TaskId) -> String {
 }
 
 fn request_id(request: &Request) -> Option<String> {
-    let longhaul::protocol::Method::Post { body } = &request.method else {
+    let longhaul::protocol::Method::Post { body, .. } = &request.method else {
         return None;
     };
     let message: serde_json::Value = serde_json::from_str(body).ok()?;

@@ -675,6 +675,39 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 }
 
 #[test]
+fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
+    let away = || Arrival::NotSent {
+        why: "no route".to_owned(),
+        is_refused: true,
+    };
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    for _ in 0..4 {
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(call, away());
+        bench.secs(6);
+    }
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, away());
+    bench.answers.clear();
+    for try_number in 1..=2 {
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        assert_eq!(bench.count("tools/list"), try_number);
+        assert!(bench.answers.is_empty(), "its outcome is not known yet");
+        if try_number == 1 {
+            let (list, _) = bench.last_post("tools/list");
+            bench.bring(list, away());
+            assert!(matches!(
+                bench.answers.pop(),
+                Some(Err(Refused::Unreachable(_)))
+            ));
+        }
+    }
+    bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+    assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+}
+
+#[test]
 fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
     let mut bench = Bench::known();
     bench.start("work", Limits::default());

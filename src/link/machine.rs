@@ -107,6 +107,8 @@ struct Errand {
     request_id: Option<String>,
     until: Option<Mono>,
     is_opened: bool,
+    /// What came in place of the answer that it waits for, in words.
+    came: Option<String>,
     /// The session that it was sent in; what it says of that session holds for no other.
     session_number: u64,
     is_modern: bool,
@@ -462,6 +464,7 @@ impl Link {
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
+                came: None,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
             },

@@ -175,31 +175,11 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
 /// What a text stands for, by what the tool wants there.
 fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, String> {
     let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
-    let as_text = || Ok(Value::String(typed.to_owned()));
-    let wrong = |wanted: &str| Err(format!("{key} must be {wanted}, not {typed:?}"));
-    let number = || {
-        serde_json::from_str::<Value>(typed.trim())
-            .ok()
-            .filter(Value::is_number)
-    };
     match spec.map(|spec| spec.kind) {
-        Some(ArgumentKind::Integer) => match number() {
-            Some(value) if value.is_i64() || value.is_u64() => Ok(value),
-            _ => wrong("a whole number"),
-        },
-        Some(ArgumentKind::Number) => number().map_or_else(|| wrong("a number"), Ok),
-        Some(ArgumentKind::Boolean) => match typed {
-            "true" | "yes" | "1" => Ok(Value::Bool(true)),
-            "false" | "no" | "0" => Ok(Value::Bool(false)),
-            _ => wrong("true or false"),
-        },
-        Some(ArgumentKind::Choice(choices)) => {
-            match choices.iter().find(|choice| plain(choice) == typed) {
-                Some(choice) => Ok(choice.clone()),
-                None => as_text(),
-            }
-        }
-        Some(ArgumentKind::Text | ArgumentKind::Json) | None => as_text(),
+        Some(ArgumentKind::Json) | None => Ok(Value::String(typed.to_owned())),
+        Some(kind) => kind
+            .read(typed)
+            .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}")),
     }
 }
 
@@ -270,7 +250,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
 /// `again`.
 pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
     let servers = Servers::of(context, &mut reader)?;
     let server = servers

@@ -6,6 +6,7 @@
 
 mod ask;
 mod chord;
+mod colour;
 mod era;
 pub mod exit;
 mod history;
@@ -16,6 +17,7 @@ mod price;
 mod progress;
 mod question;
 mod record;
+mod result;
 mod server_task;
 mod stamp;
 mod status;
@@ -25,8 +27,10 @@ mod view;
 
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
 pub use chord::{Chord, Key, NoSuchChord};
+pub use colour::Colour;
 pub use era::{Era, ProtocolVersion};
 pub use history::{Entry, Happening, Level};
+pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;
 pub use pace::Pace;
@@ -36,6 +40,7 @@ pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
     Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
 };
+pub use result::Block;
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};

@@ -79,6 +79,48 @@ pub enum ArgumentKind {
     Json,
 }
 
+impl ArgumentKind {
+    /// What a typed text stands for; an error is what it must be, as in "n must be a whole number".
+    pub fn read(&self, typed: &str) -> Result<Value, String> {
+        let as_json = || serde_json::from_str::<Value>(typed.trim()).ok();
+        let read = match self {
+            Self::Text => Some(Value::String(typed.to_owned())),
+            Self::Boolean => match typed.trim() {
+                "true" | "yes" | "1" => Some(Value::Bool(true)),
+                "false" | "no" | "0" => Some(Value::Bool(false)),
+                _ => None,
+            },
+            Self::Choice(choices) => choices
+                .iter()
+                .find(|choice| {
+                    let word = choice.as_str().map(str::to_owned);
+                    word.unwrap_or_else(|| choice.to_string()) == typed
+                })
+                .cloned(),
+            Self::Number | Self::Integer | Self::Json => as_json(),
+        };
+        match read {
+            Some(value) if mismatch(self, &value).is_none() => Ok(value),
+            _ => Err(self.wanted()),
+        }
+    }
+
+    /// What it takes, in words.
+    fn wanted(&self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Number => "a number".to_owned(),
+            Self::Integer => "a whole number".to_owned(),
+            Self::Boolean => "true or false".to_owned(),
+            Self::Choice(choices) => {
+                let words: Vec<String> = choices.iter().map(Value::to_string).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Self::Json => "JSON".to_owned(),
+        }
+    }
+}
+
 /// The argument that carries the client id of a checkpoint tool.
 pub const CLIENT_ID: &str = "client_id";
 /// The companion that lists a client's checkpoints.
@@ -340,20 +382,7 @@ fn mismatch(kind: &ArgumentKind, value: &Value) -> Option<String> {
         ArgumentKind::Choice(choices) => choices.contains(value),
         ArgumentKind::Json => true,
     };
-    if fits {
-        return None;
-    }
-    Some(match kind {
-        ArgumentKind::Text => "a text".to_owned(),
-        ArgumentKind::Number => "a number".to_owned(),
-        ArgumentKind::Integer => "a whole number".to_owned(),
-        ArgumentKind::Boolean => "true or false".to_owned(),
-        ArgumentKind::Choice(choices) => {
-            let words: Vec<String> = choices.iter().map(Value::to_string).collect();
-            format!("one of {}", words.join(", "))
-        }
-        ArgumentKind::Json => "JSON".to_owned(),
-    })
+    (!fits).then(|| kind.wanted())
 }
 
 #[cfg(test)]

@@ -1131,6 +1131,28 @@ fn what_has_ended_is_said_as_it_is() {
         logs.out.contains("3/3") && !logs.out.contains("99 %"),
         "{logs:#?}"
     );
+    // A line for people, where the result is an object for programs; and nothing but ASCII if that is wished.
+    let bench = Bench::new();
+    let records = ["call", "resumable_data_processing", "total_records=5"];
+    let name = "dataset_name=a-dataset-with-a-name-that-is-too-long-for-the-list";
+    let ran = run(
+        &bench.state("a"),
+        &[
+            with(&bench.server.url(), &records),
+            vec!["delay_ms=1", name],
+        ]
+        .concat(),
+    );
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let listed = run(&bench.state("a"), &["ls", "--ascii"]);
+    assert!(
+        listed.out.contains("completed 5/5") && !listed.out.contains('{'),
+        "{listed:#?}"
+    );
+    assert!(
+        listed.out.contains('~') && listed.out.is_ascii(),
+        "{listed:#?}"
+    );
     // Forgetting, and bringing back, is done once.
     for (arguments, first, second) in [
         (["rm", &id].as_slice(), "forgotten", "was forgotten already"),

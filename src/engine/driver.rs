@@ -23,7 +23,7 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -87,6 +87,14 @@ struct Driver<'d> {
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
+    trouble: Option<Trouble>,
+}
+
+/// Why the session file takes nothing at present, and how often it was tried in vain.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    tries: u64,
 }
 
 /// Drives the session until this process leaves; `Err` says in words why it cannot.
@@ -126,6 +134,7 @@ pub(super) async fn drive(
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
+        trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(&options.paths, board, remote_asks);
@@ -662,6 +671,11 @@ impl Driver<'_> {
             }
             Saver::Link(index, token) => match outcome {
                 Ok(()) => {
+                    if let Some(Trouble { tries, .. }) = self.trouble.take() {
+                        let tries = text::plural(tries, "save");
+                        let words = format!("the session is written again, after {tries} in vain");
+                        self.notice(NoticeLevel::Info, words, now);
+                    }
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.durable = linked.durable.max(token);
                     }
@@ -672,16 +686,30 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.held.retain(|(waits_for, _)| *waits_for != token);
                     }
-                    let text = why.clone();
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Error,
-                        text,
-                    }));
+                    // Tried once a second; it is said once.
+                    match &mut self.trouble {
+                        Some(trouble) if trouble.why == why => trouble.tries += 1,
+                        trouble => {
+                            let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
+                            *trouble = Some(Trouble {
+                                why: why.clone(),
+                                tries,
+                            });
+                            self.notice(NoticeLevel::Error, why.clone(), now);
+                        }
+                    }
                     self.feed(index, Input::SaveFailed { token, why }, now);
                 }
             },
         }
+    }
+
+    fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
+        self.board.publish(News::Notice(Notice {
+            at: now.wall,
+            level,
+            text,
+        }));
     }
 
     fn release(&mut self, index: usize, now: Stamp) {

@@ -110,6 +110,7 @@ impl Odd {
                 let router = Router::new()
                     .route("/mcp", post(odd))
                     .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
+                    .route("/guarded", post(guarded))
                     .with_state(shared);
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 axum::serve(listener, router).await.unwrap();
@@ -188,6 +189,14 @@ async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
         _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
         _ => answer(json!({})),
     }
+}
+
+/// It lets everybody in and wants credentials for calls.
+async fn guarded(state: State<Arc<Seen>>, body: String) -> Response {
+    if body.contains("tools/call") {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    odd(state, body).await
 }
 
 /// A stream of events without ids.
@@ -441,6 +450,7 @@ fn every_end_has_its_exit_code() {
         .unwrap();
     let nobody = format!("http://{free}/mcp");
     let locked = format!("http://{}/locked", odd.addr);
+    let guarded = format!("http://{}/guarded", odd.addr);
     for (code, arguments, words) in [
         (0, with(&url, &["call", "plain"]), ""),
         (1, with(&url, &["call", "fails"]), "out of paper"),
@@ -466,6 +476,7 @@ fn every_end_has_its_exit_code() {
         (2, vec!["frobnicate"], "frobnicate"),
         (2, vec![], "needs a terminal"),
         (3, with(&locked, &["call", "plain"]), "credentials"),
+        (3, with(&guarded, &["call", "plain"]), "nothing was run"),
         (4, with(&nobody, &["call", "plain"]), "could not reach"),
         (4, with(&nobody, &["tools"]), "could not reach"),
         (

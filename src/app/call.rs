@@ -444,6 +444,7 @@ mod tests {
             input_schema: schema.to_string(),
             read_only: None,
             destructive: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
         };
         form.take_tool(tool, given.as_object().unwrap());
         form
@@ -525,6 +526,7 @@ mod tests {
             input_schema: schema().to_string(),
             read_only: None,
             destructive: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
         };
         let given = json!({"odd": 1});
         form.take_tool(tool, given.as_object().unwrap());

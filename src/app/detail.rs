@@ -112,7 +112,7 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     let mut lines = Vec::new();
     for attempt in &task.attempts {
         let phase = match attempt.phase {
-            Phase::Queued => "not sent yet",
+            Phase::Queued => "waits to be sent",
             Phase::Sent => "sent",
             Phase::Open => "open",
             Phase::Ended => "ended",
@@ -174,6 +174,10 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
         lines.push("It has ended; there is nothing to pick up. R runs it again.".to_owned());
     } else {
         match task.resumability.strongest() {
+            Some(Resumable::Task) => {
+                lines
+                    .push("picked up by   the server's task: it is asked for by its id".to_owned());
+            }
             Some(Resumable::Checkpoint) => {
                 lines.push(
                     "picked up by   the checkpoint: the tool is called again with its".to_owned(),
@@ -217,7 +221,7 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 text::clean_line(&server.era_why)
             ));
         }
-        let ids = match server.gives_ids {
+        let ids = match server.footing.gives_ids {
             Some(true) => "yes",
             Some(false) => "no",
             None => "not seen yet",

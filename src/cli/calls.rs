@@ -398,6 +398,7 @@ async fn begin(
             idle: how.idle_timeout,
             hard: how.max_time,
         },
+        on_input: crate::domain::OnInput::Ask,
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();
@@ -436,8 +437,10 @@ fn dies(
 ) -> Result<bool, Fail> {
     let links = reader.links()?;
     let link = links.iter().find(|link| link.name == *server);
-    let gives_ids = link.and_then(|link| link.gives_ids);
-    Ok(gives_ids == Some(false) && Price::of_call(tool, beside, gives_ids).dies())
+    Ok(link.is_some_and(|link| {
+        let footing = link.footing();
+        footing.is_known_for(tool) && Price::of_call(tool, beside, &footing).dies()
+    }))
 }
 
 /// The arguments that a tool does not tell of, where it tells of any.
@@ -491,6 +494,7 @@ mod tests {
             .to_string(),
             read_only: None,
             destructive: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
         }
     }
 

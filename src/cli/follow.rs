@@ -467,13 +467,14 @@ async fn ended(
             .attempt()
             .is_some_and(|attempt| attempt.phase == Phase::Queued && attempt.number == 1)
         {
+            // The call itself may have gone out and been refused, so "sent" is not the word.
             // Left in the queue it would go out some day, beside the one that the user is about to start again.
             live.ask_quietly(context, Ask::Cancel(id.clone())).await;
             printer.catch_up(context)?;
             return Err(Fail::new(
                 code::NEEDS_LOGIN,
                 format!(
-                    "{} wants credentials; nothing was sent. Pass them with -H or --bearer-env",
+                    "{} wants credentials; nothing was run. Pass them with -H or --bearer-env",
                     view.task.server
                 ),
             ));

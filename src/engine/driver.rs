@@ -334,10 +334,7 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
-                match wish.and_then(|wish| unheard(linked.link.record(), wish, self.protocol)) {
-                    Some(words) => Err(Refused::Usage(words)),
-                    None => Ok(index),
-                }
+                Ok(index)
             }
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
@@ -778,27 +775,6 @@ fn connect(record: &LinkRecord, headers: &[(String, String)]) -> Result<Http, St
         .map(|(name, value)| (name.clone(), SecretString::from(value.clone())))
         .collect();
     Http::new(options).map_err(|error| error.to_string())
-}
-
-/// The words for a known server that is not spoken to in the revision that somebody wishes now.
-fn unheard(
-    record: &LinkRecord,
-    wish: ProtocolVersion,
-    ours: Option<ProtocolVersion>,
-) -> Option<String> {
-    let (name, wished) = (&record.name, wish.word());
-    match record.version.filter(|_| record.is_initialized) {
-        Some(spoken) if spoken == wish => None,
-        // Changing it would end what runs there.
-        Some(spoken) => Some(format!(
-            "{name} goes on with MCP {}, agreed on before; another --session is the way to --protocol {wished}",
-            spoken.word()
-        )),
-        None if ours == Some(wish) => None,
-        None => Some(format!(
-            "{name} is spoken to as the longhaul wishes that drives this session; another --session is the way to --protocol {wished}"
-        )),
-    }
 }
 
 /// A task that nothing is connected for.

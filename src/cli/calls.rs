@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     domain::{
-        ArgumentKind, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef, TaskId, Tool, text,
+        ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef,
+        TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -61,7 +62,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
 }
 
 /// `shard=INTEGER`, in brackets where it can be left out.
-fn argument(spec: &crate::domain::ArgumentSpec) -> String {
+pub(super) fn argument(spec: &ArgumentSpec) -> String {
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
@@ -70,6 +71,10 @@ fn argument(spec: &crate::domain::ArgumentSpec) -> String {
         ArgumentKind::Choice(choices) => {
             let words: Vec<String> = choices.iter().map(plain).collect();
             words.join("|")
+        }
+        ArgumentKind::Many(choices) => {
+            let words: Vec<String> = choices.iter().map(plain).collect();
+            words.join(",")
         }
         ArgumentKind::Json => "JSON".to_owned(),
     };
@@ -114,7 +119,7 @@ async fn list(
 
 /// One `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
-struct Pair {
+pub(super) struct Pair {
     key: String,
     value: Given,
 }
@@ -127,7 +132,7 @@ enum Given {
     Json(Value),
 }
 
-fn pair(text: &str) -> Result<Pair, Fail> {
+pub(super) fn pair(text: &str) -> Result<Pair, Fail> {
     let wrong = || {
         Fail::usage(format!(
             "{text:?} is no argument; write it as key=value, or as key:=json"
@@ -172,35 +177,24 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
     }
 }
 
-/// What a text stands for, by what the tool wants there.
-fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, String> {
-    let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
-    let as_text = || Ok(Value::String(typed.to_owned()));
-    let wrong = |wanted: &str| Err(format!("{key} must be {wanted}, not {typed:?}"));
-    let number = || {
-        serde_json::from_str::<Value>(typed.trim())
-            .ok()
-            .filter(Value::is_number)
-    };
-    match spec.map(|spec| spec.kind) {
-        Some(ArgumentKind::Integer) => match number() {
-            Some(value) if value.is_i64() || value.is_u64() => Ok(value),
-            _ => wrong("a whole number"),
-        },
-        Some(ArgumentKind::Number) => number().map_or_else(|| wrong("a number"), Ok),
-        Some(ArgumentKind::Boolean) => match typed {
-            "true" | "yes" | "1" => Ok(Value::Bool(true)),
-            "false" | "no" | "0" => Ok(Value::Bool(false)),
-            _ => wrong("true or false"),
-        },
-        Some(ArgumentKind::Choice(choices)) => {
-            match choices.iter().find(|choice| plain(choice) == typed) {
-                Some(choice) => Ok(choice.clone()),
-                None => as_text(),
-            }
-        }
-        Some(ArgumentKind::Text | ArgumentKind::Json) | None => as_text(),
+/// Puts typed values among others: what a text stands for is said by what is wanted there.
+pub(super) fn read_pairs(
+    pairs: Vec<Pair>,
+    specs: &[ArgumentSpec],
+    into: &mut Map<String, Value>,
+) -> Result<(), String> {
+    for Pair { key, value } in pairs {
+        let spec = specs.iter().find(|spec| spec.name == key);
+        let value = match (value, spec) {
+            (Given::Json(value), _) => value,
+            (Given::Text(typed), Some(spec)) => spec
+                .read(&typed)
+                .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}"))?,
+            (Given::Text(typed), None) => Value::String(typed),
+        };
+        into.insert(key, value);
     }
+    Ok(())
 }
 
 /// The arguments of a call, checked against the tool where its list was asked for.
@@ -209,14 +203,8 @@ fn arguments(
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
 ) -> Result<Map<String, Value>, String> {
-    for Pair { key, value } in pairs {
-        let value = match (value, tool) {
-            (Given::Json(value), _) => value,
-            (Given::Text(typed), Some(tool)) => coerced(tool, &key, &typed)?,
-            (Given::Text(typed), None) => Value::String(typed),
-        };
-        base.insert(key, value);
-    }
+    let specs = tool.map(Tool::arguments).unwrap_or_default();
+    read_pairs(pairs, &specs, &mut base)?;
     let complaints = tool.map_or(Vec::new(), |tool| tool.complaints(&base));
     if complaints.is_empty() {
         return Ok(base);

@@ -6,7 +6,8 @@ use crate::domain::{Ask, Chord, Limits, NewCall, OnInput, TaskId};
 
 use super::{
     super::{
-        CallForm, Command, EditForm, Field, Overlay, Stage, State, keymap::Action, state::Pending,
+        CallForm, Command, EditForm, Field, FormField, Overlay, Stage, State, keymap::Action,
+        state::Pending,
     },
     ask, ask_tools,
     layers::add_url,
@@ -222,28 +223,36 @@ pub(super) fn arguments_key(
         }
         Some(Action::Raw) => form.toggle_raw(),
         Some(Action::Accept | Action::Send) => send(state, &mut form, todo),
-        Some(turn @ (Action::ChoiceBefore | Action::ChoiceAfter)) => {
-            if !form.turn(turn == Action::ChoiceAfter)
-                && let Some(field) = form.text_field()
-            {
-                field.key(chord);
-            }
-        }
         _ => {
             form.complaints.clear();
-            let is_space = chord == Chord::char(' ');
-            match form.text_field() {
-                Some(field) => {
-                    field.key(chord);
+            match form.argument() {
+                Some(field) => fill(state, field, action, chord),
+                None => {
+                    if let Some(field) = form.text_field() {
+                        field.key(chord);
+                    }
                 }
-                None if is_space => {
-                    form.turn(true);
-                }
-                None => state.answer("Space or the arrows turn this; Enter goes on"),
             }
         }
     }
     Some(Overlay::Call(form))
+}
+
+/// A key on a field: it is typed, or it turns what is chosen.
+fn fill(state: &mut State, field: &mut FormField, action: Option<Action>, chord: Chord) {
+    if let Some(typed) = field.typed() {
+        typed.key(chord);
+        return;
+    }
+    match action {
+        Some(Action::ChoiceBefore) => field.turn(false),
+        Some(Action::ChoiceAfter) => field.turn(true),
+        _ if chord == Chord::char(' ') => field.toggle(),
+        _ => {
+            state.answer("Space or the arrows turn this; Enter goes on");
+            true
+        }
+    };
 }
 
 /// Sends the call, unless something is seen to be wrong with it.

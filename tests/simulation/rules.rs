@@ -260,7 +260,7 @@ impl Bench {
 
     fn posts(&self, method: &str) -> Vec<(u64, ExchangeId, Value)> {
         let read = |(at, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
-            Method::Post { body } => {
+            Method::Post { body, .. } => {
                 let message: Value = serde_json::from_str(body).unwrap();
                 (message["method"] == method).then_some((*at, *exchange, message))
             }

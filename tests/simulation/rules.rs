@@ -65,12 +65,16 @@ fn refused(status: u16) -> Arrival {
 
 impl Bench {
     fn new(record: LinkRecord) -> Self {
+        // These rules are those of the stateful era; finding the era has rules of its own.
+        let choice = Choice {
+            version: Some(ProtocolVersion::V20251125),
+        };
         let stamp = Stamp {
             mono: Mono(0),
             wall: Wall(START),
         };
         Self {
-            link: Link::new(record, Choice::default(), 7, stamp),
+            link: Link::new(record, choice, 7, stamp),
             now: 0,
             slept: 0,
             sent: Vec::new(),

@@ -83,6 +83,9 @@ impl Link {
                 None,
             );
         };
+        if session.is_none() && self.prefers_modern() {
+            return;
+        }
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;

@@ -195,6 +195,21 @@ impl Link {
         true
     }
 
+    /// A handshake that brings no session brings nothing to pick up again either: then the modern era is the better
+    /// one, with a cancel that works and a loss that can be proved. Returns whether it was taken.
+    pub(super) fn prefers_modern(&mut self) -> bool {
+        let Some(found) = self.belief.second_best.take() else {
+            return false;
+        };
+        self.belief.greeting = Greeting::Discover;
+        self.open_modern(found);
+        self.record.era_why = Some(
+            "with a handshake the server gives no session, so nothing could be picked up there either"
+                .to_owned(),
+        );
+        true
+    }
+
     fn open_modern(&mut self, found: Discovery) {
         let offer = TaskOffer {
             kind: TaskKind::Extension,

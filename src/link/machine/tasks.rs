@@ -123,8 +123,8 @@ impl Link {
         if task.id != shape.id || task.state.is_terminal() || is_older {
             return;
         }
+        // Not `lastUpdatedAt`: one server sets it at every look.
         let has_moved = task.state != shape.state
-            || shape.updated.is_some() && task.updated != shape.updated
             || shape.message.is_some() && task.message != shape.message;
         let words = shape
             .message

@@ -147,6 +147,9 @@ pub struct Attempt {
     /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
     #[serde(default)]
     pub input: Option<String>,
+    /// What the server wants back with the answers that it asked this attempt for: opaque.
+    #[serde(default)]
+    pub request_state: Option<String>,
     /// Where its stream can be picked up.
     pub cursors: Cursors,
     /// The server's wish for the wait before a reconnect, in milliseconds.

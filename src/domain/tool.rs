@@ -82,6 +82,32 @@ impl Tool {
         serde_json::from_str(&self.input_schema).unwrap_or_default()
     }
 
+    /// Names and plain values of the `Mcp-Param-*` headers that the schema asks for, for these arguments (MCP
+    /// 2026-07-28, transports/streamable-http, schema extension).
+    pub fn header_values(&self, arguments: &Map<String, Value>) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        header_values(&self.schema(), arguments, 0, &mut found);
+        found
+    }
+
+    /// Why the header names in the schema break the rules, so that a modern server's tool must not be offered.
+    pub fn header_fault(&self) -> Option<String> {
+        let schema = Value::Object(self.schema());
+        let mut names = Vec::new();
+        header_names(&schema, true, 0, &mut names)
+            .err()
+            .or_else(|| {
+                let is_double = |(place, name): (usize, &String)| {
+                    let others = names.iter().take(place);
+                    others
+                        .into_iter()
+                        .any(|other| other.eq_ignore_ascii_case(name))
+                };
+                let double = names.iter().enumerate().find(|entry| is_double(*entry));
+                double.map(|(_, name)| format!("two of its arguments want the header {name}"))
+            })
+    }
+
     /// The arguments in the order of the schema.
     pub fn arguments(&self) -> Vec<ArgumentSpec> {
         let schema = self.schema();
@@ -128,6 +154,107 @@ impl Tool {
         }
         complaints
     }
+}
+
+/// Deeper than this no schema is read for header names.
+const HEADER_DEPTH: usize = 32;
+
+fn header_values(
+    schema: &Map<String, Value>,
+    arguments: &Map<String, Value>,
+    depth: usize,
+    found: &mut Vec<(String, String)>,
+) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return;
+    };
+    for (name, property) in properties {
+        let (Some(property), Some(value)) = (property.as_object(), arguments.get(name)) else {
+            continue;
+        };
+        if let Some(header) = property.get("x-mcp-header").and_then(Value::as_str) {
+            let plain = match value {
+                Value::String(text) => Some(text.clone()),
+                Value::Bool(_) => Some(value.to_string()),
+                Value::Number(number) => {
+                    Some(number.as_i64().map_or(value.to_string(), |n| n.to_string()))
+                }
+                _ => None,
+            };
+            found.extend(plain.map(|plain| (header.to_owned(), plain)));
+        }
+        if let Some(inner) = value.as_object().filter(|_| depth < HEADER_DEPTH) {
+            header_values(property, inner, depth + 1, found);
+        }
+    }
+}
+
+/// Collects the header names of a schema; an error names the first that breaks a rule.
+fn header_names(
+    schema: &Value,
+    is_reachable: bool,
+    depth: usize,
+    names: &mut Vec<String>,
+) -> Result<(), String> {
+    if depth > HEADER_DEPTH {
+        return Ok(());
+    }
+    match schema {
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| header_names(item, false, depth + 1, names)),
+        Value::Object(fields) => {
+            if let Some(header) = fields.get("x-mcp-header") {
+                names.push(checked_header(
+                    header,
+                    fields.get("type"),
+                    is_reachable && depth > 0,
+                )?);
+            }
+            for (key, inner) in fields {
+                match (key.as_str(), inner) {
+                    ("properties", Value::Object(properties)) => {
+                        for property in properties.values() {
+                            header_names(property, is_reachable, depth + 1, names)?;
+                        }
+                    }
+                    ("default" | "enum" | "const" | "examples", _) => {}
+                    _ => header_names(inner, false, depth + 1, names)?,
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn checked_header(
+    header: &Value,
+    kind: Option<&Value>,
+    is_reachable: bool,
+) -> Result<String, String> {
+    let is_token =
+        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_|~`".contains(letter);
+    let Some(name) = header
+        .as_str()
+        .filter(|name| !name.is_empty() && name.chars().all(is_token))
+    else {
+        return Err("one of its arguments wants a header whose name cannot be sent".to_owned());
+    };
+    let is_simple = kind
+        .and_then(Value::as_str)
+        .is_some_and(|kind| matches!(kind, "string" | "integer" | "boolean"));
+    if !is_simple {
+        return Err(format!(
+            "the header {name} is wanted for something other than a text, a whole number or a boolean"
+        ));
+    }
+    if !is_reachable {
+        return Err(format!(
+            "the header {name} is wanted for something that is no plain argument"
+        ));
+    }
+    Ok(name.to_owned())
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::{ExchangeId, SaveToken, checkpoint::Follow};
+use super::{ExchangeId, SaveToken, checkpoint::Follow, served::Served};
 use crate::domain::{
-    AskId, Asked, AskedFor, Attempt, Contact, Entry, Happening, LostReason, Mono, Phase, Price,
-    Stamp, Status, Task, TaskId, TaskView, Wall,
+    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
+    Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -150,6 +150,14 @@ pub(super) struct Running {
     pub(super) last_step: Option<Mono>,
     pub(super) longest_step: Duration,
     pub(super) follow: Option<Follow>,
+    /// How its server task is asked for, while it has one.
+    pub(super) served: Option<Served>,
+    /// Answers of the user wait to be sent.
+    pub(super) has_answers: bool,
+    /// The present attempt asked for a core task.
+    pub(super) asked_for_task: bool,
+    /// The server refused the way the call was made (task or plain); the other is tried, once.
+    pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
     /// The save that the call waits for before it goes out.
     pub(super) sending: Option<SaveToken>,
@@ -206,6 +214,10 @@ impl Running {
             last_step: None,
             longest_step: Duration::ZERO,
             follow: None,
+            served: None,
+            has_answers: false,
+            asked_for_task: false,
+            is_flipped: false,
             wish: None,
             sending: None,
             intent: None,
@@ -327,6 +339,41 @@ impl Running {
             || self.wish.is_some()
             || self.follow.is_some()
     }
+
+    /// Whether nothing is due for it but the next poll of its server task, which the poller of the link sees to.
+    pub(super) fn is_parked(&self) -> bool {
+        self.served.is_some()
+            && self.line == Line::None
+            && self.wish.is_none()
+            && self.follow.is_none()
+            && !self.has_answers
+            && self.task.limits == crate::domain::Limits::default()
+    }
+
+    /// Whether its core task was made in another session of the server, and may have ended with it.
+    pub(super) fn is_bound_to_another(&self, session_number: u64) -> bool {
+        let is_open = self
+            .task
+            .server_task
+            .as_ref()
+            .is_some_and(|task| task.kind == TaskKind::Core && task.is_bound.is_none());
+        let made_in = self.attempt().map(|attempt| attempt.session_number);
+        is_open && made_in != Some(session_number)
+    }
+
+    /// What was seen of its core task and the server session.
+    pub(super) fn set_bound(&mut self, is_bound: bool) {
+        if let Some(task) = &mut self.task.server_task {
+            task.is_bound = Some(is_bound);
+        }
+        (self.is_dirty, self.is_shown_stale) = (true, true);
+    }
+
+    /// The era that its present attempt was sent in.
+    pub(super) fn is_modern(&self) -> bool {
+        let version = self.attempt().and_then(|attempt| attempt.version);
+        version.map(ProtocolVersion::era) == Some(Era::Modern)
+    }
 }
 
 /// A task that was just asked for.
@@ -380,6 +427,7 @@ pub(super) fn new_attempt(
         session_number,
         version: None,
         input: None,
+        request_state: None,
         cursors: crate::domain::Cursors::default(),
         retry_ms: None,
         last_value: None,

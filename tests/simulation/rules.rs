@@ -65,12 +65,16 @@ fn refused(status: u16) -> Arrival {
 
 impl Bench {
     fn new(record: LinkRecord) -> Self {
+        // These rules are those of the stateful era; finding the era has rules of its own.
+        let choice = Choice {
+            version: Some(ProtocolVersion::V20251125),
+        };
         let stamp = Stamp {
             mono: Mono(0),
             wall: Wall(START),
         };
         Self {
-            link: Link::new(record, Choice::default(), 7, stamp),
+            link: Link::new(record, choice, 7, stamp),
             now: 0,
             slept: 0,
             sent: Vec::new(),
@@ -260,7 +264,7 @@ impl Bench {
 
     fn posts(&self, method: &str) -> Vec<(u64, ExchangeId, Value)> {
         let read = |(at, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
-            Method::Post { body } => {
+            Method::Post { body, .. } => {
                 let message: Value = serde_json::from_str(body).unwrap();
                 (message["method"] == method).then_some((*at, *exchange, message))
             }

@@ -849,7 +849,7 @@ impl World {
 
     /// A call that reaches the server has to be on disk.
     fn check_intent(&mut self, request: &Request) {
-        let longhaul::protocol::Method::Post { body } = &request.method else {
+        let longhaul::protocol::Method::Post { body, .. } = &request.method else {
             return;
         };
         let message: serde_json::Value = serde_json::from_str(body).expect("we send JSON");

@@ -42,7 +42,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
         return Ok(code::OK);
     }
     for tool in &tools {
-        let arguments: Vec<String> = tool.arguments().iter().map(argument).collect();
+        let arguments: Vec<String> = tool.arguments().iter().map(takes).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
         context.terminal.line(line.trim_end())?;
         let about = tool.description.as_deref().unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
 }
 
 /// `shard=INTEGER`, in brackets where it can be left out.
-pub(super) fn argument(spec: &ArgumentSpec) -> String {
+pub(super) fn takes(spec: &ArgumentSpec) -> String {
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
@@ -103,7 +103,7 @@ fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-async fn list(
+pub(super) async fn list(
     context: &mut Context<'_>,
     live: &mut Live,
     server: &ServerName,
@@ -281,6 +281,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let how = How {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
+        on_input: how.on_input.or(Some(old.on_input)),
         ..how
     };
     start(
@@ -405,7 +406,7 @@ async fn begin(
             idle: how.idle_timeout,
             hard: how.max_time,
         },
-        on_input: crate::domain::OnInput::Ask,
+        on_input: how.on_input.unwrap_or_default(),
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{Entry, Happening, Progress, TaskId, Wall, text};
+use crate::domain::{Elicitation, Entry, Happening, Progress, TaskId, Wall, text};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -72,7 +72,7 @@ pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
                 .map(|reason| format!(": {}", text::clean_line(reason)));
             ("status", format!("{status}{}", reason.unwrap_or_default()))
         }
-        Happening::InputRequired { key, .. } => ("question", text::clean_line(key).into_owned()),
+        Happening::InputRequired { request, .. } => ("asks", Elicitation::message_of(request)),
     };
     format!("{when} {word:<8} {rest}").trim_end().to_owned()
 }

@@ -258,7 +258,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
 /// `again`.
 pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
     let servers = Servers::of(context, &mut reader)?;
     let server = servers

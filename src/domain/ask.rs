@@ -25,7 +25,7 @@ pub enum Ask {
     Resume(TaskId),
     /// Cancel.
     Cancel(TaskId),
-    /// Stop following something that is `unknown`: it becomes `lost`.
+    /// Stop following something that is `unknown`, or whose cancel the server ignores: it becomes `lost`.
     GiveUp(TaskId),
     /// Stop showing a task; only here, nothing is sent.
     Forget(TaskId),

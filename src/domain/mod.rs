@@ -7,6 +7,7 @@
 mod argument;
 mod ask;
 mod chord;
+mod colour;
 mod elicitation;
 mod era;
 pub mod exit;
@@ -18,6 +19,7 @@ mod price;
 mod progress;
 mod question;
 mod record;
+mod result;
 mod server_task;
 mod stamp;
 mod status;
@@ -28,9 +30,10 @@ mod view;
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
 pub use chord::{Chord, Key, NoSuchChord};
+pub use colour::Colour;
 pub use elicitation::{Elicitation, Link, Wanted};
 pub use era::{Era, ProtocolVersion};
-pub use history::{Entry, Happening, Level};
+pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;
 pub use pace::Pace;
@@ -40,6 +43,7 @@ pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
     Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
 };
+pub use result::Block;
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};

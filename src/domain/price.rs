@@ -47,7 +47,7 @@ impl Price {
             _ => {}
         }
         let Some(attempt) = task.attempt() else {
-            return safe("nothing was sent yet");
+            return safe("nothing runs yet");
         };
         if let Some(server_task) = &task.server_task {
             return Some(Self::of_server_task(server_task));
@@ -59,7 +59,7 @@ impl Price {
         let is_taken = attempt.phase >= Phase::Open || attempt.number > 1;
         Some(match attempt.phase {
             Phase::Queued if attempt.number == 1 => Self::Safe {
-                why: "not sent yet; it is sent when longhaul runs again".to_owned(),
+                why: "it does not run yet; it is sent when longhaul runs again".to_owned(),
             },
             _ if task.resumability.checkpoint && is_taken => Self::Safe {
                 why: match &task.progress {

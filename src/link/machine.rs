@@ -169,7 +169,7 @@ pub struct Link {
     wake: Option<Mono>,
     is_restless: bool,
     is_leaving: bool,
-    /// Something forgotten still works in the server's session, so that it must not be ended.
+    /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
     /// Intents whose save failed and may be on disk all the same.
@@ -309,11 +309,6 @@ impl Link {
                 .tasks
                 .values()
                 .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
-    }
-
-    /// Whether any task here is unsettled.
-    pub fn has_unsettled(&self) -> bool {
-        self.tasks.values().any(|running| !running.is_settled())
     }
 
     /// The task ids that this machine holds.
@@ -578,10 +573,11 @@ impl Link {
         self.send(Kind::Ping { verifies }, method, Some(id), None);
     }
 
-    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work.
+    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
+    /// settled and not on disk yet is still here, and unsettled for whoever comes next.
     fn say_goodbye(&mut self) {
         let may_end = self.is_leaving
-            && !self.has_unsettled()
+            && self.tasks.is_empty()
             && !self.spares_session
             && self.door == Door::Open
             && self.path.down().is_none()
@@ -672,6 +668,9 @@ impl Link {
             }
             if is_past(running.sending) {
                 running.sending = None;
+                if let Some(start) = &mut running.start {
+                    start.since = self.now.mono;
+                }
             }
             if is_past(running.intent.as_ref().map(|intent| intent.save)) {
                 running.intent = None;
@@ -872,6 +871,7 @@ impl Link {
                 }
             }
             next = earliest(next, Self::silence_ends(running));
+            next = earliest(next, running.went_out_at());
             if let Some(wish) = &running.wish {
                 next = earliest(next, Some(wish.until));
                 if can_ask && wish.waits_to_cancel() && running.sending.is_none() {

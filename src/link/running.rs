@@ -14,6 +14,10 @@ use crate::domain::{
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
 
+/// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
+/// servers send not even a response head before the result.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
+
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Line {
@@ -120,6 +124,14 @@ pub(super) struct Orphan {
     pub(super) reason: LostReason,
 }
 
+/// The start of an attempt that may not have gone out yet.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    /// Since when it could be on its way.
+    pub(super) since: Mono,
+    pub(super) line: Happening,
+}
+
 /// An unsettled task.
 #[derive(Debug)]
 #[expect(
@@ -167,6 +179,8 @@ pub(super) struct Running {
     pub(super) was_unsent: bool,
     /// The attempt whose start the history holds, so that sending it again adds no second line.
     pub(super) started: u32,
+    /// The line that says that the present attempt went out, until that is known.
+    pub(super) start: Option<Start>,
     /// The user wanted it stopped; what stands still since then is not started again.
     pub(super) was_cancelled: bool,
     pub(super) orphan: Option<Orphan>,
@@ -223,6 +237,7 @@ impl Running {
             intent: None,
             was_unsent: false,
             started: 0,
+            start: None,
             was_cancelled: false,
             orphan: None,
             contact_since: now.mono,
@@ -259,6 +274,21 @@ impl Running {
         self.attempt()
             .filter(|attempt| matches!(attempt.phase, Phase::Sent | Phase::Open))
             .map(|attempt| attempt.request_id.as_str())
+    }
+
+    /// The present attempt is known to have gone out: its start is a line of the history, once.
+    pub(super) fn went_out(&mut self, now: Stamp) {
+        if let Some(start) = self.start.take() {
+            self.started = self.attempt().map_or(0, |attempt| attempt.number);
+            self.note(now, None, start.line);
+        }
+    }
+
+    /// When a call that was neither answered nor given back is known to have gone out, by time alone.
+    pub(super) fn went_out_at(&self) -> Option<Mono> {
+        let is_out = matches!(self.line, Line::Calling(_)) && self.sending.is_none();
+        let start = self.start.as_ref().filter(|_| is_out)?;
+        Some(start.since.after(CONNECTED_WITHIN))
     }
 
     /// Adds to the history; the number is final once saved.

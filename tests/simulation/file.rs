@@ -110,6 +110,13 @@ impl File {
                 return Err(format!("{id}: event {event_id} is in the history twice"));
             }
         }
+        let mut started = BTreeSet::new();
+        for entry in history.values() {
+            let is_start = matches!(entry.what, Happening::Started { .. });
+            if is_start && !started.insert(entry.attempt) {
+                return Err(format!("{id}: attempt {} started twice", entry.attempt));
+            }
+        }
         let mut last: HashMap<u32, f64> = HashMap::new();
         for entry in history.values() {
             if let Happening::Progress { value, .. } = entry.what {

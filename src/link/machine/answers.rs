@@ -132,6 +132,7 @@ impl Link {
         if running.is_settled() {
             return;
         }
+        running.went_out(now);
         let before = running
             .task
             .progress
@@ -278,6 +279,7 @@ impl Link {
             self.calls.insert(request_id.to_owned(), id.clone());
             return;
         }
+        running.went_out(self.now);
         let is_cancelling = running
             .wish
             .as_ref()

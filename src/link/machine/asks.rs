@@ -14,7 +14,7 @@ use crate::{
     link::{
         Output,
         checkpoint::Follow,
-        running::{Cut, Intent, Line, Running, new_attempt, new_task},
+        running::{Cut, Intent, Line, Running, Start, new_attempt, new_task},
         served::Served,
     },
     protocol::encode,
@@ -228,11 +228,13 @@ impl Link {
         );
         let mut expected = running.task.resumability;
         expected.stream = expected.stream.or(gives_ids);
-        if running.started < number {
-            running.started = number;
-            let resumability = expected.word().to_owned();
-            running.note(now, None, Happening::Started { era, resumability });
-        }
+        running.start = (running.started < number).then(|| Start {
+            since: now.mono,
+            line: Happening::Started {
+                era,
+                resumability: expected.word().to_owned(),
+            },
+        });
         running.touch(now);
         (running.sending, running.held) = (Some(token), Some(token));
         self.calls.insert(request_id, id.clone());
@@ -241,6 +243,16 @@ impl Link {
             running.line = Line::Calling(exchange);
         }
         self.saver.urge(now.mono);
+    }
+
+    /// Notes that a call has gone out of which nothing was heard yet.
+    fn step_start(&mut self, id: &TaskId) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id)
+            && running.went_out_at().is_some_and(|at| now.mono >= at)
+        {
+            running.went_out(now);
+        }
     }
 
     /// Why a call must not be sent, in words that say what to do next.
@@ -294,7 +306,7 @@ impl Link {
         };
         let exchange = running.line.exchange();
         running.line = Line::None;
-        (running.was_unsent, running.sending) = (true, None);
+        (running.was_unsent, running.sending, running.start) = (true, None, None);
         if let Some(attempt) = running.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
@@ -425,12 +437,15 @@ impl Link {
 
     fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let running = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
-        if !matches!(running.task.status, Status::Unknown(_)) {
+        let is_unheard = running.was_cancelled && running.wish.is_none();
+        if !is_unheard && !matches!(running.task.status, Status::Unknown(_)) {
             return Err(Refused::Usage(format!(
-                "{id} is {}, not unknown; cancel it (x) or forget it (D)",
+                "{id} is still under way ({}); x cancels it first",
                 running.task.status.word()
             )));
         }
+        // Nobody proved that it does not work on.
+        self.spares_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
         Ok(Done::Accepted)
     }
@@ -596,6 +611,7 @@ impl Link {
             self.send_call(id);
         }
         self.step_answers(id);
+        self.step_start(id);
         self.step_stream(id);
         self.step_follow(id);
         self.step_wish(id);

@@ -213,6 +213,7 @@ impl Link {
         }
         running.is_shown_stale = true;
         let is_stream = matches!(body, Body::Stream | Body::Json);
+        running.went_out(now);
         match running.line {
             Line::Calling(_) if is_stream => {
                 running.line = Line::Open {
@@ -591,6 +592,7 @@ impl Link {
                 self.out_of_stream(id, end, false);
             }
             Line::Calling(_) => {
+                running.went_out(now);
                 Self::note_cut(running, now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
@@ -736,6 +738,7 @@ impl Link {
             408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
                 429 | 503 => self.refused_call(id, refusal),
                 status => {
+                    running.went_out(now);
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
@@ -776,6 +779,10 @@ impl Link {
     }
 
     fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.went_out(now);
+        }
         let said = refusal
             .said
             .as_deref()
@@ -802,6 +809,7 @@ impl Link {
             return;
         };
         if running.phase() == Phase::Queued {
+            running.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
         } else {
@@ -833,7 +841,12 @@ impl Link {
         let line = std::mem::replace(&mut running.line, Line::None);
         running.orphan = None;
         if running.task.resumability.checkpoint {
-            if running.follow.is_none() || is_restarted {
+            // In a session that is gone a late call is refused; in any other it runs whenever it comes.
+            let is_adrift = running.phase() == Phase::Sent
+                && !matches!(end, Status::Lost(LostReason::SessionGone { .. }));
+            if is_adrift {
+                running.follow = Some(Follow::adrift(now.mono, running.longest_step));
+            } else if running.follow.is_none() || is_restarted {
                 running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
             }
             let words = match end.reason() {

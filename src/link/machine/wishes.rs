@@ -70,7 +70,7 @@ impl Link {
         let refusal = if running.task.status == Status::Paused {
             Some("it is paused already; r goes on".to_owned())
         } else if running.phase() == Phase::Queued {
-            Some("it was not sent yet; x takes it back".to_owned())
+            Some("it does not run yet; x takes it back".to_owned())
         } else if !has_pause {
             Some(format!("{name} has no pause tool; the work goes on"))
         } else if !running.task.resumability.checkpoint {
@@ -133,7 +133,7 @@ impl Link {
                 ));
             }
             (Status::Running, Phase::Queued) => {
-                running.remark(now, "it was never sent".to_owned());
+                running.remark(now, "it was never run".to_owned());
                 self.conclude(id, Status::Cancelled, None);
             }
             (Status::Paused, _) => {
@@ -183,7 +183,7 @@ impl Link {
             && running.sending.is_none()
             && wish.retry_at.is_none_or(|at| now.mono >= at);
         if is_due && running.phase() == Phase::Queued {
-            running.remark(now, "it was never sent".to_owned());
+            running.remark(now, "it was never run".to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.
@@ -213,7 +213,9 @@ impl Link {
                 return;
             }
             AskedFor::Cancelling => {
-                format!("{name} did not react to the cancel; the call is still followed")
+                format!(
+                    "{name} did not react to the cancel; the call is still followed (D stops following)"
+                )
             }
             AskedFor::Resuming => {
                 running.set_wish(now, None);

@@ -4,6 +4,7 @@ mod actions;
 mod forms;
 mod layers;
 mod moves;
+mod questions;
 
 use core::time::Duration;
 
@@ -18,10 +19,12 @@ use super::{
 };
 
 pub use actions::why_not;
+pub(super) use questions::{close_gone, took_answer};
 
 use actions::{apply_filter, interrupt, perform};
 use forms::{call_key, edit_key};
 use layers::{filter_key, help_key, menu_key, palette_key, search_key};
+use questions::question_key;
 
 /// A row counts as looked at after the cursor has rested on it this long.
 const DWELL: Duration = Duration::from_millis(1_500);
@@ -33,7 +36,7 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
     state.is_dirty = true;
     match input {
         Input::Key(chord) => take_key(state, chord.normal(), now, todo),
-        Input::Paste(pasted) => paste(state, &pasted),
+        Input::Paste(pasted) => paste(state, &pasted, now),
         Input::Resize(columns, rows) => {
             state.size = (columns, rows);
             select::keep_in_sight(state);
@@ -43,7 +46,7 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
     }
 }
 
-fn paste(state: &mut State, pasted: &str) {
+fn paste(state: &mut State, pasted: &str, now: Stamp) {
     match state.overlays.last_mut() {
         Some(Overlay::Palette { field, cursor }) => {
             field.paste(pasted);
@@ -64,6 +67,13 @@ fn paste(state: &mut State, pasted: &str) {
         Some(Overlay::Call(form)) => {
             if let Some(field) = form.text_field() {
                 field.paste(pasted);
+            }
+        }
+        Some(Overlay::Question(form)) => {
+            let is_read = form.is_read(now);
+            match form.text_field().filter(|_| is_read) {
+                Some(field) => field.paste(pasted),
+                None => state.answer("pasted text needs a field; Tab goes to one"),
             }
         }
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => {}
@@ -100,6 +110,7 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             Overlay::Search(field) => search_key(state, field, action, chord),
             Overlay::Call(form) => call_key(state, form, action, chord, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
+            Overlay::Question(form) => question_key(state, form, action, chord, now, todo),
         };
         if let Some(overlay) = stays {
             state.overlays.push(overlay);
@@ -203,6 +214,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             Menu::Leave | Menu::Break => false,
         },
         Overlay::Edit(form) => &form.task == id,
+        Overlay::Question(form) => &form.task == id,
         _ => false,
     }
 }

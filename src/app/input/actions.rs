@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, AskedFor, NoticeLevel, Stamp, Status, TaskId, text};
+use crate::domain::{Ask, AskedFor, NoticeLevel, ServerName, Stamp, Status, TaskId, text};
 
 use super::{
     super::{
@@ -20,6 +20,7 @@ use super::{
     mark_seen,
     moves::{find, next_pane, page, show, show_tab, show_tools, step, turn_tab},
     open_menu,
+    questions::open_question,
 };
 
 /// A second Ctrl-C within this time leaves at once.
@@ -80,6 +81,8 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Resume
             | Action::Cancel
             | Action::Edit
+            | Action::Answer
+            | Action::Adopt
             | Action::Forget
             | Action::Undo
             | Action::Break
@@ -94,6 +97,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Pause
             | Action::Cancel
             | Action::Edit
+            | Action::Answer
             | Action::Forget
             | Action::CopyMenu
             | Action::Print
@@ -128,6 +132,13 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             status if status.is_settled() => Some(format!("{id} is {word}; R runs it again")),
             Status::InputRequired => Some(format!("{id} waits for an answer, not for r")),
             _ => None,
+        },
+        Action::Answer => match super::super::question::next(entity, None) {
+            Some(_) if !entity.view.task.status.is_settled() => None,
+            _ if entity.view.task.status == Status::InputRequired => {
+                Some(format!("{id}: the server has not told yet what it asks"))
+            }
+            _ => Some(format!("{id} asks nothing; it is {word}")),
         },
         Action::Cancel if is_alone && entity.view.task.status.is_settled() => {
             Some(format!("{id} is {word}; there is nothing to cancel"))
@@ -249,6 +260,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Resume => resume(state, todo),
         Action::Cancel => cancel(state, now),
         Action::Edit => edit(state),
+        Action::Answer => open_question(state),
+        Action::Adopt => adopt(state, todo),
         Action::CopyMenu => {
             if let Some(id) = state.cursor.clone() {
                 open_menu(state, Menu::Copy(id), now);
@@ -301,6 +314,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         | Action::FieldBefore
         | Action::Send
         | Action::Raw
+        | Action::OpenPage
+        | Action::CopyPage
         | Action::ChoiceBefore
         | Action::ChoiceAfter => {}
     }
@@ -333,6 +348,9 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             }
             match status {
                 Status::Unknown(_) | Status::Lost(_) => open_menu(state, Menu::WhatNow(id), now),
+                Status::InputRequired if why_not(state, Action::Answer).is_none() => {
+                    open_question(state);
+                }
                 // Its error has been read by now.
                 Status::Failed
                     if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
@@ -349,8 +367,10 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                     if status == Status::Failed && is_pressing {
                         state.answer("Enter: what now? Until you choose, it keeps asking");
                     }
-                    if status == Status::InputRequired {
-                        state.answer("answering is not built in yet; the question stays");
+                    if status == Status::InputRequired
+                        && let Some(reason) = why_not(state, Action::Answer)
+                    {
+                        state.answer(reason);
                     }
                     state.focus = Focus::Detail;
                     state.is_zoomed = true;
@@ -614,7 +634,31 @@ pub(super) fn new_call(state: &mut State, todo: &mut Vec<Command>) {
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-pub(super) fn add_server(state: &mut State) {
+pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
+    let of_cursor = state.servers.get(state.cursors[1]);
+    let of_task = || state.selected().map(|entity| &entity.view.task.server);
+    let server = match state.pane {
+        Pane::Servers => of_cursor.map(|server| &server.name),
+        _ => of_task().or(state.servers.first().map(|server| &server.name)),
+    };
+    match server.cloned() {
+        Some(server) => adopt_from(state, server, todo),
+        None => state.answer("there is no server yet; a adds one by its URL"),
+    }
+}
+
+/// Asks for the tasks that a server has and we do not know.
+pub(super) fn adopt_from(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
+    let words = format!("asked {} for its tasks", text::clean_line(server.as_str()));
+    let what = Ask::Adopt {
+        server: server.clone(),
+        server_task: None,
+    };
+    ask(state, what, Pending::Adopt(server), todo);
+    state.answer(words);
+}
+
+fn add_server(state: &mut State) {
     let mut form = CallForm::new(state);
     form.stage = Stage::Server;
     form.server = None;

@@ -239,7 +239,7 @@ pub(super) fn arguments_key(
 }
 
 /// A key on a field: it is typed, or it turns what is chosen.
-fn fill(state: &mut State, field: &mut FormField, action: Option<Action>, chord: Chord) {
+pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Action>, chord: Chord) {
     if let Some(typed) = field.typed() {
         typed.key(chord);
         return;

@@ -14,7 +14,7 @@ use super::{
         state::Pending,
         update::quit,
     },
-    actions::{apply_filter, forget, perform, run_again, why_not},
+    actions::{adopt_from, apply_filter, forget, perform, run_again, why_not},
     ask, ask_tools, mark_seen,
     moves::find_from_here,
 };
@@ -188,6 +188,7 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         "call" | "run" => Action::NewCall,
         "add" => Action::AddServer,
         "sort" => Action::Sort,
+        "adopt" => Action::Adopt,
         "attach" | "show" => Action::Open,
         _ => return false,
     };
@@ -215,6 +216,13 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         }
         Action::AddServer => {
             let _ = add_url(state, rest, todo);
+        }
+        Action::Adopt => {
+            let known = state.servers.iter().find(|it| it.name.as_str() == rest);
+            match known.map(|server| server.name.clone()) {
+                Some(server) => adopt_from(state, server, todo),
+                None => state.answer(format!("no server is called {rest:?}")),
+            }
         }
         Action::Sort => match SortKey::ALL.iter().find(|key| key.word() == rest) {
             Some(key) => {

@@ -157,6 +157,8 @@ impl Backstage for FakeBackstage {
         Ok(None)
     }
 
+    fn open_page(&mut self, _url: &str) {}
+
     fn break_demo(&mut self, _what: &str) {}
 }
 

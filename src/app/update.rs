@@ -46,7 +46,7 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
             state.results.insert(task, text);
             state.is_dirty = true;
         }
-        Event::FaultDone(words) => state.say(NoticeLevel::Info, &words, now),
+        Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
         Event::Resumed => {
             state.has_focus = true;
@@ -166,6 +166,7 @@ pub(super) fn take_task(
         is_asked_for = state.wanted.as_ref() == Some(&id) || state.lines.is_empty();
     }
     state.count(&id, true);
+    input::close_gone(state, &id, now);
     if is_renamed {
         index_arguments(state, &id);
     }
@@ -334,6 +335,20 @@ fn take_answer(
             } else {
                 state.say(NoticeLevel::Error, &words, now);
             }
+        }
+        (Pending::Answer { task, key, word }, outcome) => {
+            input::took_answer(state, &task, &key, word, outcome, now);
+        }
+        (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
+            let name = text::clean_line(server.as_str());
+            let words = match u64::try_from(tasks.len()) {
+                Ok(0) => format!("{name} lists nothing that is not here already"),
+                count => {
+                    let count = text::plural(count.unwrap_or(u64::MAX), "task");
+                    format!("{count} of {name} taken over")
+                }
+            };
+            state.say(NoticeLevel::Info, &words, now);
         }
         (_, Err(refused)) => {
             let words = refused.to_string();

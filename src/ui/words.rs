@@ -60,7 +60,8 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
         Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
         Status::Unknown(_) => return Shown::new(glyphs.unknown, "unknown", Role::Needs),
         Status::InputRequired => {
-            let age = coarse(now.wall.since(task.updated_at));
+            let asked_at = task.open_question().map(|question| question.asked_at);
+            let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
             return Shown::new(glyphs.asks, format!("asks {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}

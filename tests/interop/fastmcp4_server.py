@@ -1,6 +1,6 @@
 """FastMCP 4.x with background tasks (the extension of 2026-07-28, in memory) and its event store for the stateful era.
 
-    python fastmcp4_server.py --port PORT [--journal FILE]
+Usage: python fastmcp4_server.py --port PORT [--journal FILE]
 """
 
 from __future__ import annotations

@@ -1,0 +1,368 @@
+"""Servers x faults: the same cases against every server, and what must come of each.
+
+What must come of it is the design's table of what can be picked up again, by what the server offers in the era that is
+spoken with it (`Way`). A row is a server, the era, and one of its tools; the cases are the same for all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from checks import check_given_up, check_once, check_same_history, check_seq, check_steps, outage_of, reason_of
+from driver import SOON_SECONDS, START_SECONDS, Run, Stage, need, until
+
+# An outage, the work after it, and the slowest polling that a server makes us do.
+BOUND_SECONDS = 120.0
+ANSWER = ("--accept", "name=Ada")
+MODERN = "2026-07-28"
+STATEFUL = "2025-11-25"
+
+
+class Way(Enum):
+    """How a call can be picked up again."""
+
+    IDS = "event ids"
+    NO_IDS = "no event ids"
+    TASK = "server task"
+    MODERN = "modern, plain"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A server, an era, and its tools."""
+
+    name: str
+    server: str
+    way: Way
+    tool: str
+    # The revision that must be spoken, and whether longhaul is told to or must choose it itself.
+    era: str
+    is_told: bool = False
+    # The arguments of the slow tool, and what its result says.
+    arguments: Callable[[int, int], list[str]] = lambda steps, delay_ms: [f"steps:={steps}", f"delay_ms:={delay_ms}"]
+    result: Callable[[int], str] = lambda steps: f"counted {steps}"
+    # Whether the server tells that a cancelled call has been cancelled; some never answer.
+    answers_cancel: bool = True
+    # Whether a cancelled tool stops.
+    stops: bool = True
+    # Whether the server keeps a journal, so that we see what really ran.
+    journal: bool = True
+    # The tool that asks, its arguments, the answer, and what its result then says.
+    ask: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ANSWER
+    greeting: str = "hello Ada"
+    declined: str = "no name: decline"
+
+
+def seconds_and_steps(steps: int, delay_ms: int) -> list[str]:
+    """The arguments of server-everything's long tool."""
+    return [f"duration:={steps * delay_ms / 1000:g}", f"steps:={steps}"]
+
+
+ROWS = [
+    Row("fastmcp4-task", "fastmcp4", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
+    Row("fastmcp4-modern", "fastmcp4", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
+    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True),
+    Row("rmcp-task", "rmcp", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
+    Row("rmcp-modern", "rmcp", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
+    Row(
+        "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
+    ),
+    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    Row("sdk2-modern", "sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
+    Row("node_sdk1-task", "node_sdk1", Way.TASK, "slow_task", STATEFUL, ask=("ask_task",)),
+    Row("node_sdk1-stateful", "node_sdk1", Way.IDS, "slow_count", STATEFUL, answers_cancel=False, ask=("ask_name",)),
+    # Its stateful side has no sessions: nothing can be picked up, asked or cancelled there.
+    Row(
+        "node_sdk2-stateful",
+        "node_sdk2",
+        Way.NO_IDS,
+        "slow_count",
+        STATEFUL,
+        is_told=True,
+        answers_cancel=False,
+        stops=False,
+    ),
+    Row("node_sdk2-modern", "node_sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
+    Row(
+        "everything-task",
+        "everything",
+        Way.TASK,
+        "simulate-research-query",
+        STATEFUL,
+        # Always four stages of a second.
+        arguments=lambda _steps, _delay_ms: ["topic=tariffs"],
+        result=lambda _steps: "Research Report: tariffs",
+        journal=False,
+        ask=("simulate-research-query", "topic=python", "ambiguous:=true"),
+        answer=("--accept", "interpretation=snake"),
+        greeting="python (snake)",
+        declined="User declined",
+    ),
+    Row(
+        "everything-stateful",
+        "everything",
+        Way.IDS,
+        "trigger-long-running-operation",
+        STATEFUL,
+        arguments=seconds_and_steps,
+        result=lambda steps: f"Steps: {steps}.",
+        answers_cancel=False,
+        stops=False,
+        journal=False,
+    ),
+]
+
+
+def start(stage: Stage, row: Row, *words: str) -> tuple[Run, str]:
+    """Start a call, which must go in the row's era."""
+    stage.protocol = row.era if row.is_told else "auto"
+    run = stage.start("call", *words)
+    task = run.task()
+    era = run.all("started")[0].get("era")
+    need(era == row.era, f"the call went in {era} instead of {row.era}")
+    return run, task
+
+
+def begin(stage: Stage, row: Row, steps: int, delay_ms: int) -> tuple[Run, str]:
+    """Start the slow tool."""
+    return start(stage, row, row.tool, *row.arguments(steps, delay_ms))
+
+
+def at_work(stage: Stage, row: Row, run: Run, step: int) -> None:
+    """Wait until the tool works on the server, as far as this step, and longhaul has heard of it."""
+    run.wait_for("the first news", START_SECONDS, lambda event: event["event"] == "progress")
+    if row.journal:
+
+        def there() -> bool:
+            need(run.process.poll() is None, f"{run.name} ended early; {run.tail()}")
+            return stage.server.journal.count("step") >= step
+
+        until(f"step {step} on the server", SOON_SECONDS, there)
+
+
+def check_told(row: Row, run: Run, steps: int, *, all_told: bool) -> str:
+    """The history: each step once, in order; a polled task tells only what was there when it was looked at."""
+    if all_told and row.way is not Way.TASK:
+        check_steps(run, list(range(1, steps + 1)))
+        return f"all {steps} steps once"
+    check_seq(run)
+    seen = [(event.get("value"), event.get("message")) for event in run.all("progress")]
+    again = [after for before, after in zip(seen, seen[1:], strict=False) if before == after]
+    need(not again, f"told twice: {again}")
+    told = [int(found[1]) for _, words in seen if (found := re.match(r"step (\d+) of", words or ""))]
+    need(told == sorted(set(told)), f"steps out of order or twice: {told}")
+    return f"{len(seen)} steps told"
+
+
+def check_done(stage: Stage, row: Row, run: Run, task: str, steps: int, *, all_told: bool = True) -> str:
+    """It ended well, once, and its result can be asked for again."""
+    run.exits(0, BOUND_SECONDS)
+    settled = run.settled()
+    need(settled.get("status") == "completed", f"settled as {settled.get('status')}: {json.dumps(settled)[:200]}")
+    wanted = row.result(steps)
+    need(wanted in json.dumps(settled.get("result")), f"wrong result {json.dumps(settled)[:200]}")
+    code, out, err = stage.ask("result", task)
+    need(code == 0 and wanted in out, f"`result` ended with {code}: {out[:100]!r} {err[-100:]!r}")
+    ran_once(stage, row)
+    return check_told(row, run, steps, all_told=all_told)
+
+
+def ran_once(stage: Stage, row: Row) -> None:
+    """Nothing ran twice, as the server saw it."""
+    if row.journal:
+        check_once(stage, 1)
+
+
+def check_lost(stage: Stage, row: Row, run: Run, task: str, *wanted: str) -> str:
+    """The end in words, with exit code 5."""
+    status = check_given_up(run, BOUND_SECONDS)
+    need(status in wanted, f"{status} instead of {' or '.join(wanted)}: {reason_of(stage, task)}")
+    ran_once(stage, row)
+    return f"{status}, {reason_of(stage, task)}"
+
+
+def run(stage: Stage, row: Row) -> str:
+    """A call to the end."""
+    stage.direct()
+    call, task = begin(stage, row, 8, 250)
+    told = check_done(stage, row, call, task, 8)
+    way = json.dumps(stage.show(task).get("resumability"))
+    wanted = {Way.IDS: "stream", Way.TASK: "task"}.get(row.way, "none")
+    need(wanted in way, f"resumability is {way} instead of {wanted}")
+    return f"{told}, resumability {way}"
+
+
+def watch(stage: Stage, row: Row) -> str:
+    """A second process follows the call of the first."""
+    stage.direct()
+    call, task = begin(stage, row, 16, 250)
+    at_work(stage, row, call, 4)
+    second = stage.start("watch", task)
+    told = check_done(stage, row, call, task, 16)
+    check_done(stage, row, second, task, 16)
+    same = check_same_history(call, second)
+    return f"both saw it end, {told}, {same} events alike"
+
+
+def cut(stage: Stage, row: Row, outage: float, steps: int, delay_ms: int) -> str:
+    """The network breaks in the middle and comes back."""
+    proxy = stage.through_proxy()
+    call, task = begin(stage, row, steps, delay_ms)
+    at_work(stage, row, call, 2)
+    proxy.fault("cut", outage)
+    proxy.expect("back", outage + SOON_SECONDS)
+    match row.way:
+        case Way.IDS | Way.TASK:
+            told = check_done(stage, row, call, task, steps)
+        case Way.NO_IDS:
+            told = check_lost(stage, row, call, task, "unknown")
+        case Way.MODERN:
+            told = check_lost(stage, row, call, task, "lost")
+    return f"{told}, {outage_of(call)}"
+
+
+def cut_2s(stage: Stage, row: Row) -> str:
+    """Two seconds without a network."""
+    return cut(stage, row, 2, 24, 250)
+
+
+def cut_10s(stage: Stage, row: Row) -> str:
+    """Ten seconds without a network; few enough steps for the smallest store of events."""
+    return cut(stage, row, 10, 15, 1000)
+
+
+def kill_client(stage: Stage, row: Row) -> str:
+    """kill -9 of longhaul; another process opens the session again."""
+    stage.direct()
+    call, task = begin(stage, row, 24, 250)
+    at_work(stage, row, call, 4)
+    call.kill()
+    again = stage.start("watch", task)
+    match row.way:
+        case Way.IDS | Way.TASK:
+            told = check_done(stage, row, again, task, 24)
+        case Way.NO_IDS:
+            told = check_lost(stage, row, again, task, "unknown")
+        case Way.MODERN:
+            told = check_lost(stage, row, again, task, "lost")
+    same = check_same_history(call, again)
+    return f"{told}, {same} events as printed before the kill"
+
+
+def kill_server(stage: Stage, row: Row) -> str:
+    """kill -9 of the server; all of these keep everything in memory, so it must be said that it is gone."""
+    stage.direct()
+    call, task = begin(stage, row, 40, 250)
+    at_work(stage, row, call, 4)
+    stage.server.kill()
+    stage.server.start()
+    # Without a session nothing can prove it.
+    wanted = ("unknown",) if row.way is Way.NO_IDS else ("lost",)
+    return check_lost(stage, row, call, task, *wanted)
+
+
+def cancel(stage: Stage, row: Row) -> str:
+    """Cancelled where the server says so; where it never does, that is said instead."""
+    stage.direct()
+    call, task = begin(stage, row, 80, 250)
+    at_work(stage, row, call, 4)
+    code, out, err = stage.ask("cancel", task, seconds=90)
+    words = (out + err).strip()
+    if row.answers_cancel:
+        need(code in (0, 8), f"`cancel` ended with {code}: {words[-200:]}")
+        call.exits(8, BOUND_SECONDS)
+        status = stage.show(task).get("status")
+        need(status == "cancelled", f"status {status} after the cancel")
+        if row.journal and row.stops:
+            until("the tool to stop on the server", SOON_SECONDS, lambda: stage.server.journal.count("stopped"))
+        ran_once(stage, row)
+        return f"cancelled, `cancel` ended with {code}"
+    shown = stage.show(task)
+    said = " ".join([words, json.dumps(shown), json.dumps(call.events), call.tail()])
+    need("did not react" in said, f"nothing said that the server did not react: {words[-200:]!r}")
+    need(shown.get("status") != "cancelled", "said cancelled, but the server never did")
+    if row.journal and row.stops:
+        until("the tool to stop on the server", SOON_SECONDS, lambda: stage.server.journal.count("stopped"))
+    ran_once(stage, row)
+    return f"said that the server did not react (`cancel` ended with {code}), status {shown.get('status')}"
+
+
+def check_answered(stage: Stage, row: Row, run: Run, task: str, wanted: str) -> None:
+    """The tool made this of the answer, and ran once."""
+    run.exits(0, BOUND_SECONDS)
+    settled = run.settled()
+    need(settled.get("status") == "completed", f"settled as {settled.get('status')}: {json.dumps(settled)[:200]}")
+    need(wanted in json.dumps(settled.get("result")), f"wrong result {json.dumps(settled)[:200]}")
+    ran_once(stage, row)
+
+
+def ask(stage: Stage, row: Row) -> str:
+    """A question, answered from another process."""
+    stage.direct()
+    call, task = start(stage, row, *row.ask)
+    asked = call.wait_for("the question", BOUND_SECONDS, lambda event: event["event"] == "input_required")
+    need("elicitation/create" in json.dumps(asked), f"no question in {json.dumps(asked)[:200]}")
+    code, out, err = stage.ask("answer", task, *row.answer, seconds=60)
+    need(code == 0, f"`answer` ended with {code}: {(out + err).strip()[-200:]}")
+    # With nobody to ask, a call may leave with 6 and be followed again, or stay until the answer has come.
+    follower = stage.start("watch", task) if call.ended(BOUND_SECONDS) == 6 else call
+    check_answered(stage, row, follower, task, row.greeting)
+    return f"answered {' '.join(row.answer)}, result {row.greeting!r}, seen by {follower.name}"
+
+
+def ask_decline(stage: Stage, row: Row) -> str:
+    """A question that the call itself declines."""
+    stage.direct()
+    call, task = start(stage, row, *row.ask, "--on-input", "decline")
+    check_answered(stage, row, call, task, row.declined)
+    return f"declined, result says {row.declined!r}"
+
+
+# Name, the case, whether it is part of --quick for every way, whether it takes long.
+CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
+    ("run", run),
+    ("watch", watch),
+    ("cut-2s", cut_2s),
+    ("cut-10s", cut_10s),
+    ("kill-client", kill_client),
+    ("kill-server", kill_server),
+    ("cancel", cancel),
+    ("ask", ask),
+    ("ask-decline", ask_decline),
+]
+# One row a way has the cases that only repeat what the way does.
+QUICK_ONCE = {
+    "cut-10s": {"fastmcp4-task", "sdk2-stateful", "rmcp-modern", "node_sdk2-stateful"},
+    "watch": {"rmcp-task", "node_sdk1-stateful", "sdk2-modern", "everything-task"},
+    "kill-server": {"fastmcp4-task", "node_sdk1-task", "rmcp-stateful", "node_sdk2-modern"},
+    "ask-decline": {"rmcp-task", "node_sdk1-task", "sdk2-modern", "sdk-stateful"},
+}
+
+
+def table() -> list[tuple[str, str, Callable[[Stage], str], bool]]:
+    """Every case of every row: name, server, the play, whether it is quick."""
+
+    def bound(play: Callable[[Stage, Row], str], row: Row) -> Callable[[Stage], str]:
+        def play_row(stage: Stage) -> str:
+            return play(stage, row)
+
+        play_row.__doc__ = play.__doc__
+        return play_row
+
+    return [
+        (
+            f"{row.name}-{name}",
+            row.server,
+            bound(play, row),
+            name not in QUICK_ONCE or row.name in QUICK_ONCE[name],
+        )
+        for row in ROWS
+        for name, play in CASES
+        if row.ask or not name.startswith("ask")
+    ]

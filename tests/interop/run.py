@@ -171,16 +171,16 @@ def main() -> int:
         return 2
     cache = cache_at(options.cache)
     kinds = sorted({row.server for row in wanted})
-    commands: dict[str, list[str]] = {}
     with ThreadPoolExecutor(3) as pool:
         installing = {kind: pool.submit(SERVERS[kind], cache) for kind in kinds}
+        commands: dict[str, list[str]] = {}
         for kind, installed in installing.items():
             try:
                 commands[kind] = installed.result()
             except (NotInstalled, OSError) as error:
                 print(f"could not install the {kind} server: {error}", file=sys.stderr)
-    if len(commands) < len(kinds):
-        return 2
+                pool.shutdown(wait=False, cancel_futures=True)
+                return 2
     passed = 0
     with ThreadPoolExecutor(max(1, options.jobs)) as pool:
         waiting = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from driver import HERE
 
 # A cold build of everything on a busy two-core machine.
-INSTALL_SECONDS = 900.0
+INSTALL_SECONDS = 420.0
 
 
 class NotInstalled(Exception):
@@ -40,11 +41,16 @@ def tool(name: str, *command: str | Path, where: Path | None = None) -> None:
     except FileNotFoundError:
         raise NotInstalled(f"{name} is not on this machine") from None
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"{name} did not end within {INSTALL_SECONDS:.0f} s: is the network there?") from None
-    if done.returncode != 0:
-        last = " / ".join(line.strip()[:200] for line in done.stdout.strip().splitlines()[-4:])
         raise NotInstalled(
-            f"{name} ended with {done.returncode}; it needs its package registry over the network. It said: {last}"
+            f"{name} did not end within {INSTALL_SECONDS:.0f} s: is its package registry there?"
+        ) from None
+    if done.returncode != 0:
+        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        wrong = [line for line in lines if re.search(r"(?i)\berror\b.*\w{4}|could not|timed out|connection broken", line)]
+        # The cause comes first, what came of it last.
+        said = " / ".join(line[:240] for line in dict.fromkeys((wrong or lines)[:1] + (wrong or lines)[-1:]))
+        raise NotInstalled(
+            f"{name} ended with {done.returncode}; it needs its package registry over the network. It said: {said}"
         )
 
 

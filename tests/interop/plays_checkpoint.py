@@ -94,6 +94,24 @@ def checkpoint_cut_5s(stage: Stage) -> str:
     return checkpoint_cut(stage, "cut", 5, 60, RULE_SECONDS)
 
 
+def checkpoint_cut_10s(stage: Stage) -> str:
+    """Ten seconds without a network."""
+    return checkpoint_cut(stage, "cut", 10, 100, RULE_SECONDS)
+
+
+def checkpoint_watch(stage: Stage) -> str:
+    """A second process follows the call of the first."""
+    stage.direct()
+    call, task = process(stage, 50, 5)
+    call.step(10)
+    second = stage.start("watch", task)
+    rows = check_processed(stage, call, 50, RULE_SECONDS)
+    check_processed(stage, second, 50, RULE_SECONDS)
+    check_steps(second, list(range(5, 51, 5)))
+    check_once(stage, 1)
+    return f"{rows}, both saw it end, {check_same_history(call, second)} events alike"
+
+
 def checkpoint_cut_past_end(stage: Stage) -> str:
     """The run ends during the cut; calling again brings its result at once."""
     return checkpoint_cut(stage, "cut", 5, 20, RULE_SECONDS)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from checks import check_given_up, check_once, check_same_history, check_seq, check_steps, outage_of, reason_of
 from driver import SOON_SECONDS, START_SECONDS, Run, Stage, need, until
@@ -316,6 +318,20 @@ def ask(stage: Stage, row: Row) -> str:
     return f"answered {' '.join(row.answer)}, result {row.greeting!r}, seen by {follower.name}"
 
 
+def ask_kill(stage: Stage, row: Row) -> str:
+    """kill -9 of longhaul while the question waits; the answer comes from another process all the same."""
+    stage.direct()
+    call, task = start(stage, row, *row.ask)
+    call.wait_for("the question", BOUND_SECONDS, lambda event: event["event"] == "input_required")
+    call.kill()
+    code, out, err = stage.ask("answer", task, *row.answer, seconds=60)
+    need(code == 0, f"`answer` ended with {code}: {(out + err).strip()[-200:]}")
+    follower = stage.start("watch", task)
+    check_answered(stage, row, follower, task, row.greeting)
+    same = check_same_history(call, follower)
+    return f"answered after the kill, result {row.greeting!r}, {same} events as printed before"
+
+
 def ask_decline(stage: Stage, row: Row) -> str:
     """A question that the call itself declines."""
     stage.direct()
@@ -324,7 +340,45 @@ def ask_decline(stage: Stage, row: Row) -> str:
     return f"declined, result says {row.declined!r}"
 
 
-# Name, the case, whether it is part of --quick for every way, whether it takes long.
+def adopt(stage: Stage, row: Row) -> str:
+    """A task that somebody else started is taken over by its id."""
+    stage.direct()
+    arguments = {"steps": 16, "delay_ms": 250}
+    answer = modern_request(stage.url, "tools/call", {"name": row.tool, "arguments": arguments}, row.tool)
+    theirs = answer["result"]["taskId"]
+    stage.protocol = row.era if row.is_told else "auto"
+    code, out, err = stage.ask("-s", stage.url, "adopt", theirs, seconds=60)
+    need(code == 0, f"`adopt` ended with {code}: {(out + err).strip()[-200:]}")
+    listed = json.loads(stage.ask("ls", "--all", "--json")[1])
+    tasks = listed.get("tasks", listed) if isinstance(listed, dict) else listed
+    need(len(tasks) == 1, f"{len(tasks)} tasks after adopting one")
+    need(tasks[0].get("server_task_id") == theirs, f"adopted as {tasks[0].get('server_task_id')} instead of {theirs}")
+    task = str(tasks[0]["id"])
+    told = check_done(stage, row, stage.start("watch", task), task, 16)
+    return f"adopted as {task}, {told}"
+
+
+def modern_request(url: str, method: str, params: dict[str, Any], name: str) -> dict[str, Any]:
+    """One request of 2026-07-28 by hand, from somebody who is not longhaul."""
+    own = "io.modelcontextprotocol/"
+    capabilities: dict[str, Any] = {"extensions": {own + "tasks": {}}}
+    meta = {own + "protocolVersion": MODERN, own + "clientCapabilities": capabilities}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": method,
+        "Mcp-Name": name,
+    }
+    request = urllib.request.Request(url, json.dumps(message).encode(), headers)
+    with urllib.request.urlopen(request, timeout=SOON_SECONDS) as response:
+        text = response.read().decode()
+    # As one JSON document, or as the one event of a stream.
+    return json.loads(text[text.index("{") :])
+
+
+# Every case; the word before the first hyphen may need something of the row.
 CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
     ("run", run),
     ("watch", watch),
@@ -334,15 +388,26 @@ CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
     ("kill-server", kill_server),
     ("cancel", cancel),
     ("ask", ask),
+    ("ask-kill", ask_kill),
     ("ask-decline", ask_decline),
+    ("adopt", adopt),
 ]
 # One row a way has the cases that only repeat what the way does.
 QUICK_ONCE = {
     "cut-10s": {"fastmcp4-task", "sdk2-stateful", "rmcp-modern", "node_sdk2-stateful"},
     "watch": {"rmcp-task", "node_sdk1-stateful", "sdk2-modern", "everything-task"},
     "kill-server": {"fastmcp4-task", "node_sdk1-task", "rmcp-stateful", "node_sdk2-modern"},
+    "ask-kill": {"fastmcp4-task", "node_sdk2-modern", "node_sdk1-stateful", "everything-task"},
     "ask-decline": {"rmcp-task", "node_sdk1-task", "sdk2-modern", "sdk-stateful"},
 }
+
+
+def offers(row: Row, case: str) -> bool:
+    """Whether the row has what the case needs."""
+    if case.startswith("ask"):
+        return bool(row.ask)
+    # A task of 2025-11-25 belongs to its session: nobody else can take it over.
+    return case != "adopt" or (row.way is Way.TASK and row.era == MODERN)
 
 
 def table() -> list[tuple[str, str, Callable[[Stage], str], bool]]:
@@ -364,5 +429,5 @@ def table() -> list[tuple[str, str, Callable[[Stage], str], bool]]:
         )
         for row in ROWS
         for name, play in CASES
-        if row.ask or not name.startswith("ask")
+        if offers(row, name)
     ]

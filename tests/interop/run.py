@@ -97,6 +97,8 @@ SCENARIOS = [
     of_sdk("hole", sdk.sdk_hole, slow=True),
     of_checkpoint("plain", checkpoint.checkpoint_plain, quick=True),
     of_checkpoint("cut-2s", checkpoint.checkpoint_cut_2s, quick=True),
+    of_checkpoint("watch", checkpoint.checkpoint_watch),
+    of_checkpoint("cut-10s", checkpoint.checkpoint_cut_10s),
     of_checkpoint("cut-5s", checkpoint.checkpoint_cut_5s),
     of_checkpoint("cut-past-end", checkpoint.checkpoint_cut_past_end),
     of_checkpoint("kill-client", checkpoint.checkpoint_kill_client, quick=True),
@@ -104,8 +106,8 @@ SCENARIOS = [
     of_checkpoint("kill-server", checkpoint.checkpoint_kill_server, quick=True),
     of_checkpoint("kill-server-in-gap", checkpoint.checkpoint_kill_server_in_gap, CHECKPOINT_GAP_MS="500"),
     of_checkpoint("kill-both", checkpoint.checkpoint_kill_both),
-    of_checkpoint("pause", checkpoint.checkpoint_pause, quick=True),
-    of_checkpoint("pause-resume", checkpoint.checkpoint_pause_resume, CHECKPOINT_PAUSE_WORKS="1"),
+    of_checkpoint("pause", checkpoint.checkpoint_pause),
+    of_checkpoint("pause-resume", checkpoint.checkpoint_pause_resume, quick=True, CHECKPOINT_PAUSE_WORKS="1"),
     of_checkpoint("cancel", checkpoint.checkpoint_cancel, quick=True),
     of_checkpoint("error", checkpoint.checkpoint_error, CHECKPOINT_FAIL_AT="20"),
     of_checkpoint("hole", checkpoint.checkpoint_hole, slow=True),
@@ -126,7 +128,9 @@ def perform(scenario: Scenario, binary: Path, cache: Path, command: list[str]) -
         said = scenario.play(stage)
         return True, f"ok {name}: {said} ({time.monotonic() - began:.1f} s)"
     except Failed as failure:
-        return False, f"FAILED {name}: {failure} ({time.monotonic() - began:.1f} s, kept in {place.relative_to(cache)})"
+        # One line, whatever a program said.
+        words = " ".join(str(failure).split())
+        return False, f"FAILED {name}: {words} ({time.monotonic() - began:.1f} s, kept in {place.relative_to(cache)})"
     except Exception as error:
         # A fault of this driver must not end the other scenarios.
         (place / "driver-error.txt").write_text(repr(error))

@@ -46,7 +46,9 @@ def tool(name: str, *command: str | Path, where: Path | None = None) -> None:
         ) from None
     if done.returncode != 0:
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        wrong = [line for line in lines if re.search(r"(?i)\berror\b.*\w{4}|could not|timed out|connection broken", line)]
+        wrong = [
+            line for line in lines if re.search(r"(?i)\berror\b.*\w{4}|could not|timed out|connection broken", line)
+        ]
         # The cause comes first, what came of it last.
         said = " / ".join(line[:240] for line in dict.fromkeys((wrong or lines)[:1] + (wrong or lines)[-1:]))
         raise NotInstalled(

@@ -75,6 +75,7 @@ ROWS = [
         "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
     ),
     Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    Row("sdk_tasks-task", "sdk_tasks", Way.TASK, "slow_task", STATEFUL, stops=False, ask=("ask_task",)),
     Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     Row("sdk2-modern", "sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
     Row("node_sdk1-task", "node_sdk1", Way.TASK, "slow_task", STATEFUL, ask=("ask_task",)),

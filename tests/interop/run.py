@@ -11,6 +11,7 @@ Servers:
                 dies with the process
     checkpoint  FastMCP 2.11.3 as in the checkpoint tutorial (`checkpoint_server.py`): no event ids at all, checkpoints
                 on disk, and all of the original's faults
+    sdk_tasks   the same SDK with its experimental tasks of 2025-11-25 (`sdk_tasks_server.py`)
     sdk2        the official Python SDK 2.x (`sdk2_server.py`): both eras, no tasks
     fastmcp4    FastMCP 4.x (`fastmcp4_server.py`): both eras, background tasks (the extension of 2026-07-28)
     rmcp        the official Rust SDK 3.x (`rmcp_server/`): both eras, its task manager (the same extension)

@@ -12,13 +12,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 from driver import HERE
 
 # A cold build of everything on a busy two-core machine.
 INSTALL_SECONDS = 420.0
+LOCKS: defaultdict[Path, Lock] = defaultdict(Lock)
 
 
 class NotInstalled(Exception):
@@ -60,20 +63,23 @@ def made_from(place: Path, sources: list[Path], make: Callable[[], None]) -> Non
     """Make it unless it was made from exactly these files before."""
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
     stamp = place / "made-from.sha256"
-    if stamp.exists() and stamp.read_text() == digest:
-        return
-    shutil.rmtree(place, ignore_errors=True)
-    print(f"installing {place.name} ...", file=sys.stderr, flush=True)
-    make()
-    stamp.write_text(digest)
+    # Two servers may share a place and be asked for at the same time.
+    with LOCKS[place]:
+        if stamp.exists() and stamp.read_text() == digest:
+            return
+        shutil.rmtree(place, ignore_errors=True)
+        print(f"installing {place.name} ...", file=sys.stderr, flush=True)
+        make()
+        stamp.write_text(digest)
 
 
-def python(name: str) -> Callable[[Path], list[str]]:
-    """A server in a virtual environment of its own."""
-    requirements = HERE / f"requirements-{name}.txt"
+def python(name: str, packages: str = "") -> Callable[[Path], list[str]]:
+    """A server in the virtual environment of its packages, which are called as itself unless another name is given."""
+    packages = packages or name
+    requirements = HERE / f"requirements-{packages}.txt"
 
     def install(cache: Path) -> list[str]:
-        place = cache / f"venv-{name}"
+        place = cache / f"venv-{packages}"
 
         def make() -> None:
             tool("python -m venv", sys.executable, "-m", "venv", place)
@@ -119,6 +125,7 @@ def rust(cache: Path) -> list[str]:
 
 SERVERS: dict[str, Callable[[Path], list[str]]] = {
     "sdk": python("sdk"),
+    "sdk_tasks": python("sdk_tasks", packages="sdk"),
     "checkpoint": python("checkpoint"),
     "sdk2": python("sdk2"),
     "fastmcp4": python("fastmcp4"),

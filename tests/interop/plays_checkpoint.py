@@ -119,7 +119,7 @@ def checkpoint_cut_past_end(stage: Stage) -> str:
 
 def checkpoint_hole(stage: Stage) -> str:
     """A half-open connection on a server without ids."""
-    return checkpoint_cut(stage, "hole", 3, 50, 300)
+    return checkpoint_cut(stage, "hole", 3, 50, 420)
 
 
 def checkpoint_kill_client(stage: Stage) -> str:

@@ -63,8 +63,8 @@ def sdk_cut_past_end(stage: Stage) -> str:
 
 
 def sdk_hole(stage: Stage) -> str:
-    """A half-open connection: nothing comes, nothing says so."""
-    return sdk_cut(stage, "hole", 3, 24, 250, 240)
+    """A half-open connection before the first keep-alive comment: found after five minutes of silence."""
+    return sdk_cut(stage, "hole", 3, 24, 250, 420)
 
 
 def sdk_kill_client(stage: Stage) -> str:

@@ -110,6 +110,7 @@ impl Odd {
                 let router = Router::new()
                     .route("/mcp", post(odd))
                     .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
+                    .route("/guarded", post(guarded))
                     .with_state(shared);
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 axum::serve(listener, router).await.unwrap();
@@ -188,6 +189,14 @@ async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
         _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
         _ => answer(json!({})),
     }
+}
+
+/// It lets everybody in and wants credentials for calls.
+async fn guarded(state: State<Arc<Seen>>, body: String) -> Response {
+    if body.contains("tools/call") {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    odd(state, body).await
 }
 
 /// A stream of events without ids.
@@ -441,6 +450,7 @@ fn every_end_has_its_exit_code() {
         .unwrap();
     let nobody = format!("http://{free}/mcp");
     let locked = format!("http://{}/locked", odd.addr);
+    let guarded = format!("http://{}/guarded", odd.addr);
     for (code, arguments, words) in [
         (0, with(&url, &["call", "plain"]), ""),
         (1, with(&url, &["call", "fails"]), "out of paper"),
@@ -466,6 +476,7 @@ fn every_end_has_its_exit_code() {
         (2, vec!["frobnicate"], "frobnicate"),
         (2, vec![], "needs a terminal"),
         (3, with(&locked, &["call", "plain"]), "credentials"),
+        (3, with(&guarded, &["call", "plain"]), "nothing was run"),
         (4, with(&nobody, &["call", "plain"]), "could not reach"),
         (4, with(&nobody, &["tools"]), "could not reach"),
         (
@@ -692,12 +703,12 @@ fn lines_say_whose_they_are_and_quiet_ones_only_how_it_ends() {
     let call = ["call", "get_forecast", "city=Oslo", "delay_ms=1"];
     let ran = run(&state, &with(&url, &call));
     let id = tasks(&state)[0].id.to_string();
-    let started = format!("started  {id}, attempt 1, ");
+    let started = format!("started  {id}, attempt 1 sent, ");
     assert_eq!(ran.err.matches(&id).count(), 1, "{ran:#?}");
     assert!(ran.err.contains(&started), "{ran:#?}");
     let loud = run(&state, &["watch", &id]).out;
     assert!(
-        loud.contains(&started) && loud.contains("progress"),
+        loud.contains(&started) && loud.contains(" step     6/6 "),
         "{loud}"
     );
     let quiet = run(&state, &["watch", &id, "-q"]).out;
@@ -1066,10 +1077,20 @@ fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
     longhaul::store::write_atomically(&sessions.join("default.db"), &damaged).unwrap();
     let looks = run(dir.path(), &["ls"]);
     assert_eq!(looks.code, Some(73), "{looks:#?}");
-    let acts = run(dir.path(), &with(&odd.url(), &["call", "plain"]));
-    assert_eq!(acts.code, Some(0), "{acts:#?}");
-    assert!(acts.err.contains("set aside whole"), "{acts:#?}");
-    assert_eq!(tasks(dir.path()).len(), 1);
+    let url = odd.url();
+    let call = with(&url, &["call", "plain"]);
+    for (arguments, code) in [
+        (call.as_slice(), 0),
+        (&["again", "aaa"], 2),
+        (&["clean"], 0),
+        (&["rm", "aaa"], 2),
+        (&["cancel", "--all"], 0),
+    ] {
+        longhaul::store::write_atomically(&sessions.join("default.db"), &damaged).unwrap();
+        let acts = run(dir.path(), arguments);
+        assert_eq!(acts.code, Some(code), "{acts:#?}");
+        assert!(acts.err.contains("set aside whole"), "{acts:#?}");
+    }
 }
 
 #[test]
@@ -1082,6 +1103,68 @@ fn nobody_reading_is_no_error() {
     drop(reader);
     let ran = finish(command.stdout(writer));
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_call_that_leaving_would_end_outlives_its_readers() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program(dir.path(), &with(&url, &["call", "gate-a", "--json"]));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut call = Running::start(command.stdout(writer));
+    call.says("nobody reads what is printed; staying");
+    let opened = run(dir.path(), &with(&url, &["call", "open-a"]));
+    assert_eq!(opened.code, Some(0), "{opened:#?}");
+    assert_eq!(call.end().code, Some(0));
+    let done = tasks(dir.path())
+        .into_iter()
+        .find(|task| task.tool == "gate-a")
+        .unwrap();
+    let result = run(dir.path(), &["result", done.id.as_str()]);
+    assert_eq!(result.out, "gate-a\n", "{result:#?}");
+}
+
+#[test]
+fn what_has_ended_is_said_as_it_is() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    // Three of three are a hundred percent once the answer is there, and no other number before.
+    assert_eq!(run(state, &with(&url, &["call", "stream"])).code, Some(0));
+    let id = tasks(state)[0].id.to_string();
+    let shown = run(state, &["show", &id]);
+    assert!(shown.out.contains("3/3 100 %"), "{shown:#?}");
+    let logs = run(state, &["logs", &id]);
+    assert!(
+        logs.out.contains("3/3") && !logs.out.contains("99 %"),
+        "{logs:#?}"
+    );
+    // Forgetting, and bringing back, is done once.
+    for (arguments, first, second) in [
+        (["rm", &id].as_slice(), "forgotten", "was forgotten already"),
+        (&["rm", "--undo", &id], "brought back", "was not forgotten"),
+    ] {
+        for words in [first, second] {
+            let ran = run(state, arguments);
+            assert_eq!(ran.code, Some(0), "{ran:#?}");
+            assert_eq!(ran.out, format!("{id} {words}\n"));
+        }
+    }
+    // Whoever leaves a call that dies by it has nothing to go on with.
+    let mut call = Running::start(&mut program(state, &["call", "hangs", "--json"]));
+    call.prints(|event| event["event"] == "progress");
+    call.signal(Signal::INT);
+    call.says("Ctrl-C again leaves");
+    call.signal(Signal::INT);
+    let ran = call.end();
+    assert_eq!(ran.code, Some(130));
+    assert!(
+        ran.err.contains("leaving ended") && !ran.err.contains("go on:"),
+        "{ran:#?}"
+    );
 }
 
 #[test]

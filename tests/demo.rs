@@ -192,6 +192,16 @@ impl Client {
     }
 
     async fn open_at(url: &str, version: &'static str) -> Self {
+        Self::open_able_to(url, version, json!({})).await
+    }
+
+    /// A client that can be asked.
+    async fn open_askable(server: &Server) -> Self {
+        let asked = json!({"elicitation": {"form": {}, "url": {}}});
+        Self::open_able_to(&server.url(), "2025-11-25", asked).await
+    }
+
+    async fn open_able_to(url: &str, version: &'static str, capabilities: Value) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .pool_max_idle_per_host(0)
@@ -206,7 +216,7 @@ impl Client {
         let response = client
             .post(&json!({
                 "jsonrpc": "2.0", "id": 0, "method": "initialize",
-                "params": {"protocolVersion": version, "capabilities": {},
+                "params": {"protocolVersion": version, "capabilities": capabilities,
                     "clientInfo": {"name": "test", "version": "0"}},
             }))
             .await;
@@ -279,6 +289,64 @@ impl Client {
             .await
     }
 
+    /// The response to a request.
+    async fn response(&self, id: u64, method: &str, params: Value) -> Value {
+        self.stream(id, method, params)
+            .await
+            .all()
+            .await
+            .pop()
+            .unwrap()
+            .message
+            .unwrap()
+    }
+
+    /// The result of a request.
+    async fn result(&self, id: u64, method: &str, params: Value) -> Value {
+        let mut response = self.response(id, method, params).await;
+        assert_eq!(response["id"], id, "{response}");
+        response["result"].take()
+    }
+
+    /// The stream of a request.
+    async fn stream(&self, id: u64, method: &str, params: Value) -> Sse {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let response = self.post(&message).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        Sse {
+            response,
+            rest: String::new(),
+        }
+    }
+
+    /// Makes a task of a call and returns its id.
+    async fn begin(&self, id: u64, tool: &str, arguments: Value) -> String {
+        let params = json!({"name": tool, "arguments": arguments, "task": {"ttl": 60_000}});
+        let made = self.result(id, "tools/call", params).await;
+        made["task"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    async fn task(&self, id: u64, task: &str) -> Value {
+        self.result(id, "tasks/get", json!({"taskId": task})).await
+    }
+
+    /// The task as soon as its status is another.
+    async fn task_after(&self, task: &str, status: &str) -> Value {
+        for id in 1000.. {
+            let task = self.task(id, task).await;
+            if task["status"] != status {
+                return task;
+            }
+        }
+        unreachable!("ids do not end")
+    }
+
+    /// Answers a question.
+    async fn reply(&self, question: &Value, result: Value) {
+        let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+        assert_eq!(self.post(&message).await.status(), StatusCode::ACCEPTED);
+    }
+
     async fn resume(&self, cursor: &str) -> Sse {
         let response = self.get(cursor).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
@@ -307,6 +375,143 @@ impl Client {
             "params": {"requestId": id, "reason": "test"}});
         assert_eq!(self.post(&message).await.status(), StatusCode::ACCEPTED);
     }
+}
+
+/// A client of the modern era: no session, everything in each request.
+struct Modern {
+    http: reqwest::Client,
+    url: String,
+    /// What it declares with each request.
+    capabilities: Value,
+}
+
+impl Modern {
+    fn open(server: &Server) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .pool_max_idle_per_host(0)
+            .build()
+            .unwrap();
+        Self {
+            http,
+            url: server.url(),
+            capabilities: json!({
+                "elicitation": {"form": {}, "url": {}},
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
+            }),
+        }
+    }
+
+    fn able_to(server: &Server, capabilities: Value) -> Self {
+        Self {
+            capabilities,
+            ..Self::open(server)
+        }
+    }
+
+    /// The message and the headers of a request, in order.
+    fn request(
+        &self,
+        id: u64,
+        method: &str,
+        mut params: Value,
+    ) -> (Value, Vec<(&'static str, String)>) {
+        let mut headers = vec![
+            ("accept", "application/json, text/event-stream".to_owned()),
+            ("content-type", "application/json".to_owned()),
+            ("mcp-protocol-version", "2026-07-28".to_owned()),
+            ("mcp-method", method.to_owned()),
+        ];
+        if let Some(name) = params["name"].as_str().or(params["taskId"].as_str()) {
+            headers.push(("mcp-name", name.to_owned()));
+        }
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+            "progressToken": id,
+        });
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        (message, headers)
+    }
+
+    async fn send(&self, message: &Value, headers: Vec<(&'static str, String)>) -> Response {
+        let mut request = self.http.post(&self.url).body(message.to_string());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send().await.unwrap()
+    }
+
+    async fn post(&self, id: u64, method: &str, params: Value) -> Response {
+        let (message, headers) = self.request(id, method, params);
+        self.send(&message, headers).await
+    }
+
+    /// The whole answer to a request, JSON or stream: its notifications, and last its response.
+    async fn exchange(&self, id: u64, method: &str, params: Value) -> (StatusCode, Vec<Value>) {
+        read_whole(self.post(id, method, params).await).await
+    }
+
+    /// The result of a request.
+    async fn ask(&self, id: u64, method: &str, params: Value) -> Value {
+        let (status, messages) = self.exchange(id, method, params).await;
+        let response = messages.last().unwrap();
+        assert_eq!(
+            (status, &response["id"]),
+            (StatusCode::OK, &json!(id)),
+            "{response}"
+        );
+        response["result"].clone()
+    }
+
+    async fn call(&self, id: u64, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.ask(id, "tools/call", params).await
+    }
+
+    /// Makes a task and returns its id.
+    async fn begin(&self, tool: &str, arguments: Value) -> String {
+        let made = self.call(1, tool, arguments).await;
+        assert_eq!(made["resultType"], "task", "{made}");
+        made["taskId"].as_str().unwrap().to_owned()
+    }
+
+    async fn task(&self, id: &str) -> Value {
+        self.ask(2, "tasks/get", json!({"taskId": id})).await
+    }
+
+    /// The task as soon as it fits.
+    async fn task_when(&self, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let task = self.task(id).await;
+            if fits(&task) {
+                return task;
+            }
+        }
+    }
+}
+
+/// A whole answer, JSON or stream.
+async fn read_whole(response: Response) -> (StatusCode, Vec<Value>) {
+    let status = response.status();
+    let kind = response.headers()["content-type"].to_str().unwrap();
+    if kind.starts_with("application/json") {
+        let text = response.text().await.unwrap();
+        return (status, vec![serde_json::from_str(&text).unwrap()]);
+    }
+    let sse = Sse {
+        response,
+        rest: String::new(),
+    };
+    let events = sse.all().await;
+    let messages = events.into_iter().filter_map(|event| event.message);
+    (status, messages.collect())
+}
+
+/// The text of a tool's result.
+fn said(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap()
 }
 
 fn steps(events: &[Event]) -> Vec<u64> {
@@ -376,7 +581,12 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
                 "get_session_info",
                 "cleanup_checkpoints",
                 "get_forecast",
-                "send_burst"
+                "send_burst",
+                "crunch",
+                "render_movie",
+                "deploy",
+                "book_room",
+                "sign_contract"
             ]
         );
         let properties = &tools[0]["inputSchema"]["properties"];
@@ -659,12 +869,13 @@ fn a_paused_run_stops_and_goes_on_from_there() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open(&server).await;
-        let mut call = client.call(1, TOOL, processing("p", 1000, 20)).await;
-        call.until(|event| event.progress() == Some(15)).await;
-        let list = client
-            .ask(2, "list_session_tasks", json!({"client_id": "p"}))
-            .await;
-        let task = &list["tasks"][0];
+        let mut call = client.call(1, TOOL, processing("p", 1000, 500)).await;
+        call.until(|event| event.progress() == Some(5)).await;
+        let list = async |id| {
+            let client_id = json!({"client_id": "p"});
+            client.ask(id, "list_session_tasks", client_id).await["tasks"][0].clone()
+        };
+        let task = list(2).await;
         assert_eq!(task["status"], "running");
         assert_eq!(task["tool"], TOOL);
         task["updated_at"]
@@ -672,15 +883,22 @@ fn a_paused_run_stops_and_goes_on_from_there() {
             .unwrap()
             .parse::<jiff::Timestamp>()
             .unwrap();
-        let paused = client
+        let asked = client
             .ask(3, "pause_task", json!({"task_id": task["task_id"]}))
             .await;
-        assert_eq!(paused["status"], "paused");
-        let done = paused["progress"].as_u64().unwrap();
-        assert_eq!(demo::rows(dir.path(), "p").unwrap(), done);
+        let words = asked["message"].as_str().unwrap();
+        assert!(words.starts_with("pause requested"), "{words}");
+        // The answer comes before the batch is over, which is what pausing looks like.
+        assert_eq!(asked["status"], "running");
+        assert_eq!(list(6).await["status"], "running");
         let answer = call.all().await.last().unwrap().answer();
         assert_eq!(answer["status"], "paused");
-        assert_eq!(answer["processed"], done);
+        let done = answer["processed"].as_u64().unwrap();
+        assert!(done > asked["progress"].as_u64().unwrap(), "the batch ends");
+        let paused = list(7).await;
+        assert_eq!(paused["status"], "paused");
+        assert_eq!(paused["progress"], done);
+        assert_eq!(demo::rows(dir.path(), "p").unwrap(), done);
 
         let events = client
             .call(4, TOOL, processing("p", 1000, 0))
@@ -1129,5 +1347,856 @@ fn a_background_process_survives_restarts_and_comes_back_after_kill_9() {
         demo::stop(dir.path()).unwrap();
         // It has ended: its number may be another's by now.
         std::mem::forget(process);
+    });
+}
+
+#[test]
+fn the_modern_era_is_discovered_and_lists_its_tools() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let found = modern.ask(1, "server/discover", json!({})).await;
+        assert_eq!(found["resultType"], "complete");
+        let versions = found["supportedVersions"].as_array().unwrap();
+        assert!(versions.contains(&json!("2026-07-28")), "{found}");
+        assert_eq!(
+            found["capabilities"],
+            json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+        );
+        let list = modern.ask(2, "tools/list", json!({})).await;
+        assert_eq!(list["resultType"], "complete");
+        assert_eq!(list["ttlMs"], 60_000);
+        assert_eq!(list["cacheScope"], "public");
+        assert_eq!(list["tools"][0]["name"], TOOL);
+        assert!(!list.to_string().contains("taskSupport"), "{list}");
+    });
+}
+
+#[test]
+fn a_modern_call_reports_each_step_once_on_its_own_stream() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        // It declares no tasks: what can be done without one is.
+        let modern = Modern::able_to(&server, json!({}));
+        for as_task in [false, true] {
+            let arguments = json!({"steps": 5, "step_ms": 1, "as_task": as_task});
+            let params = json!({"name": "crunch", "arguments": arguments});
+            let (status, messages) = modern.exchange(7, "tools/call", params).await;
+            assert_eq!(status, StatusCode::OK);
+            let (response, progress) = messages.split_last().unwrap();
+            let seen: Vec<_> = progress
+                .iter()
+                .map(|message| {
+                    assert_eq!(message["method"], "notifications/progress");
+                    assert_eq!(message["params"]["progressToken"], 7);
+                    message["params"]["progress"].as_f64().unwrap()
+                })
+                .collect();
+            assert_eq!(seen, [1.0, 2.0, 3.0, 4.0, 5.0]);
+            assert_eq!(response["result"]["resultType"], "complete");
+            assert_eq!(said(&response["result"]), "Crunched exactly 5 steps");
+        }
+        // An answer without anything before it is plain JSON.
+        let info = modern
+            .post(8, "tools/call", json!({"name": "get_session_info"}))
+            .await;
+        assert_eq!(info.headers()["content-type"], "application/json");
+    });
+}
+
+#[test]
+fn a_modern_client_that_goes_has_cancelled() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let status = async || {
+            let arguments = json!({"client_id": "m"});
+            let list = modern.call(9, "list_session_tasks", arguments).await;
+            let list: Value = serde_json::from_str(said(&list)).unwrap();
+            list["tasks"][0]["status"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let params = json!({"name": TOOL, "arguments": processing("m", 1_000_000, 50)});
+        let mut stream = Sse {
+            response: modern.post(1, "tools/call", params).await,
+            rest: String::new(),
+        };
+        stream.until(|event| event.progress() == Some(5)).await;
+        assert_eq!(status().await, "running");
+        drop(stream);
+        while status().await != "cancelled" {}
+        let rows = demo::rows(dir.path(), "m").unwrap();
+        assert!(rows < 1_000_000);
+        // The checkpoint stays.
+        let params = json!({"name": TOOL, "arguments": processing("m", 1_000_000, 50)});
+        let mut stream = Sse {
+            response: modern.post(2, "tools/call", params).await,
+            rest: String::new(),
+        };
+        let events = stream.until(|event| event.progress().is_some()).await;
+        assert_eq!(events.last().unwrap().progress(), Some(rows));
+    });
+}
+
+#[test]
+fn a_modern_request_that_is_wrong_hears_which_way() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let bare = Modern::able_to(&server, json!({}));
+        let call = json!({"name": "render_movie", "arguments": {"scene": "x"}});
+        let without = |headers: &mut Vec<(&'static str, String)>, name: &str| {
+            headers.retain(|(header, _)| *header != name);
+        };
+        let set = |headers: &mut Vec<(&'static str, String)>, name: &str, value: &str| {
+            for (header, old) in headers {
+                if *header == name {
+                    value.clone_into(old);
+                }
+            }
+        };
+        let code = async |message: Value, headers| {
+            let (status, messages) = read_whole(modern.send(&message, headers).await).await;
+            (
+                status.as_u16(),
+                messages[0]["error"]["code"].as_i64().unwrap(),
+            )
+        };
+        let version = "io.modelcontextprotocol/protocolVersion";
+        let capabilities = "io.modelcontextprotocol/clientCapabilities";
+
+        let (message, mut headers) = modern.request(1, "tools/call", call.clone());
+        without(&mut headers, "mcp-protocol-version");
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32020),
+            "no version header"
+        );
+        let (mut message, headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"]
+            .as_object_mut()
+            .unwrap()
+            .remove(version);
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32602),
+            "no version in _meta"
+        );
+        let (mut message, headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"]
+            .as_object_mut()
+            .unwrap()
+            .remove(capabilities);
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32602),
+            "no capabilities"
+        );
+        let (mut message, headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"][version] = json!("2027-01-01");
+        assert_eq!(code(message, headers).await, (400, -32020), "two versions");
+        let (mut message, mut headers) = modern.request(1, "tools/call", call.clone());
+        message["params"]["_meta"][version] = json!("2027-01-01");
+        set(&mut headers, "mcp-protocol-version", "2027-01-01");
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32022),
+            "an unknown version"
+        );
+        for (name, other) in [("mcp-method", "tools/list"), ("mcp-name", "other")] {
+            let (message, mut headers) = modern.request(1, "tools/call", call.clone());
+            set(&mut headers, name, other);
+            assert_eq!(
+                code(message, headers).await,
+                (400, -32020),
+                "a wrong {name}"
+            );
+            let (message, mut headers) = modern.request(1, "tools/call", call.clone());
+            without(&mut headers, name);
+            assert_eq!(code(message, headers).await, (400, -32020), "no {name}");
+        }
+        for method in ["no/such", "tasks/list", "tasks/result", "ping"] {
+            let (message, headers) = modern.request(1, method, json!({}));
+            assert_eq!(code(message, headers).await, (404, -32601), "{method}");
+        }
+        for (method, params) in [
+            ("tools/call", call.clone()),
+            ("tasks/get", json!({"taskId": "x"})),
+            ("tasks/cancel", json!({"taskId": "x"})),
+            (
+                "subscriptions/listen",
+                json!({"notifications": {"taskIds": ["x"]}}),
+            ),
+        ] {
+            let (message, headers) = bare.request(1, method, params);
+            assert_eq!(
+                code(message, headers).await,
+                (400, -32021),
+                "{method} without tasks"
+            );
+        }
+        let deploy = json!({"name": "deploy", "arguments": {"env": "x"}});
+        let mute = Modern::able_to(
+            &server,
+            json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}),
+        );
+        let (message, headers) = mute.request(1, "tools/call", deploy);
+        assert_eq!(
+            code(message, headers).await,
+            (400, -32021),
+            "deploy without questions"
+        );
+        for (method, params) in [
+            ("tasks/get", json!({"taskId": "x"})),
+            ("tasks/update", json!({"taskId": "x", "inputResponses": {}})),
+            ("tasks/cancel", json!({"taskId": "x"})),
+            ("tools/call", json!({"name": "no_such_tool"})),
+            ("tools/call", json!({"name": "render_movie"})),
+        ] {
+            let (message, headers) = modern.request(1, method, params);
+            assert_eq!(code(message, headers).await, (200, -32602), "{method}");
+        }
+        for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
+            let asked = modern.http.request(method.clone(), server.url());
+            let response = asked
+                .header("accept", "text/event-stream")
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("last-event-id", "x-1")
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(
+                response.status(),
+                StatusCode::METHOD_NOT_ALLOWED,
+                "{method}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_modern_task_says_how_far_it_is_and_keeps_its_result() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let movie = json!({"scene": "dawn", "frames": 40, "frame_ms": 5});
+        let made = modern.call(1, "render_movie", movie).await;
+        assert_eq!(made["resultType"], "task");
+        assert_eq!(made["status"], "working");
+        assert_eq!(made["ttlMs"], 3_600_000);
+        assert_eq!(made["pollIntervalMs"], 1000);
+        for stamp in ["createdAt", "lastUpdatedAt"] {
+            made[stamp]
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .unwrap();
+        }
+        let id = made["taskId"].as_str().unwrap();
+        let working = modern
+            .task_when(id, |task| task["statusMessage"] != made["statusMessage"])
+            .await;
+        assert_eq!(working["resultType"], "complete");
+        let words = working["statusMessage"].as_str().unwrap();
+        assert!(
+            words.starts_with("frame ") && words.ends_with(" of 40"),
+            "{words}"
+        );
+        let done = modern
+            .task_when(id, |task| task["status"] != "working")
+            .await;
+        assert_eq!(done["status"], "completed");
+        assert_eq!(said(&done["result"]), "Rendered dawn: 40 frames");
+
+        let id = modern
+            .begin("crunch", json!({"steps": 3, "step_ms": 1, "as_task": true}))
+            .await;
+        let done = modern
+            .task_when(&id, |task| task["status"] != "working")
+            .await;
+        assert_eq!(said(&done["result"]), "Crunched exactly 3 steps");
+        // Nothing else becomes a task.
+        let plain = modern
+            .call(5, "get_forecast", json!({"city": "Porto", "delay_ms": 0}))
+            .await;
+        assert_eq!(plain["resultType"], "complete");
+
+        let id = modern.begin("render_movie", json!({"scene": "dusk"})).await;
+        let ack = modern.ask(6, "tasks/cancel", json!({"taskId": id})).await;
+        assert_eq!(ack, json!({"resultType": "complete"}));
+        let task = modern
+            .task_when(&id, |task| task["status"] != "working")
+            .await;
+        assert_eq!(task["status"], "cancelled");
+        // What is over is acknowledged too, and stays what it is.
+        modern.ask(7, "tasks/cancel", json!({"taskId": id})).await;
+        assert_eq!(modern.task(&id).await, task);
+    });
+}
+
+#[test]
+fn a_modern_task_asks_in_the_middle_and_repeats_what_it_heard() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let deployment = json!({"env": "test", "steps": 4, "step_ms": 1});
+        let answer = async |id: &str, answers: Value| {
+            let params = json!({"taskId": id, "inputResponses": answers});
+            let ack = modern.ask(3, "tasks/update", params).await;
+            assert_eq!(ack, json!({"resultType": "complete"}));
+        };
+        let id = modern.begin("deploy", deployment.clone()).await;
+        let asking = modern
+            .task_when(&id, |task| task["status"] == "input_required")
+            .await;
+        assert_eq!(asking["statusMessage"], "step 2 of 4");
+        let question = &asking["inputRequests"]["release"];
+        assert_eq!(question["method"], "elicitation/create");
+        let form = &question["params"]["requestedSchema"];
+        let fields = &form["properties"];
+        assert_eq!(fields["version"]["minLength"], 3);
+        assert_eq!(fields["replicas"]["maximum"], 9);
+        assert_eq!(fields["notify"]["default"], true);
+        assert_eq!(fields["strategy"]["oneOf"][1]["const"], "blue_green");
+        assert_eq!(fields["regions"]["items"]["anyOf"][2]["title"], "Asia");
+        // A key that was not asked changes nothing.
+        answer(&id, json!({"other": {"action": "accept", "content": {}}})).await;
+        assert_eq!(modern.task(&id).await["status"], "input_required");
+        let content = json!({"version": "1.2", "replicas": 2, "notify": false,
+            "strategy": "rolling", "regions": ["eu", "us"]});
+        answer(
+            &id,
+            json!({"release": {"action": "accept", "content": content}}),
+        )
+        .await;
+        let done = modern
+            .task_when(&id, |task| task.get("result").is_some())
+            .await;
+        let result: Value = serde_json::from_str(said(&done["result"])).unwrap();
+        assert_eq!(result["status"], "deployed");
+        assert_eq!(result["answers"], content);
+
+        for (action, is_error) in [("decline", Value::Null), ("cancel", json!(true))] {
+            let id = modern.begin("deploy", deployment.clone()).await;
+            modern
+                .task_when(&id, |task| task["status"] == "input_required")
+                .await;
+            answer(&id, json!({"release": {"action": action}})).await;
+            let done = modern
+                .task_when(&id, |task| task.get("result").is_some())
+                .await;
+            assert_eq!(done["status"], "completed");
+            assert!(said(&done["result"]).contains(action), "{done}");
+            let error = done["result"]
+                .get("isError")
+                .filter(|error| **error != json!(false));
+            assert_eq!(error.cloned().unwrap_or_default(), is_error);
+        }
+    });
+}
+
+#[test]
+fn tasks_survive_a_restart_of_the_server() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let finished = modern
+            .begin("crunch", json!({"steps": 1, "step_ms": 0, "as_task": true}))
+            .await;
+        let before = modern
+            .task_when(&finished, |task| task["status"] == "completed")
+            .await;
+        let asking = modern
+            .begin("deploy", json!({"env": "test", "steps": 2, "step_ms": 0}))
+            .await;
+        let question = modern
+            .task_when(&asking, |task| task["status"] == "input_required")
+            .await;
+        let movie = modern
+            .begin(
+                "render_movie",
+                json!({"scene": "noon", "frames": 60, "frame_ms": 20}),
+            )
+            .await;
+        let frame = |task: &Value| -> u64 {
+            let words = task["statusMessage"].as_str().unwrap();
+            let frame = words.strip_prefix("frame ").unwrap_or("0 of");
+            frame.split_once(' ').unwrap().0.parse().unwrap()
+        };
+        let working = modern.task_when(&movie, |task| frame(task) >= 3).await;
+
+        server.kill();
+        let server = demo::serve(options(dir.path())).await.unwrap();
+        let modern = Modern::open(&server);
+        assert_eq!(modern.task(&finished).await, before);
+        let back = modern.task(&movie).await;
+        assert_eq!(back["createdAt"], working["createdAt"]);
+        assert!(frame(&back) >= frame(&working), "it goes on at its frame");
+        assert_eq!(
+            modern.task(&asking).await["inputRequests"],
+            question["inputRequests"]
+        );
+        let content = json!({"version": "2.0", "strategy": "rolling"});
+        let params = json!({"taskId": asking, "inputResponses":
+            {"release": {"action": "accept", "content": content}}});
+        modern.ask(3, "tasks/update", params).await;
+        let done = modern
+            .task_when(&asking, |task| task.get("result").is_some())
+            .await;
+        assert!(said(&done["result"]).contains("2.0"));
+        let done = modern
+            .task_when(&movie, |task| task.get("result").is_some())
+            .await;
+        assert_eq!(said(&done["result"]), "Rendered noon: 60 frames");
+    });
+}
+
+#[test]
+fn a_subscription_tells_of_its_tasks_until_they_are_settled() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let id = modern
+            .begin("deploy", json!({"env": "test", "steps": 2, "step_ms": 0}))
+            .await;
+        let other = modern.begin("render_movie", json!({"scene": "x"})).await;
+        modern
+            .task_when(&id, |task| task["status"] == "input_required")
+            .await;
+        let filter = json!({"taskIds": [id, "unknown"], "toolsListChanged": true});
+        let params = json!({"notifications": filter});
+        let mut stream = Sse {
+            response: modern.post(40, "subscriptions/listen", params).await,
+            rest: String::new(),
+        };
+        let ack = stream.next().await.unwrap().unwrap().message.unwrap();
+        let tied = json!({"io.modelcontextprotocol/subscriptionId": 40});
+        assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(
+            ack["params"],
+            json!({"notifications": {"taskIds": [id]}, "_meta": tied})
+        );
+        let content = json!({"version": "2.0", "strategy": "rolling"});
+        let params = json!({"taskId": id, "inputResponses":
+            {"release": {"action": "accept", "content": content}}});
+        modern.ask(3, "tasks/update", params).await;
+        let events = stream.all().await;
+        let (end, told) = events.split_last().unwrap();
+        let end = end.message.clone().unwrap();
+        assert_eq!(end["id"], 40);
+        assert_eq!(
+            end["result"],
+            json!({"resultType": "complete", "_meta": tied})
+        );
+        for event in told {
+            let params = &event.message.as_ref().unwrap()["params"];
+            assert_eq!(event.method(), "notifications/tasks");
+            assert_eq!((&params["taskId"], &params["_meta"]), (&json!(id), &tied));
+        }
+        let last = told.last().unwrap().message.clone().unwrap()["params"].clone();
+        assert_eq!(last["status"], "completed");
+        assert!(said(&last["result"]).contains("deployed"));
+        assert_eq!(modern.task(&other).await["status"], "working");
+    });
+}
+
+/// Whether an event asks the client something.
+fn asks(event: &Event) -> bool {
+    event.method() == "elicitation/create"
+}
+
+#[test]
+fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let list = client.result(1, "tools/list", json!({})).await;
+        let support = |name: &str| {
+            let tools = list["tools"].as_array().unwrap();
+            let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+            tool["execution"]["taskSupport"].as_str().unwrap()
+        };
+        assert_eq!(support("render_movie"), "required");
+        assert_eq!(support("crunch"), "optional");
+        assert_eq!(support(TOOL), "optional");
+        assert_eq!(support("get_forecast"), "optional");
+        assert_eq!(support("send_burst"), "forbidden");
+
+        let arguments = json!({"steps": 3, "step_ms": 1});
+        let params = json!({"name": "crunch", "arguments": arguments, "task": {"ttl": 60_000}});
+        let made = client.result(2, "tools/call", params).await["task"].clone();
+        assert_eq!(made["status"], "working");
+        assert_eq!(made["ttl"], 60_000);
+        assert_eq!(made["pollInterval"], 1000);
+        let id = made["taskId"].as_str().unwrap();
+        let result = client
+            .result(3, "tasks/result", json!({"taskId": id}))
+            .await;
+        assert_eq!(said(&result), "Crunched exactly 3 steps");
+        assert!(result.get("resultType").is_none(), "{result}");
+        assert_eq!(
+            result["_meta"],
+            json!({"io.modelcontextprotocol/related-task": {"taskId": id}})
+        );
+        let done = client.task(4, id).await;
+        assert_eq!(done["status"], "completed");
+        assert_eq!(done["statusMessage"], "step 3 of 3");
+        assert!(done.get("_meta").is_none());
+        // A finished result stays.
+        let again = client
+            .result(5, "tasks/result", json!({"taskId": id}))
+            .await;
+        assert_eq!(again, result);
+
+        // The long tools as tasks.
+        for (n, tool, arguments) in [
+            (
+                10,
+                TOOL,
+                json!({"dataset_name": "t", "total_records": 20, "delay_ms": 1}),
+            ),
+            (11, "get_forecast", json!({"city": "Faro", "delay_ms": 1})),
+        ] {
+            let id = client.begin(n, tool, arguments).await;
+            let result = client
+                .result(n + 10, "tasks/result", json!({"taskId": id}))
+                .await;
+            assert!(result["content"][0]["text"].is_string(), "{result}");
+        }
+
+        let movie = json!({"scene": "x"});
+        let mut ids = Vec::new();
+        for n in 30..60 {
+            ids.push(client.begin(n, "render_movie", movie.clone()).await);
+        }
+        let page = client.result(60, "tasks/list", json!({})).await;
+        assert_eq!(page["tasks"].as_array().unwrap().len(), 20);
+        assert_eq!(page["tasks"][0]["taskId"], id);
+        let mut listed = page["tasks"].as_array().unwrap().clone();
+        let rest = client
+            .result(61, "tasks/list", json!({"cursor": page["nextCursor"]}))
+            .await;
+        listed.extend(rest["tasks"].as_array().unwrap().clone());
+        assert!(rest.get("nextCursor").is_none(), "{rest}");
+        assert_eq!(listed.len(), 33);
+        assert_eq!(listed[32]["taskId"], json!(ids[29]));
+
+        let waiting = client
+            .stream(62, "tasks/result", json!({"taskId": ids[0]}))
+            .await;
+        let cancelled = client
+            .result(63, "tasks/cancel", json!({"taskId": ids[0]}))
+            .await;
+        assert_eq!(cancelled["status"], "cancelled");
+        let ended = waiting.all().await.pop().unwrap().message.unwrap();
+        assert_eq!(ended["error"]["code"], -32800);
+        let code = async |n, method: &str, params| {
+            client.response(n, method, params).await["error"]["code"].clone()
+        };
+        assert_eq!(
+            code(64, "tasks/cancel", json!({"taskId": ids[0]})).await,
+            -32602
+        );
+        assert_eq!(
+            code(65, "tasks/get", json!({"taskId": "none"})).await,
+            -32602
+        );
+        assert_eq!(
+            code(66, "tasks/list", json!({"cursor": "none"})).await,
+            -32602
+        );
+        let plain = json!({"name": "render_movie", "arguments": movie});
+        assert_eq!(code(67, "tools/call", plain).await, -32601);
+        let burst = json!({"name": "send_burst", "arguments": {"count": 1}, "task": {}});
+        assert_eq!(code(68, "tools/call", burst).await, -32601);
+    });
+}
+
+#[test]
+fn only_sessions_of_2025_11_25_have_tasks() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open_as(&server, "2025-06-18").await;
+        let list = client.result(1, "tools/list", json!({})).await;
+        assert!(!list.to_string().contains("taskSupport"), "{list}");
+        // The wish to be a task is not seen, and what runs as a task only elsewhere runs on its stream.
+        let movie = json!({"scene": "x", "frames": 2, "frame_ms": 0});
+        let params = json!({"name": "render_movie", "arguments": movie, "task": {}});
+        let result = client.result(2, "tools/call", params).await;
+        assert_eq!(said(&result), "Rendered x: 2 frames");
+        let response = client.response(3, "tasks/list", json!({})).await;
+        assert_eq!(response["error"]["code"], -32601);
+    });
+}
+
+#[test]
+fn a_session_hears_of_its_tasks_without_asking() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let standing = client
+            .http
+            .get(&client.url)
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &client.session)
+            .header("mcp-protocol-version", client.version)
+            .send()
+            .await
+            .unwrap();
+        let mut standing = Sse {
+            response: standing,
+            rest: String::new(),
+        };
+        let id = client
+            .begin(1, "crunch", json!({"steps": 3, "step_ms": 20}))
+            .await;
+        let told = standing
+            .until(|event| {
+                let params = &event.message.as_ref().unwrap_or(&Value::Null)["params"];
+                params["status"] == "completed"
+            })
+            .await;
+        let told: Vec<_> = told
+            .into_iter()
+            .filter(|event| event.method() == "notifications/tasks/status")
+            .map(|event| event.message.unwrap()["params"].clone())
+            .collect();
+        assert!(
+            told.iter().all(|task| task["taskId"] == json!(id)),
+            "{told:?}"
+        );
+        assert_eq!(told.last(), Some(&client.task(2, &id).await));
+    });
+}
+
+#[test]
+fn a_task_of_2025_11_25_asks_while_its_result_is_waited_for() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open_askable(&server).await;
+        let deployment = json!({"env": "test", "steps": 2, "step_ms": 1});
+        let related = |id: &str| json!({"taskId": id});
+        for (n, action, status) in [
+            (1, "accept", "completed"),
+            (2, "decline", "completed"),
+            (3, "cancel", "failed"),
+        ] {
+            let id = client.begin(n, "deploy", deployment.clone()).await;
+            let task = client.task_after(&id, "working").await;
+            assert_eq!(task["status"], "input_required");
+            let mut waiting = client
+                .stream(n + 10, "tasks/result", json!({"taskId": id}))
+                .await;
+            let question = waiting.until(asks).await.pop().unwrap().message.unwrap();
+            let meta = &question["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+            assert_eq!(*meta, related(&id));
+            assert_eq!(
+                question["params"]["requestedSchema"]["properties"]["strategy"]["oneOf"][0]["const"],
+                "rolling"
+            );
+            // Whoever lost the stream waits on another: there it is asked again, and the first answer counts.
+            let mut other = client
+                .stream(n + 20, "tasks/result", json!({"taskId": id}))
+                .await;
+            let again = other.until(asks).await.pop().unwrap().message.unwrap();
+            assert_ne!(again["id"], question["id"]);
+            let content = json!({"version": "3.1", "strategy": "rolling"});
+            client
+                .reply(&again, json!({"action": action, "content": content}))
+                .await;
+            let [first, second] = [waiting, other].map(Sse::all);
+            let first = first.await.pop().unwrap().message.unwrap();
+            let second = second.await.pop().unwrap().message.unwrap();
+            assert_eq!(first["result"], second["result"]);
+            assert_eq!(client.task(n + 30, &id).await["status"], status);
+            let words = said(&first["result"]);
+            let expected = if action == "accept" { "3.1" } else { action };
+            assert!(words.contains(expected), "{words}");
+        }
+        let mute = Client::open(&server).await;
+        let params = json!({"name": "deploy", "arguments": deployment, "task": {}});
+        let refused = mute.response(1, "tools/call", params).await;
+        assert_eq!(refused["error"]["code"], -32602);
+    });
+}
+
+#[test]
+fn a_question_on_a_calls_stream_comes_again_to_whoever_missed_it() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open_askable(&server).await;
+        let deployment = json!({"env": "test", "steps": 4, "step_ms": 1});
+        let mut call = client.call(1, "deploy", deployment.clone()).await;
+        let begun = call.until(asks).await;
+        let question = begun.last().unwrap();
+        assert_eq!(steps(&begun), [1, 2]);
+        demo::control(dir.path(), Fault::Cut { seconds: 0 }).unwrap();
+        call.until_broken().await;
+        let mut call = client.resume(&begun[0].id).await;
+        let again = call.until(asks).await;
+        assert_eq!(again.last(), Some(question));
+        let content = json!({"version": "1.2", "replicas": 2, "notify": false,
+            "strategy": "rolling", "regions": ["eu", "us"]});
+        let question = question.message.clone().unwrap();
+        client
+            .reply(&question, json!({"action": "accept", "content": content}))
+            .await;
+        let rest = call.all().await;
+        assert_eq!(steps(&rest), [3, 4]);
+        assert_eq!(rest.last().unwrap().answer()["answers"], content);
+
+        for (n, action) in [(2, "decline"), (3, "cancel")] {
+            let mut call = client.call(n, "deploy", deployment.clone()).await;
+            let question = call.until(asks).await.pop().unwrap().message.unwrap();
+            client.reply(&question, json!({"action": action})).await;
+            let response = call.all().await.pop().unwrap().message.unwrap();
+            assert!(said(&response["result"]).contains(action), "{response}");
+            assert_eq!(response["result"]["isError"] == true, action == "cancel");
+        }
+        // A cancelled call is answered although its question is open.
+        let mut call = client.call(4, "deploy", deployment.clone()).await;
+        call.until(asks).await;
+        client.cancel(4).await;
+        let response = call.all().await.pop().unwrap().message.unwrap();
+        assert_eq!(response["error"]["code"], -32800);
+        let mute = Client::open(&server).await;
+        let response = mute.call(1, "deploy", deployment).await.all().await;
+        let response = response.last().unwrap().message.clone().unwrap();
+        assert_eq!(response["result"]["isError"], true);
+    });
+}
+
+#[test]
+fn a_modern_call_may_need_an_answer_before_it_starts() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let call = json!({"name": "book_room", "arguments": {"city": "Lisbon"}});
+        let asked = modern.ask(1, "tools/call", call.clone()).await;
+        assert_eq!(asked["resultType"], "input_required");
+        let question = &asked["inputRequests"]["guest"];
+        assert_eq!(question["method"], "elicitation/create");
+        assert!(
+            question["params"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("Lisbon")
+        );
+        let again = |answers: Value| {
+            let mut call = call.clone();
+            call["requestState"] = asked["requestState"].clone();
+            call["inputResponses"] = answers;
+            call
+        };
+        let guest = json!({"guest": {"action": "accept", "content": {"name": "Ada", "nights": 3}}});
+        // A missing answer is asked for again, under the same state.
+        let asked_again = modern.ask(2, "tools/call", again(json!({}))).await;
+        assert_eq!(asked_again["requestState"], asked["requestState"]);
+        // The state is opaque, of this call only, and survives a restart.
+        let code = async |n, call| {
+            let (_, messages) = modern.exchange(n, "tools/call", call).await;
+            messages[0]["error"]["code"].clone()
+        };
+        let mut forged = again(guest.clone());
+        forged["requestState"] = json!("forged");
+        assert_eq!(code(3, forged).await, -32602);
+        let mut other = again(guest.clone());
+        other["arguments"]["city"] = json!("Porto");
+        assert_eq!(code(4, other).await, -32602);
+        server.kill();
+        let server = demo::serve(options(dir.path())).await.unwrap();
+        let modern = Modern::open(&server);
+        let booked = modern.ask(5, "tools/call", again(guest)).await;
+        assert_eq!(booked["resultType"], "complete");
+        assert_eq!(said(&booked), "Booked a room in Lisbon for Ada, nights: 3");
+        let declined = json!({"guest": {"action": "decline"}});
+        let declined = modern.ask(6, "tools/call", again(declined)).await;
+        assert!(said(&declined).contains("declined"));
+        let mute = Modern::able_to(&server, json!({"elicitation": {"url": {}}}));
+        let (status, messages) = mute.exchange(7, "tools/call", call.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert_eq!(messages[0]["error"]["code"], -32021);
+
+        // The stateful eras ask on the stream.
+        let client = Client::open_askable(&server).await;
+        let mut call = client.call(1, "book_room", json!({"city": "Faro"})).await;
+        let question = call.until(asks).await.pop().unwrap().message.unwrap();
+        let content = json!({"name": "Bo", "nights": 1});
+        client
+            .reply(&question, json!({"action": "accept", "content": content}))
+            .await;
+        let response = call.all().await.pop().unwrap().message.unwrap();
+        assert_eq!(
+            said(&response["result"]),
+            "Booked a room in Faro for Bo, nights: 1"
+        );
+    });
+}
+
+#[test]
+fn a_contract_is_signed_on_a_page_of_the_server() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open_askable(&server).await;
+        let origin = server.url().replace("/mcp", "/sign/");
+        let visit = async |url: &str| {
+            assert!(url.starts_with(&origin), "{url}");
+            let page = client.http.get(url).send().await.unwrap();
+            assert_eq!(page.status(), StatusCode::OK);
+            assert!(page.text().await.unwrap().contains("Thanks"));
+        };
+        let mut call = client
+            .call(1, "sign_contract", json!({"name": "Ada"}))
+            .await;
+        let question = call.until(asks).await.pop().unwrap().message.unwrap();
+        let params = &question["params"];
+        assert_eq!(params["mode"], "url");
+        client.reply(&question, json!({"action": "accept"})).await;
+        // To agree is not to sign.
+        call.until(|event| event.progress() == Some(1)).await;
+        visit(params["url"].as_str().unwrap()).await;
+        let rest = call.all().await;
+        assert_eq!(rest[0].method(), "notifications/elicitation/complete");
+        let complete = rest[0].message.clone().unwrap();
+        assert_eq!(
+            complete["params"],
+            json!({"elicitationId": params["elicitationId"]})
+        );
+        let response = rest.last().unwrap().message.clone().unwrap();
+        assert_eq!(said(&response["result"]), "Ada has signed the contract");
+
+        let modern = Modern::open(&server);
+        let call = json!({"name": "sign_contract", "arguments": {"name": "Bo"}});
+        let asked = modern.ask(1, "tools/call", call.clone()).await;
+        let params = &asked["inputRequests"]["signature"]["params"];
+        assert_eq!(params["mode"], "url");
+        // Whether it is signed before or after the person agrees makes no difference.
+        visit(params["url"].as_str().unwrap()).await;
+        let mut call = call;
+        call["requestState"] = asked["requestState"].clone();
+        call["inputResponses"] = json!({"signature": {"action": "accept"}});
+        let signed = modern.ask(2, "tools/call", call).await;
+        assert_eq!(said(&signed), "Bo has signed the contract");
+
+        let unknown = client
+            .http
+            .get(format!("{origin}unknown"))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
+        let forms_only = json!({"elicitation": {}});
+        let forms_only = Client::open_able_to(&server.url(), "2025-11-25", forms_only).await;
+        let events = forms_only
+            .call(1, "sign_contract", json!({"name": "Cy"}))
+            .await
+            .all()
+            .await;
+        assert_eq!(
+            events.last().unwrap().message.clone().unwrap()["result"]["isError"],
+            true
+        );
     });
 }

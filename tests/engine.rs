@@ -94,6 +94,7 @@ fn call(tool: &str, arguments: &str) -> (TaskId, Ask) {
         origin: None,
         must_survive: false,
         limits: Limits::default(),
+        on_input: longhaul::domain::OnInput::Ask,
     };
     (id, Ask::Start(Box::new(call)))
 }

@@ -64,6 +64,9 @@ fn task(number: u64) -> Task {
         resumability: Resumability::default(),
         client_id: None,
         server_task_id: None,
+        server_task: None,
+        questions: Vec::new(),
+        on_input: longhaul::domain::OnInput::Ask,
         progress: None,
         remark: None,
         result_bytes: None,
@@ -87,6 +90,8 @@ fn attempt(number: u32) -> Attempt {
         token: format!("t-{number}"),
         phase: Phase::Open,
         session_number: 1,
+        version: None,
+        input: None,
         cursors: Cursors::default(),
         retry_ms: None,
         last_value: None,
@@ -164,6 +169,7 @@ fn rich_rows() -> Vec<Row> {
         at: NOW,
     });
     running.resumability = Resumability {
+        task: false,
         checkpoint: true,
         stream: Some(true),
     };
@@ -199,6 +205,7 @@ fn rich_rows() -> Vec<Row> {
         input_schema: "{}".into(),
         read_only: Some(true),
         destructive: None,
+        task_support: longhaul::domain::TaskSupport::Forbidden,
     }];
     vec![
         Row::Link(Box::new(link)),

@@ -265,6 +265,24 @@ fn a_half_sent_sequence_does_not_keep_signals_from_being_heard() {
 }
 
 #[test]
+fn a_half_sent_sequence_does_not_keep_keys_from_being_heard() {
+    let mut pty = run_child("");
+    pty.wait_for("READY");
+    for begun in ["\u{1b}[1", "\u{1b}[1;", "\u{1b}O"] {
+        pty.press(begun);
+        pty.press("\u{3}");
+        pty.wait_for("KEY ctrl-c");
+        pty.press("G");
+        pty.wait_for("KEY G");
+    }
+    // Given up after a while, whatever comes then.
+    pty.press("\u{1b}");
+    pty.wait_for("KEY esc");
+    pty.press("q");
+    pty.assert_given_back(0);
+}
+
+#[test]
 fn the_terminal_is_given_back_after_a_panic_in_another_thread() {
     let mut pty = run_child("");
     pty.wait_for("READY");
@@ -361,18 +379,39 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
     assert_eq!(pty.end(), 9);
 }
 
-#[test]
-fn woken_in_the_background_it_waits_for_the_user_and_can_be_ended() {
-    let mut pty = run_in_shell();
+/// Stops the child and lets it go on in the background.
+fn send_to_the_back(pty: &mut Pty) {
     pty.press("\u{1a}");
     pty.wait_for("Stopped");
     pty.press("bg; kill -0 $$ && echo in the $((40+2)) back\r");
     pty.wait_for("in the 42 back");
-    // Woken again and again, because the first waking may come just before it stops itself once more.
-    pty.press("kill %1; for i in 1 2 3 4 5 6 7 8 9; do kill -CONT %1; (true); done 2>/dev/null\r");
+}
+
+#[test]
+fn woken_in_the_background_it_goes_on_unseen_and_can_be_ended() {
+    let mut pty = run_in_shell();
+    send_to_the_back(&mut pty);
+    // Read by the shell although the program beside it waits for keys of the same terminal.
+    pty.press("echo $((40+3)) keys\r");
+    pty.wait_for("43 keys");
+    assert!(!pty.screen.screen().alternate_screen());
+    pty.press("kill %1\r");
     pty.wait_for("ended by Terminate");
     // Twice, because a shell that thinks the job still stopped warns first.
     pty.press("exit 9; exit 9\r");
+    assert_eq!(pty.end(), 9);
+}
+
+#[test]
+fn from_the_background_it_comes_back_to_the_front() {
+    let mut pty = run_in_shell();
+    send_to_the_back(&mut pty);
+    pty.press("fg; exit 9\r");
+    pty.wait_for("BACK");
+    assert!(pty.screen.screen().alternate_screen());
+    pty.press("G");
+    pty.wait_for("KEY G");
+    pty.press("q");
     assert_eq!(pty.end(), 9);
 }
 

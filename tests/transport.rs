@@ -124,9 +124,7 @@ async fn read_request(client: &mut TcpStream, connection: u64) -> Option<SeenReq
 
 fn post(body: &str) -> Request {
     Request {
-        method: Method::Post {
-            body: body.to_owned(),
-        },
+        method: Method::post(body.to_owned()),
         session: None,
         version: None,
     }
@@ -587,6 +585,7 @@ async fn a_refusal_brings_status_words_and_error() {
     let error = RpcError {
         code: -32001,
         message: "Session not found".to_owned(),
+        data: None,
     };
     let json =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#;

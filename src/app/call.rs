@@ -129,16 +129,10 @@ impl FormField {
                         .unwrap_or_else(|| Value::String(field.text().to_owned())),
                 ))
             }
-            (FormValue::Typed(field), kind) => {
-                let wanted = match kind {
-                    ArgumentKind::Integer => "a whole number",
-                    ArgumentKind::Number => "a number",
-                    _ => "JSON",
-                };
-                serde_json::from_str(field.text().trim())
-                    .map(Some)
-                    .map_err(|_| format!("{name} must be {wanted}"))
-            }
+            (FormValue::Typed(field), kind) => kind
+                .read(field.text())
+                .map(Some)
+                .map_err(|wanted| format!("{name} must be {wanted}")),
         }
     }
 
@@ -450,6 +444,7 @@ mod tests {
             input_schema: schema.to_string(),
             read_only: None,
             destructive: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
         };
         form.take_tool(tool, given.as_object().unwrap());
         form
@@ -531,6 +526,7 @@ mod tests {
             input_schema: schema().to_string(),
             read_only: None,
             destructive: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
         };
         let given = json!({"odd": 1});
         form.take_tool(tool, given.as_object().unwrap());

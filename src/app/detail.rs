@@ -112,7 +112,7 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     let mut lines = Vec::new();
     for attempt in &task.attempts {
         let phase = match attempt.phase {
-            Phase::Queued => "not sent yet",
+            Phase::Queued => "waits to be sent",
             Phase::Sent => "sent",
             Phase::Open => "open",
             Phase::Ended => "ended",
@@ -174,6 +174,10 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
         lines.push("It has ended; there is nothing to pick up. R runs it again.".to_owned());
     } else {
         match task.resumability.strongest() {
+            Some(Resumable::Task) => {
+                lines
+                    .push("picked up by   the server's task: it is asked for by its id".to_owned());
+            }
             Some(Resumable::Checkpoint) => {
                 lines.push(
                     "picked up by   the checkpoint: the tool is called again with its".to_owned(),
@@ -217,7 +221,7 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 text::clean_line(&server.era_why)
             ));
         }
-        let ids = match server.gives_ids {
+        let ids = match server.footing.gives_ids {
             Some(true) => "yes",
             Some(false) => "no",
             None => "not seen yet",
@@ -256,51 +260,16 @@ pub(super) fn curl(state: &State, entity: &Entity) -> Option<String> {
 
 /// An entry as one line of clean text, for searching and printing.
 pub(super) fn entry_text(entry: &Entry) -> String {
-    let clean = |text: &str| text::clean_line(text).into_owned();
-    let with = |word: &str, reason: &Option<String>| match reason {
-        Some(reason) => format!("{}: {}", clean(word), clean(reason)),
-        None => clean(word),
+    let words = entry.words();
+    let kind = match &entry.what {
+        Happening::Progress { .. } | Happening::Log { .. } => words.kind,
+        Happening::InputRequired { .. } => "asks:",
+        // Their text says it.
+        _ => "",
     };
-    match &entry.what {
-        Happening::Started { era, resumability } => format!(
-            "attempt {} sent, {}, {}",
-            entry.attempt,
-            clean(era),
-            clean(resumability)
-        ),
-        Happening::Progress {
-            value,
-            total,
-            message,
-        } => {
-            let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
-            let message = message
-                .as_deref()
-                .map_or(String::new(), |message| format!("  {}", clean(message)));
-            format!("step {}{total}{message}", text::exact(*value))
-        }
-        Happening::Log {
-            level,
-            logger,
-            data,
-        } => {
-            let logger = logger
-                .as_deref()
-                .map_or(String::new(), |logger| format!("{}: ", clean(logger)));
-            format!("{} {logger}{}", level.word(), clean(data))
-        }
-        Happening::Contact { state, why } => {
-            if why.is_empty() {
-                clean(state)
-            } else {
-                format!("{}: {}", clean(state), clean(why))
-            }
-        }
-        Happening::Status { status, reason } | Happening::Settled { status, reason } => {
-            with(status, reason)
-        }
-        Happening::InputRequired { key, .. } => format!("asks: {}", clean(key)),
-    }
+    let parts = [kind, &words.lead, &words.text];
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 /// What `Y` prints: the task in words, then the present tab.

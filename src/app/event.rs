@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::domain::{Ask, AskId, Entry, Input, News, ServerView, TaskId, TaskView, Wall};
+use crate::domain::{Ask, AskId, Colour, Entry, Input, News, ServerView, TaskId, TaskView, Wall};
 
 /// What the shell knows before the first frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,19 +61,6 @@ impl Default for Look {
             motion: true,
         }
     }
-}
-
-/// How many colours a terminal has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// 16 million.
-    Truecolor,
-    /// 256.
-    Ansi256,
-    /// The 16 of the user's own theme.
-    Ansi16,
-    /// None at all: bold, underline and reverse only.
-    Mono,
 }
 
 /// Something that happened.

@@ -926,8 +926,14 @@ fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &mut Vec<Comm
         })
     });
     if ended.is_empty() {
-        let what = going.first().map_or("it".to_owned(), TaskId::to_string);
-        return state.answer(format!("{what} is still under way; x cancels it first"));
+        return match going.as_slice() {
+            // Its link knows whether a cancel was asked for and ignored, and says so if not.
+            [one] => {
+                ask(state, Ask::GiveUp(one.clone()), Pending::Plain, todo);
+                state.answer(format!("asked to stop following {one}"));
+            }
+            _ => state.answer("these are still under way; x cancels them first"),
+        };
     }
     let hidden = hidden_marks(state);
     for id in &ended {
@@ -1633,6 +1639,7 @@ fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Command>) {
         origin: form.origin.clone(),
         must_survive: false,
         limits: Limits::default(),
+        on_input: crate::domain::OnInput::Ask,
     };
     form.complaints.clear();
     form.sent = Some(id.clone());

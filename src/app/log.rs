@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::domain::{Entry, TaskId, text};
+use crate::domain::{Block, Entry, TaskId, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -114,25 +114,14 @@ impl ResultText {
 }
 
 fn lay_out_block(task: &TaskId, block: &Value, lines: &mut Vec<String>) {
-    match (block.get("type").and_then(Value::as_str), block.get("text")) {
-        (Some("text"), Some(Value::String(words))) => {
-            // A text that is JSON reads better laid out; it is not changed otherwise.
-            match serde_json::from_str::<Value>(words) {
-                Ok(value @ (Value::Object(_) | Value::Array(_))) => push_json(&value, lines),
-                _ => push_text(words, lines),
-            }
-        }
-        (Some(kind @ ("image" | "audio")), _) => {
-            let size = block
-                .get("data")
-                .and_then(Value::as_str)
-                .map_or(0, str::len);
-            let size = text::bytes(u64::try_from(size / 4 * 3).unwrap_or(u64::MAX));
-            lines.push(format!(
-                "[{kind}, {size}; longhaul result {task} --out FILE]"
-            ));
-        }
-        _ => push_json(block, lines),
+    match Block::of(block) {
+        // A text that is JSON reads better laid out; it is not changed otherwise.
+        Block::Text(words) => match serde_json::from_str::<Value>(words) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => push_json(&value, lines),
+            _ => push_text(words, lines),
+        },
+        Block::Media(words) => lines.push(format!("[{words}; longhaul result {task} --out FILE]")),
+        Block::Other(_) => push_json(block, lines),
     }
 }
 

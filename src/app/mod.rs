@@ -23,11 +23,12 @@ mod status;
 mod update;
 mod wake;
 
+pub use crate::domain::Colour;
 pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, FormField, FormValue, Stage};
 pub use detail::tab_lines;
-pub use event::{Colour, Command, Event, LeaveNote, Look, Setup};
+pub use event::{Command, Event, LeaveNote, Look, Setup};
 pub use field::Field;
 pub use input::why_not;
 pub use keymap::Action;

@@ -65,7 +65,7 @@ impl Came {
 /// `pause`, `resume`, `cancel`.
 pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let tasks = if let Some(id) = &which.id {
         vec![context.find(&mut reader, id)?]
     } else {
@@ -309,13 +309,23 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
 /// `rm`.
 pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let tasks = rm
         .ids
         .iter()
         .map(|id| context.find(&mut reader, id))
         .collect::<Result<Vec<_>, _>>()?;
-    let word = if rm.undo { "brought back" } else { "forgotten" };
+    let (word, already) = if rm.undo {
+        ("brought back", "was not forgotten")
+    } else {
+        ("forgotten", "was forgotten already")
+    };
+    let (tasks, done): (Vec<Task>, Vec<Task>) = tasks
+        .into_iter()
+        .partition(|task| task.forgotten_at.is_some() == rm.undo);
+    for task in &done {
+        context.terminal.line(&format!("{} {already}", task.id))?;
+    }
     each(context, &tasks, |id| {
         if rm.undo {
             Ask::Unforget(id)
@@ -334,7 +344,7 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
             .terminal
             .line(&format!("{} {word}{more}", task.id))?;
     }
-    if !rm.undo {
+    if !rm.undo && !tasks.is_empty() {
         let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
         let flags = context.flags();
         context.terminal.remark(&format!(
@@ -348,7 +358,7 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
 /// `clean`.
 pub(super) fn clean(context: &mut Context<'_>, clean: &Clean) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;
     let is_old = |task: &Task| {
         let age = now.since(task.settled_at.unwrap_or(task.updated_at));

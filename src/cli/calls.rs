@@ -175,31 +175,11 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
 /// What a text stands for, by what the tool wants there.
 fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, String> {
     let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
-    let as_text = || Ok(Value::String(typed.to_owned()));
-    let wrong = |wanted: &str| Err(format!("{key} must be {wanted}, not {typed:?}"));
-    let number = || {
-        serde_json::from_str::<Value>(typed.trim())
-            .ok()
-            .filter(Value::is_number)
-    };
     match spec.map(|spec| spec.kind) {
-        Some(ArgumentKind::Integer) => match number() {
-            Some(value) if value.is_i64() || value.is_u64() => Ok(value),
-            _ => wrong("a whole number"),
-        },
-        Some(ArgumentKind::Number) => number().map_or_else(|| wrong("a number"), Ok),
-        Some(ArgumentKind::Boolean) => match typed {
-            "true" | "yes" | "1" => Ok(Value::Bool(true)),
-            "false" | "no" | "0" => Ok(Value::Bool(false)),
-            _ => wrong("true or false"),
-        },
-        Some(ArgumentKind::Choice(choices)) => {
-            match choices.iter().find(|choice| plain(choice) == typed) {
-                Some(choice) => Ok(choice.clone()),
-                None => as_text(),
-            }
-        }
-        Some(ArgumentKind::Text | ArgumentKind::Json) | None => as_text(),
+        Some(ArgumentKind::Json) | None => Ok(Value::String(typed.to_owned())),
+        Some(kind) => kind
+            .read(typed)
+            .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}")),
     }
 }
 
@@ -270,7 +250,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
 /// `again`.
 pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail> {
     context.may_act()?;
-    let mut reader = context.reader()?;
+    let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
     let servers = Servers::of(context, &mut reader)?;
     let server = servers
@@ -417,6 +397,7 @@ async fn begin(
             idle: how.idle_timeout,
             hard: how.max_time,
         },
+        on_input: crate::domain::OnInput::Ask,
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();
@@ -455,8 +436,10 @@ fn dies(
 ) -> Result<bool, Fail> {
     let links = reader.links()?;
     let link = links.iter().find(|link| link.name == *server);
-    let gives_ids = link.and_then(|link| link.gives_ids);
-    Ok(gives_ids == Some(false) && Price::of_call(tool, beside, gives_ids).dies())
+    Ok(link.is_some_and(|link| {
+        let footing = link.footing();
+        footing.is_known_for(tool) && Price::of_call(tool, beside, &footing).dies()
+    }))
 }
 
 /// The arguments that a tool does not tell of, where it tells of any.
@@ -510,6 +493,7 @@ mod tests {
             .to_string(),
             read_only: None,
             destructive: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
         }
     }
 

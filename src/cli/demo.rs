@@ -186,6 +186,7 @@ fn first_calls(server: &ServerName) -> Vec<NewCall> {
         origin: None,
         must_survive: false,
         limits: Limits::default(),
+        on_input: crate::domain::OnInput::Ask,
     };
     let processing = "resumable_data_processing";
     vec![

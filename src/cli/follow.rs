@@ -241,11 +241,22 @@ pub(super) async fn follow(
         }
         Ok(Left::Interrupted) => {
             let price = live.tasks.get(&id).and_then(|view| view.leaving.clone());
+            let is_driver = live.is_driver;
             live.close();
             let flags = context.flags();
-            context.terminal.say(&format!(
-                "go on: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
-            ));
+            let words = match &price {
+                // Only the driver ends a call by leaving.
+                Some(Price::Dies { why }) if is_driver => format!(
+                    "leaving ended {id}: {}; run it again: longhaul again {id}{flags}",
+                    text::clean_line(why)
+                ),
+                _ => {
+                    format!(
+                        "go on: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
+                    )
+                }
+            };
+            context.terminal.say(&words);
             if let Some(Price::Likely { why, until }) = price {
                 let now = context.clock.now().wall;
                 let until = until.map_or(String::new(), |until| {
@@ -281,8 +292,9 @@ async fn follow_to(
     let mut was_unsaved = false;
     let mut was_out_of_reach = false;
     let mut was_waiting = false;
+    let mut was_unread = false;
     if *until == Until::TheEnd {
-        printer.catch_up(context)?;
+        print_new(context, printer)?;
     }
     loop {
         if let Some(view) = live.tasks.get(&id).cloned() {
@@ -321,9 +333,28 @@ async fn follow_to(
             }
             if *until == Until::TheEnd {
                 if view.saved_seq > printer.printed {
-                    printer.catch_up(context)?;
+                    print_new(context, printer)?;
                 }
                 printer.bar(context, &view);
+            }
+            // An older picture than what was read may know nothing of the price yet.
+            if context.terminal.is_unread()
+                && view.task.seq >= printer.printed
+                && !view.task.status.ends_waiting()
+            {
+                match &view.leaving {
+                    Some(Price::Dies { why }) if live.is_driver => {
+                        // Most calls begin so; only of a stream without ids it is known to stay so.
+                        if view.task.resumability.stream == Some(false) && !was_unread {
+                            was_unread = true;
+                            context.terminal.say(&format!(
+                                "longhaul: nobody reads what is printed; staying, because leaving would end {id}: {}",
+                                text::clean_line(why)
+                            ));
+                        }
+                    }
+                    _ => return Err(Fail::Closed),
+                }
             }
             if view.is_unsaved && !was_unsaved {
                 context.terminal.say(&format!(
@@ -369,6 +400,18 @@ async fn follow_to(
                 }
             }
         }
+    }
+}
+
+/// Prints what is new. Where stdout was closed it goes on without printing: whether to stay is for the price of leaving
+/// to say.
+fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail> {
+    match printer.catch_up(context) {
+        Err(Fail::Closed) => {
+            context.terminal.give_up_out();
+            printer.catch_up(context)
+        }
+        other => other,
     }
 }
 
@@ -424,13 +467,14 @@ async fn ended(
             .attempt()
             .is_some_and(|attempt| attempt.phase == Phase::Queued && attempt.number == 1)
         {
+            // The call itself may have gone out and been refused, so "sent" is not the word.
             // Left in the queue it would go out some day, beside the one that the user is about to start again.
             live.ask_quietly(context, Ask::Cancel(id.clone())).await;
             printer.catch_up(context)?;
             return Err(Fail::new(
                 code::NEEDS_LOGIN,
                 format!(
-                    "{} wants credentials; nothing was sent. Pass them with -H or --bearer-env",
+                    "{} wants credentials; nothing was run. Pass them with -H or --bearer-env",
                     view.task.server
                 ),
             ));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{Entry, Happening, Progress, TaskId, Wall, text};
+use crate::domain::{Block, Entry, Happening, Progress, TaskId, Wall, Words, text};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -21,60 +21,44 @@ pub(super) fn clock(at: Wall, now: Wall) -> String {
 
 /// `30/50 60 %`, or `41` without a total.
 pub(super) fn amount(progress: &Progress) -> String {
-    match (progress.total, progress.percent()) {
-        (Some(total), Some(percent)) => format!(
-            "{}/{} {percent} %",
-            text::amount(progress.value),
-            text::amount(total)
-        ),
-        _ => text::amount(progress.value),
+    let total = progress
+        .total
+        .map_or(String::new(), |total| format!("/{}", text::amount(total)));
+    format!(
+        "{}{total}{}",
+        text::amount(progress.value),
+        percent(progress)
+    )
+}
+
+/// ` 60 %`; nothing without a total, and nothing at its end: a hundred is for the answer to say, and less is wrong.
+fn percent(progress: &Progress) -> String {
+    match progress.percent() {
+        Some(percent) if progress.ratio() < Some(1.0) => format!(" {percent} %"),
+        _ => String::new(),
     }
 }
 
 /// One line of history.
 pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
-    let when = clock(entry.at, now);
-    let (word, rest) = match &entry.what {
-        Happening::Started { era, resumability } => {
-            let number = entry.attempt;
-            (
-                "started",
-                format!("{id}, attempt {number}, MCP {era}, resumable by {resumability}"),
-            )
-        }
-        Happening::Progress {
-            value,
-            total,
-            message,
-        } => {
+    let Words { kind, lead, text } = entry.words();
+    let lead = match &entry.what {
+        Happening::Started { .. } => format!("{id},"),
+        Happening::Progress { value, total, .. } => {
             let step = Progress {
                 value: *value,
                 total: *total,
                 message: None,
             };
-            let message = message.as_deref().unwrap_or_default();
-            (
-                "progress",
-                format!("{}  {}", amount(&step), text::clean_line(message)),
-            )
+            format!("{lead}{} ", percent(&step))
         }
-        Happening::Log {
-            level,
-            logger: _,
-            data,
-        } => (level.word(), text::clean_line(data).into_owned()),
-        Happening::Contact { state, why } => {
-            ("contact", format!("{state}: {}", text::clean_line(why)))
-        }
-        Happening::Status { status, reason } | Happening::Settled { status, reason } => {
-            let reason = reason
-                .as_deref()
-                .map(|reason| format!(": {}", text::clean_line(reason)));
-            ("status", format!("{status}{}", reason.unwrap_or_default()))
-        }
-        Happening::InputRequired { key, .. } => ("question", text::clean_line(key).into_owned()),
+        // One task is one server's here, and who of it speaks matters little.
+        Happening::Log { .. } => String::new(),
+        _ => lead,
     };
-    format!("{when} {word:<8} {rest}").trim_end().to_owned()
+    let gap = if lead.is_empty() { "" } else { " " };
+    let line = format!("{} {kind:<8} {lead}{gap}{text}", clock(entry.at, now));
+    line.trim_end().to_owned()
 }
 
 /// The text of a result (a CallToolResult); what is no text is named with its type and size.
@@ -107,33 +91,10 @@ pub(super) fn raw_result(json: &str) -> String {
 }
 
 fn block(block: &Value) -> String {
-    let word = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
-    let kind = word("type");
-    // Base64 takes four characters for three bytes.
-    let size = |data: &str| text::bytes(u64::try_from(data.len() / 4 * 3).unwrap_or(u64::MAX));
-    let line = match kind {
-        "text" => {
-            return text::clean_block(word("text"))
-                .trim_end_matches('\n')
-                .to_owned();
-        }
-        "image" | "audio" => format!("[{kind} {} {}]", word("mimeType"), size(word("data"))),
-        "resource_link" => format!("[link {} {}]", word("uri"), word("mimeType")),
-        "resource" => {
-            let inner = block.get("resource").unwrap_or(&Value::Null);
-            let word = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default();
-            let size = match inner.get("text").and_then(Value::as_str) {
-                Some(text) => text::bytes(u64::try_from(text.len()).unwrap_or(u64::MAX)),
-                None => size(word("blob")),
-            };
-            format!("[resource {} {} {size}]", word("uri"), word("mimeType"))
-        }
-        _ => {
-            let length = u64::try_from(block.to_string().len()).unwrap_or(u64::MAX);
-            format!("[{kind} {}]", text::bytes(length))
-        }
-    };
-    text::clean_line(&line).into_owned()
+    match Block::of(block) {
+        Block::Text(words) => text::clean_block(words).trim_end_matches('\n').to_owned(),
+        Block::Media(words) | Block::Other(words) => format!("[{words}]"),
+    }
 }
 
 /// One clean line of a text that may be long.
@@ -209,7 +170,7 @@ mod tests {
             {"type":"resource_link","uri":"file:///x"}]}"#;
         assert_eq!(
             result(json),
-            "a\u{fffd}[31m\nb\n[image image/png 6 B]\n[link file:///x ]"
+            "a\u{fffd}[31m\nb\n[image/png, 6 B]\n[link file:///x]"
         );
         assert_eq!(raw_result(json), "a\u{1b}[31m\nb");
         assert_eq!(
@@ -228,7 +189,7 @@ mod tests {
                 message: None,
             })
         };
-        assert_eq!(step(50.0, Some(50.0)), "50/50 99 %");
+        assert_eq!(step(50.0, Some(50.0)), "50/50");
         assert_eq!(step(30.0, Some(50.0)), "30/50 60 %");
         assert_eq!(step(41.0, None), "41");
     }

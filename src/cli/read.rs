@@ -222,9 +222,12 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put(
         "progress",
         task.progress.as_ref().map(|progress| {
+            // The answer is there, so it may be said.
+            let is_whole = task.status == Status::Completed && progress.ratio() == Some(1.0);
             format!(
-                "{}  {}",
+                "{}{}  {}",
                 lines::amount(progress),
+                if is_whole { " 100 %" } else { "" },
                 progress.message.as_deref().unwrap_or_default()
             )
         }),

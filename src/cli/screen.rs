@@ -8,11 +8,11 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    app::{Colour, Look, Setup},
+    app::{Look, Setup},
     domain::{Ask, ServerRef, TaskId, text},
     engine::{Options, PanicIn},
     shell::real::{Opening, open as open_shell},
-    term::caps::{Capabilities, ColorChoice, ColorLevel, Environment},
+    term::caps::{Capabilities, ColorChoice, Environment},
 };
 
 /// What a command brings to the screen.
@@ -103,12 +103,7 @@ pub(super) fn show(
     check(context)?;
     let able = capabilities(context);
     let look = Look {
-        colour: match able.color {
-            ColorLevel::Mono => Colour::Mono,
-            ColorLevel::Ansi16 => Colour::Ansi16,
-            ColorLevel::Ansi256 => Colour::Ansi256,
-            ColorLevel::True => Colour::Truecolor,
-        },
+        colour: able.colour,
         ascii: context.global.ascii || !able.is_unicode,
         motion: !context.global.no_motion,
     };

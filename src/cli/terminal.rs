@@ -18,6 +18,8 @@ pub(super) struct Terminal<'o> {
     err_columns: Option<usize>,
     is_quiet: bool,
     has_bar: bool,
+    /// Nobody reads stdout any more, and the command goes on all the same.
+    is_unread: bool,
 }
 
 impl std::fmt::Debug for Terminal<'_> {
@@ -53,6 +55,7 @@ impl<'o> Terminal<'o> {
             ),
             is_quiet,
             has_bar: false,
+            is_unread: false,
         }
     }
 
@@ -64,6 +67,7 @@ impl<'o> Terminal<'o> {
             err_columns: self.err_columns,
             is_quiet: self.is_quiet,
             has_bar: self.has_bar,
+            is_unread: self.is_unread,
         }
     }
 
@@ -82,16 +86,26 @@ impl<'o> Terminal<'o> {
         self.err_columns.is_some() && !self.is_quiet
     }
 
+    /// Writes no data from here on, because nobody reads it.
+    pub(super) fn give_up_out(&mut self) {
+        self.is_unread = true;
+    }
+
+    /// Whether data is still written.
+    pub(super) fn is_unread(&self) -> bool {
+        self.is_unread
+    }
+
     /// One line of data.
     pub(super) fn line(&mut self, line: &str) -> Result<(), Fail> {
-        self.clear_bar();
-        writeln!(self.out, "{line}")?;
-        self.out.flush()?;
-        Ok(())
+        self.data(format!("{line}\n").as_bytes())
     }
 
     /// Data as it is.
     pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
+        if self.is_unread {
+            return Ok(());
+        }
         self.clear_bar();
         self.out.write_all(data)?;
         self.out.flush()?;

@@ -48,6 +48,23 @@ const SCHEMA: &str = "
         created_ms INTEGER NOT NULL,
         updated_ms INTEGER NOT NULL,
         UNIQUE (client_id, tool, arguments));
+    CREATE TABLE IF NOT EXISTS task (
+        id TEXT PRIMARY KEY,
+        tool TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        status TEXT NOT NULL,
+        message TEXT NOT NULL,
+        done INTEGER NOT NULL,
+        created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        ttl_ms INTEGER NOT NULL,
+        asked TEXT NOT NULL,
+        outcome TEXT);
+    CREATE TABLE IF NOT EXISTS ticket (
+        ticket TEXT PRIMARY KEY,
+        work TEXT NOT NULL,
+        issued_ms INTEGER NOT NULL,
+        visited_ms INTEGER);
     -- Deliberately without a unique key: work that is done twice must show as too many rows.
     CREATE TABLE IF NOT EXISTS processed (
         task_id TEXT NOT NULL,

@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::stream;
 use rmcp::{
-    model::{JsonRpcMessage, ServerJsonRpcMessage},
+    model::JsonRpcMessage,
     transport::streamable_http_server::session::{
         EventId, EventStore, EventStoreError, EventStream, ServerSseMessage,
     },
@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    DemoError,
+    DemoError, dialect,
     disk::{Disk, locked, now_ms, random_id},
     door::Hook,
     faults::Faults,
@@ -489,17 +489,9 @@ impl EventStore for Events {
         'b: 'f,
         Self: 'f,
     {
-        // Only the modern era asks here, without a session to check against; the stateful era resumes in `sessions`.
-        Box::pin(async move {
-            let place = self.locate(last_event_id)?.ok_or("unknown event id")?;
-            let rows = read(&self.disk.lock(), &place.stream, place.seq, i64::MAX)?;
-            let events: Vec<_> = rows
-                .into_iter()
-                .filter_map(|(seq, data)| message(format!("{}-{seq}", place.stream), data))
-                .collect();
-            let replay: EventStream = Box::pin(stream::iter(events));
-            Ok(replay)
-        })
+        // Streams of the stateful eras are resumed in `sessions`, and the modern era resumes none.
+        let _ = last_event_id;
+        Box::pin(async { Err("only a session resumes".into()) })
     }
 }
 
@@ -524,7 +516,7 @@ fn message(id: EventId, data: Option<String>) -> Option<ServerSseMessage> {
     let Some(data) = data else {
         return Some(ServerSseMessage::priming(id, RETRY));
     };
-    serde_json::from_str::<ServerJsonRpcMessage>(&data)
+    dialect::stored(&data)
         .inspect_err(|error| tracing::error!(%error, id, "a stored event does not read back"))
         .ok()
         .map(|message| ServerSseMessage::new(id, message))
@@ -547,7 +539,7 @@ fn close_dead(disk: &mut Connection, boot: i64) -> Result<(), rusqlite::Error> {
         "method": "notifications/message",
         "params": {
             "level": "error",
-            "logger": super::tools::LOGGER,
+            "logger": super::call::LOGGER,
             "data": format!(
                 "The server restarted at {}; this call died with it.",
                 now.strftime("%H:%M:%S")

@@ -15,9 +15,10 @@ use axum::{
 };
 
 use super::{
+    dialect,
     door::Line,
     events::{Events, Place},
-    sessions::{HOOK, Sessions},
+    sessions::{HOOK, IS_MODERN, Sessions},
 };
 
 /// What the layer needs.
@@ -39,7 +40,14 @@ pub(super) async fn answer(
     {
         return response;
     }
-    HOOK.scope(line.0, next.run(request)).await
+    let is_modern = dialect::is_modern(request.headers());
+    match dialect::read(request).await {
+        Ok(request) => {
+            let answer = HOOK.scope(line.0, next.run(request));
+            IS_MODERN.scope(is_modern, answer).await
+        }
+        Err(refusal) => refusal,
+    }
 }
 
 /// A GET that resumes, from a client that the SDK would let in.

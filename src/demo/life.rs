@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, middleware};
+use axum::{Router, middleware, routing::get};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     DemoError,
+    call::Shared,
     checkpoints::Checkpoints,
     control::Control,
     disk::{Disk, locked, now_ms},
@@ -33,9 +34,11 @@ use super::{
     events::{Events, RETRY},
     faults::Faults,
     front::{self, Front},
+    handler::{Handler, run_task},
     runs::Runs,
     sessions::Sessions,
-    tools::{Shared, Tools},
+    tasks::Tasks,
+    tickets::{self, Tickets},
 };
 
 /// Silence after which a comment is sent on an open stream.
@@ -85,23 +88,35 @@ impl Boot {
             Arc::clone(&faults),
             self.cross_stream_replay,
         )?);
-        let checkpoints = Arc::new(Checkpoints::open(disk)?);
+        let checkpoints = Arc::new(Checkpoints::open(Arc::clone(&disk))?);
+        let tasks = Arc::new(Tasks::open(Arc::clone(&disk), Arc::clone(&presence))?);
+        let what = || DemoError::io("use the server's sockets");
+        let http = TcpListener::from_std(self.http).map_err(what())?;
+        let port = http.local_addr().map_err(what())?.port();
+        let tickets = Arc::new(Tickets::new(disk, port));
         let runs = Arc::new(Runs::new(checkpoints, Arc::clone(&presence)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&events)));
         let shared = Arc::new(Shared {
             events: Arc::clone(&events),
             runs,
+            tasks,
+            tickets: Arc::clone(&tickets),
             presence: Arc::clone(&presence),
             boot,
             started_ms: now_ms(),
         });
+        for task in shared.tasks.unfinished()? {
+            run_task(&shared, &task);
+        }
 
         let service = StreamableHttpService::new(
-            move || Ok(Tools::new(Arc::clone(&shared))),
+            move || Ok(Handler::new(Arc::clone(&shared))),
             Arc::clone(&sessions),
             StreamableHttpServerConfig::default()
                 .with_sse_retry(Some(RETRY))
                 .with_sse_keep_alive(Some(KEEP_ALIVE))
+                // The modern era only: JSON where the answer is the first that is said, a stream where it is not.
+                .with_json_response(true)
                 .enforce_origin_validation(),
         );
         let front = Front {
@@ -110,12 +125,10 @@ impl Boot {
         };
         let app = Router::new()
             .route_service("/mcp", service)
+            .route(tickets::ROUTE, get(tickets::open).with_state(tickets))
             .layer(middleware::from_fn_with_state(front, front::answer))
             .into_make_service_with_connect_info::<Line>();
 
-        let what = || DemoError::io("use the server's sockets");
-        let http = TcpListener::from_std(self.http).map_err(what())?;
-        let port = http.local_addr().map_err(what())?.port();
         let door = Door::new(http, Arc::clone(&faults), Arc::clone(&presence)).map_err(what())?;
         tokio::spawn(async move { axum::serve(door, app).await });
 

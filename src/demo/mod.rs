@@ -14,17 +14,26 @@
 //!
 //! What is kept, and for how long: the newest 20,000 events of a stream, streams for seven days after their response.
 
+mod call;
+mod catalogue;
 mod checkpoints;
 mod control;
+mod dialect;
 mod disk;
 mod door;
 mod events;
 mod faults;
 mod front;
+mod handler;
 mod life;
+mod modern;
 mod process;
+mod questions;
 mod runs;
 mod sessions;
+mod stateful;
+mod tasks;
+mod tickets;
 mod tools;
 
 use std::{

@@ -51,7 +51,9 @@ pub(super) enum Step {
 /// Why a loop is told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
+    /// At the end of the batch that is being worked on.
     Pause,
+    /// At once.
     Cancel,
 }
 
@@ -170,16 +172,6 @@ impl Runs {
         run.is_some()
     }
 
-    /// Returns once no loop of this checkpoint is going.
-    pub(super) async fn ended(&self, task_id: &str) {
-        let ended = locked(&self.live)
-            .get(task_id)
-            .map(|run| run.ended.subscribe());
-        if let Some(mut ended) = ended {
-            let _ = ended.wait_for(|ended| *ended).await;
-        }
-    }
-
     async fn drive(self: Arc<Self>, run: Arc<Run>, task: Checkpoint, work: Work) {
         let _busy = Presence::busy(&self.presence);
         let mut stop = run.stop.subscribe();
@@ -188,15 +180,12 @@ impl Runs {
             if done >= task.total {
                 break Status::Completed;
             }
-            let asked = tokio::select! {
+            // A cancelled batch is thrown away. A pause lets it end: that is what real tools do, and until then the
+            // list says running.
+            tokio::select! {
                 biased;
-                asked = stop.wait_for(Option::is_some) => asked.ok().and_then(|asked| *asked),
-                () = sleep(work.delay) => None, // sleep: it is the work
-            };
-            match asked {
-                Some(Stop::Pause) => break Status::Paused,
-                Some(Stop::Cancel) => break Status::Cancelled,
-                None => {}
+                _ = stop.wait_for(|asked| *asked == Some(Stop::Cancel)) => break Status::Cancelled,
+                () = sleep(work.delay) => {} // sleep: it is the work
             }
             let end = (done + work.batch).min(task.total);
             if let Err(error) = self
@@ -215,6 +204,9 @@ impl Runs {
             };
             for sender in senders {
                 let _ = sender.send(Step::Moved(done)).await;
+            }
+            if done < task.total && *stop.borrow() == Some(Stop::Pause) {
+                break Status::Paused;
             }
             // A pace of 0 must not keep the other jobs of this thread waiting.
             tokio::task::yield_now().await;

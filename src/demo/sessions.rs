@@ -26,15 +26,18 @@ use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    call::CANCELLED,
+    dialect,
     disk::locked,
     door::Hook,
     events::{Events, Place, RETRY},
-    tools::CANCELLED,
 };
 
 tokio::task_local! {
     /// The connection of the request that is being handled.
     pub(super) static HOOK: Arc<Hook>;
+    /// Whether that request is of the modern era.
+    pub(super) static IS_MODERN: bool;
 }
 
 /// What a call needs to know of its own request; an extension of it.
@@ -172,7 +175,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.inner.initialize_session(id, message).await
+        let greeting = self.inner.initialize_session(id, message).await?;
+        Ok(dialect::greeting(greeting))
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -193,9 +197,15 @@ impl SessionManager for Sessions {
         let slot = Slot::new();
         let mut method = String::new();
         if let JsonRpcMessage::Request(request) = &mut message {
-            request.request.method().clone_into(&mut method);
+            let name = request.request.method();
+            dialect::original(name)
+                .unwrap_or(name)
+                .clone_into(&mut method);
             request.request.extensions_mut().insert(slot.clone());
-            if matches!(request.request, ClientRequest::CallToolRequest(_)) {
+            if matches!(
+                request.request,
+                ClientRequest::CallToolRequest(_) | ClientRequest::CustomRequest(_)
+            ) {
                 self.remember(id, request.id.clone(), &slot);
             }
         }
@@ -268,6 +278,11 @@ impl SessionManager for Sessions {
     }
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {
-        self.inner.event_store()
+        // The SDK keeps the streams of whoever has a store, and lets their work go on without a client. In the modern era
+        // a client that goes has cancelled, so that era is told of none.
+        let is_modern = IS_MODERN.try_with(|is_modern| *is_modern);
+        self.inner
+            .event_store()
+            .filter(|_| !is_modern.unwrap_or_default())
     }
 }

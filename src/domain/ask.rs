@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ServerName, ServerView, TaskId, TaskView, Tool, Wall};
+use super::{Answer, OnInput, ServerName, ServerView, TaskId, TaskView, Tool, Wall};
 
 /// The number of an ask, unique within one client; its one answer carries it.
 pub type AskId = u64;
@@ -25,7 +25,7 @@ pub enum Ask {
     Resume(TaskId),
     /// Cancel.
     Cancel(TaskId),
-    /// Stop following something that is `unknown`: it becomes `lost`.
+    /// Stop following something that is `unknown`, or whose cancel the server ignores: it becomes `lost`.
     GiveUp(TaskId),
     /// Stop showing a task; only here, nothing is sent.
     Forget(TaskId),
@@ -46,6 +46,22 @@ pub enum Ask {
     },
     /// Retry every server that is down, now.
     RetryNow,
+    /// Answer a question of the server.
+    Answer {
+        /// Which task.
+        id: TaskId,
+        /// Which question; the oldest open one when absent.
+        key: Option<String>,
+        /// How.
+        answer: Answer,
+    },
+    /// Take tasks that a server has and we do not know into the list.
+    Adopt {
+        /// Which server.
+        server: ServerName,
+        /// The one server task of this id; everything that the server lists when absent.
+        server_task: Option<String>,
+    },
 }
 
 /// A server by name and URL, with what must be sent to it but never stored.
@@ -94,6 +110,9 @@ pub struct NewCall {
     pub must_survive: bool,
     /// Idle and hard limit.
     pub limits: Limits,
+    /// What becomes of the server's questions when nobody is asked.
+    #[serde(default)]
+    pub on_input: OnInput,
 }
 
 /// Limits of a task, both off by default.
@@ -115,6 +134,8 @@ pub enum Done {
     Started(TaskId),
     /// The tools of a server.
     Tools(Vec<Tool>),
+    /// These were taken into the list.
+    Adopted(Vec<TaskId>),
 }
 
 /// Why an ask was refused, in words that say what to do next.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Wall;
+use super::{Wall, text};
 
 /// One entry of a task's history. `seq` is given at the commit, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,83 @@ pub struct Entry {
     /// What happened.
     #[serde(flatten)]
     pub what: Happening,
+}
+
+/// An entry in clean words, in the parts that a line is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// What kind of line it is: `started`, `step`, the level of a log line, `contact`, `status`, `asks`.
+    pub kind: &'static str,
+    /// What stands before the text: the count of a step, who logs. Mostly empty.
+    pub lead: String,
+    /// The rest; may be empty.
+    pub text: String,
+}
+
+impl Words {
+    fn new(kind: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Entry {
+    /// What it says, without the time.
+    pub fn words(&self) -> Words {
+        let clean = |text: &str| text::clean_line(text).into_owned();
+        match &self.what {
+            Happening::Started { era, resumability } => {
+                let (era, resumability) = (clean(era), clean(resumability));
+                let text = format!("attempt {} sent, {era}, {resumability}", self.attempt);
+                Words::new("started", text)
+            }
+            Happening::Progress {
+                value,
+                total,
+                message,
+            } => {
+                // A log is a record: no digit is left out for want of room.
+                let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
+                Words {
+                    lead: format!("{}{total}", text::exact(*value)),
+                    ..Words::new("step", clean(message.as_deref().unwrap_or_default()))
+                }
+            }
+            Happening::Log {
+                level,
+                logger,
+                data,
+            } => Words {
+                lead: logger
+                    .as_deref()
+                    .map_or(String::new(), |logger| format!("{}:", clean(logger))),
+                ..Words::new(level.word(), clean(data))
+            },
+            Happening::Contact { state, why } => {
+                let (state, why) = (clean(state), clean(why));
+                // `cut: connection reset` says its state already; others are told with it.
+                let text = if why.is_empty() {
+                    state
+                } else if state == "live" || why.starts_with(&state) || why.starts_with("cut") {
+                    why
+                } else {
+                    format!("{state}: {why}")
+                };
+                Words::new("contact", text)
+            }
+            Happening::Status { status, reason } | Happening::Settled { status, reason } => {
+                let reason = reason
+                    .as_deref()
+                    .map(|reason| format!(": {}", clean(reason)));
+                let text = format!("{}{}", clean(status), reason.unwrap_or_default());
+                Words::new("status", text)
+            }
+            Happening::InputRequired { key, .. } => Words::new("asks", clean(key)),
+        }
+    }
 }
 
 /// The kinds of history entries; the tags are the event names of `--json`.

@@ -6,6 +6,8 @@
 
 mod ask;
 mod chord;
+mod colour;
+mod era;
 pub mod exit;
 mod history;
 mod ids;
@@ -13,7 +15,10 @@ mod input;
 mod pace;
 mod price;
 mod progress;
+mod question;
 mod record;
+mod result;
+mod server_task;
 mod stamp;
 mod status;
 pub mod text;
@@ -22,16 +27,22 @@ mod view;
 
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
 pub use chord::{Chord, Key, NoSuchChord};
+pub use colour::Colour;
+pub use era::{Era, ProtocolVersion};
 pub use history::{Entry, Happening, Level};
+pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;
 pub use pace::Pace;
 pub use price::Price;
 pub use progress::Progress;
+pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
-    Attempt, Cursors, LinkRecord, Phase, ProtocolVersion, Row, Task, TaskError, TaskErrorKind,
+    Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
 };
+pub use result::Block;
+pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
-pub use tool::{ArgumentKind, ArgumentSpec, CLIENT_ID, LIST_TOOL, PAUSE_TOOL, Tool};
+pub use tool::{ArgumentKind, ArgumentSpec, CLIENT_ID, LIST_TOOL, PAUSE_TOOL, TaskSupport, Tool};
 pub use view::{LinkState, ServerView, TaskView};

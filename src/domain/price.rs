@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Phase, Status, Task, Tool, Wall, text};
+use super::{
+    Era, Footing, Phase, ProtocolVersion, QuestionWay, ServerTask, Status, Task, TaskKind,
+    TaskSupport, Tool, Wall, text,
+};
 
 /// What leaving would do to a running task; the same words everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,12 +47,19 @@ impl Price {
             _ => {}
         }
         let Some(attempt) = task.attempt() else {
-            return safe("nothing was sent yet");
+            return safe("nothing runs yet");
         };
+        if let Some(server_task) = &task.server_task {
+            return Some(Self::of_server_task(server_task));
+        }
+        let is_asked = |way: &QuestionWay| *way == QuestionWay::Round;
+        if task.status == Status::InputRequired && task.questions.iter().any(|q| is_asked(&q.way)) {
+            return safe("the server waits for your answer, and nothing runs");
+        }
         let is_taken = attempt.phase >= Phase::Open || attempt.number > 1;
         Some(match attempt.phase {
             Phase::Queued if attempt.number == 1 => Self::Safe {
-                why: "not sent yet; it is sent when longhaul runs again".to_owned(),
+                why: "it does not run yet; it is sent when longhaul runs again".to_owned(),
             },
             _ if task.resumability.checkpoint && is_taken => Self::Safe {
                 why: match &task.progress {
@@ -59,6 +69,9 @@ impl Price {
                     ),
                     None => "checkpoint on the server; reopening goes on from it".to_owned(),
                 },
+            },
+            _ if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) => Self::Dies {
+                why: modern_plain(),
             },
             _ if attempt.cursors.newest.is_some() => Self::likely(),
             Phase::Open if task.resumability.stream == Some(false) => Self::Dies { why: no_ids() },
@@ -72,19 +85,61 @@ impl Price {
         })
     }
 
-    /// The price of leaving right after a call of `tool`, as far as it is known before anything is sent. `gives_ids`:
-    /// whether the server's streams were seen to carry event ids.
-    pub fn of_call(tool: &Tool, beside: &[Tool], gives_ids: Option<bool>) -> Self {
+    /// The price of leaving right after a call of `tool`, as far as it is known before anything is sent.
+    pub fn of_call(tool: &Tool, beside: &[Tool], footing: &Footing) -> Self {
         if tool.keeps_checkpoint(beside) {
             return Self::Safe {
                 why: "the tool keeps a checkpoint on the server".to_owned(),
             };
         }
-        match gives_ids {
+        let era = footing.version.map(ProtocolVersion::era);
+        if era == Some(Era::Modern) {
+            return Self::of_modern_call(tool, footing);
+        }
+        if footing.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
+            return Self::of_core_task(footing.binds_tasks, None);
+        }
+        match footing.gives_ids {
             Some(true) => Self::likely(),
             Some(false) => Self::Dies { why: no_ids() },
             None => Self::Dies {
                 why: "not seen yet whether this server lets a stream be picked up again".to_owned(),
+            },
+        }
+    }
+
+    fn of_modern_call(tool: &Tool, footing: &Footing) -> Self {
+        match footing.ran_as_task.get(&tool.name) {
+            _ if footing.tasks.is_none() => Self::Dies { why: modern_plain() },
+            Some(true) => Self::Safe {
+                why: "the server made a task of this tool's last call".to_owned(),
+            },
+            Some(false) => Self::Dies { why: modern_plain() },
+            None => Self::Dies {
+                why: "the server decides whether this becomes a task, which would be safe; as a plain call leaving cancels it"
+                    .to_owned(),
+            },
+        }
+    }
+
+    fn of_core_task(binds_tasks: Option<bool>, until: Option<Wall>) -> Self {
+        if binds_tasks == Some(false) {
+            return Self::Safe {
+                why: "a task on the server, which outlives the server session".to_owned(),
+            };
+        }
+        Self::Likely {
+            why: "a task on the server; it may end with the server session".to_owned(),
+            until,
+        }
+    }
+
+    /// The price of leaving a server task that stands.
+    fn of_server_task(task: &ServerTask) -> Self {
+        match task.kind {
+            TaskKind::Core => Self::of_core_task(task.is_bound.or(Some(true)), task.expires_at()),
+            TaskKind::Extension => Self::Safe {
+                why: "a task on the server; reopening asks for it by its id".to_owned(),
             },
         }
     }
@@ -117,6 +172,10 @@ impl Price {
     pub fn dies(&self) -> bool {
         matches!(self, Self::Dies { .. })
     }
+}
+
+fn modern_plain() -> String {
+    "a plain call in MCP 2026-07-28, and leaving cancels it".to_owned()
 }
 
 fn no_ids() -> String {

@@ -1,11 +1,14 @@
 //! The records of the session file: one [`Task`] a row of the screen, one [`LinkRecord`] a server, and the [`Row`]s
 //! that one transaction writes.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Entry, Limits, Progress, Resumability, ServerName, Status, TaskId, Tool, Wall};
+use super::{
+    Asked, Entry, Era, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
+    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall,
+};
 
 /// One tool call that the user cares about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +39,17 @@ pub struct Task {
     pub resumability: Resumability,
     /// The client id of a checkpoint tool, random per task unless the user gave one.
     pub client_id: Option<String>,
-    /// The server's own id of the work: the checkpoint's task id.
+    /// The server's own id of the work: that of its server task, or of the checkpoint.
     pub server_task_id: Option<String>,
+    /// MCP's own task object behind it, once the server made one.
+    #[serde(default)]
+    pub server_task: Option<ServerTask>,
+    /// What the server asked, oldest first, answered or not.
+    #[serde(default)]
+    pub questions: Vec<Question>,
+    /// What becomes of questions when nobody is asked.
+    #[serde(default)]
+    pub on_input: OnInput,
     /// The newest progress.
     pub progress: Option<Progress>,
     /// What longhaul last had to say about it, e.g. that the server did not react.
@@ -70,6 +82,11 @@ impl Task {
     /// The present attempt.
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
+    }
+
+    /// The oldest question that waits for a person.
+    pub fn open_question(&self) -> Option<&Question> {
+        self.questions.iter().find(|question| question.is_open())
     }
 
     /// The name to show: the user's own, else the tool's.
@@ -124,6 +141,15 @@ pub struct Attempt {
     pub phase: Phase,
     /// Which session of the server carries it ([`LinkRecord::session_number`]).
     pub session_number: u64,
+    /// The revision it was sent under; `None` before that.
+    #[serde(default)]
+    pub version: Option<ProtocolVersion>,
+    /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
+    #[serde(default)]
+    pub input: Option<String>,
+    /// What the server wants back with the answers that it asked this attempt for: opaque.
+    #[serde(default)]
+    pub request_state: Option<String>,
     /// Where its stream can be picked up.
     pub cursors: Cursors,
     /// The server's wish for the wait before a reconnect, in milliseconds.
@@ -163,39 +189,6 @@ pub struct Cursors {
     pub before: Option<String>,
 }
 
-/// Protocol revisions of the stateful era, oldest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ProtocolVersion {
-    /// The first with one HTTP endpoint.
-    #[serde(rename = "2025-03-26")]
-    V20250326,
-    /// The first that wants the version header.
-    #[serde(rename = "2025-06-18")]
-    V20250618,
-    /// The first that primes its streams.
-    #[serde(rename = "2025-11-25")]
-    V20251125,
-}
-
-impl ProtocolVersion {
-    /// All of them, oldest first.
-    pub const ALL: [Self; 3] = [Self::V20250326, Self::V20250618, Self::V20251125];
-
-    /// The revision as it stands on the wire.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::V20250326 => "2025-03-26",
-            Self::V20250618 => "2025-06-18",
-            Self::V20251125 => "2025-11-25",
-        }
-    }
-
-    /// Reads a revision; `None` for one that we do not speak.
-    pub fn read(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|version| version.word() == word)
-    }
-}
-
 /// What is known of a server and has to outlive this process.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
@@ -221,9 +214,58 @@ pub struct LinkRecord {
     pub tools_at: Option<Wall>,
     /// Whether its streams were seen to carry event ids.
     pub gives_ids: Option<bool>,
+    /// Why this revision was chosen, in words.
+    #[serde(default)]
+    pub era_why: Option<String>,
+    /// What it offers of server tasks.
+    #[serde(default)]
+    pub tasks: Option<TaskOffer>,
+    /// Whether its core tasks end with the server session, once that was seen.
+    #[serde(default)]
+    pub binds_tasks: Option<bool>,
+    /// Which of its tools ran as a server task when they were last called; only where the server decides.
+    #[serde(default)]
+    pub ran_as_task: BTreeMap<String, bool>,
+}
+
+/// What a call can stand on at a server, as far as seen: it decides the price of leaving before anything is sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Footing {
+    /// The revision spoken; `None` before the first contact.
+    pub version: Option<ProtocolVersion>,
+    /// Whether streams carry event ids.
+    pub gives_ids: Option<bool>,
+    /// What is offered of server tasks.
+    pub tasks: Option<TaskOffer>,
+    /// Whether core tasks end with the server session.
+    pub binds_tasks: Option<bool>,
+    /// Which tools ran as a server task when they were last called.
+    pub ran_as_task: BTreeMap<String, bool>,
+}
+
+impl Footing {
+    /// Whether the price of a call of `tool` is known before it is sent, not only feared.
+    pub fn is_known_for(&self, tool: &Tool) -> bool {
+        match self.version.map(ProtocolVersion::era) {
+            Some(Era::Modern) => self.tasks.is_none() || self.ran_as_task.contains_key(&tool.name),
+            Some(Era::Stateful) => self.gives_ids.is_some(),
+            None => false,
+        }
+    }
 }
 
 impl LinkRecord {
+    /// What a call can stand on here.
+    pub fn footing(&self) -> Footing {
+        Footing {
+            version: self.version,
+            gives_ids: self.gives_ids,
+            tasks: self.tasks,
+            binds_tasks: self.binds_tasks,
+            ran_as_task: self.ran_as_task.clone(),
+        }
+    }
+
     /// A server that nothing is known of but where it is.
     pub fn new(name: ServerName, url: impl Into<String>) -> Self {
         Self {
@@ -238,6 +280,10 @@ impl LinkRecord {
             tools: Vec::new(),
             tools_at: None,
             gives_ids: None,
+            era_why: None,
+            tasks: None,
+            binds_tasks: None,
+            ran_as_task: BTreeMap::new(),
         }
     }
 }

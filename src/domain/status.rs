@@ -104,6 +104,18 @@ pub enum LostReason {
         /// The server's words, or how it showed that.
         said: Option<String>,
     },
+    /// The connection of a plain call of the modern era ended, which cancels it.
+    CancelledByDisconnect {
+        /// What ended it, in words.
+        why: String,
+    },
+    /// The server no longer knows its own task, although its time to live was not over.
+    TaskGone {
+        /// The server's words, if it said any.
+        said: Option<String>,
+    },
+    /// The time to live of the server task is over.
+    TaskExpired,
     /// The user said so, of a task that was unknown.
     GivenUp,
 }
@@ -129,6 +141,22 @@ impl fmt::Display for LostReason {
                 f.write_str("the server no longer replays the stream of this call")?;
                 said
             }
+            Self::CancelledByDisconnect { why } => {
+                return write!(
+                    f,
+                    "the connection ended ({}), which cancels a plain call in MCP 2026-07-28",
+                    text::clean_line(why)
+                );
+            }
+            Self::TaskGone { said } => {
+                f.write_str("the server no longer knows its task")?;
+                said
+            }
+            Self::TaskExpired => {
+                return f.write_str(
+                    "the server kept its task only for its time to live, which is over",
+                );
+            }
             Self::GivenUp => return f.write_str("given up by you"),
         };
         match said {
@@ -152,6 +180,8 @@ pub enum Window {
     HttpStatus(u16),
     /// The call went out, and the server's own list of checkpoints does not know it.
     NoCheckpoint,
+    /// The call went out, and contact ended before an answer; the server may have made a task whose id never came.
+    BeforeTaskId,
 }
 
 impl fmt::Display for Window {
@@ -169,6 +199,9 @@ impl fmt::Display for Window {
             Self::HttpStatus(status) => {
                 write!(f, "the call was answered with HTTP {status}; the tool may have run")
             }
+            Self::BeforeTaskId => f.write_str(
+                "contact ended after the call was sent and before its answer; the server may have made a task of it whose id never came",
+            ),
             Self::NoCheckpoint => {
                 f.write_str("the call was sent, but the server's list shows no checkpoint of it")
             }
@@ -284,6 +317,8 @@ impl Contact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resumable {
+    /// By asking for its server task.
+    Task,
     /// By calling the tool again with its client id.
     Checkpoint,
     /// By asking for its stream after the last event id.
@@ -294,6 +329,7 @@ impl Resumable {
     /// The word of the badge and of `--json`.
     pub fn word(self) -> &'static str {
         match self {
+            Self::Task => "task",
             Self::Checkpoint => "checkpoint",
             Self::Stream => "stream",
         }
@@ -303,6 +339,9 @@ impl Resumable {
 /// The ways to pick a task up again, strongest first; none is a way too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumability {
+    /// The server made a task of its own for it.
+    #[serde(default)]
+    pub task: bool,
     /// The tool follows the checkpoint convention.
     pub checkpoint: bool,
     /// The stream's events carry ids; `None` until its first event showed it.
@@ -312,7 +351,9 @@ pub struct Resumability {
 impl Resumability {
     /// The strongest way known to be there.
     pub fn strongest(self) -> Option<Resumable> {
-        if self.checkpoint {
+        if self.task {
+            Some(Resumable::Task)
+        } else if self.checkpoint {
             Some(Resumable::Checkpoint)
         } else if self.stream == Some(true) {
             Some(Resumable::Stream)

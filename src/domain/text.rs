@@ -170,6 +170,30 @@ pub fn left(duration: Duration) -> String {
     }
 }
 
+/// Reads `90s`, `10m`, `2h`, `7d`, `500ms`; a bare number counts as seconds.
+pub fn read_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no length of time; write it as 90s, 10m, 2h or 7d");
+    let end = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let unit_ms = match unit.trim() {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    match number.checked_mul(unit_ms) {
+        Some(0) => Err("it must be more than nothing".to_owned()),
+        // A hundred years: what is longer overflows clocks.
+        Some(ms) if ms <= 3_155_760_000_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(wrong()),
+    }
+}
+
 /// A size: `312 B`, `1.4 kB`, `8.0 MB`.
 pub fn bytes(count: u64) -> String {
     match count {
@@ -235,6 +259,36 @@ mod tests {
             assert_eq!(span(Duration::from_secs(seconds)), shown);
         }
         assert_eq!(left(Duration::from_secs(170)), "~3 min");
+    }
+
+    #[test]
+    fn lengths_of_time_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("10m", 600),
+            ("2h", 7200),
+            ("7d", 604_800),
+            ("5", 5),
+        ] {
+            assert_eq!(
+                read_duration(text),
+                Ok(Duration::from_secs(seconds)),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "s",
+            "-1s",
+            "1.5h",
+            "1 y",
+            "0s",
+            "99999999999999999999s",
+            "9999999999d",
+            "é",
+        ] {
+            assert!(read_duration(text).is_err(), "{text}");
+        }
     }
 
     /// Stays inside emoji, where it hides nothing.

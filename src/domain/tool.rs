@@ -18,6 +18,33 @@ pub struct Tool {
     pub read_only: Option<bool>,
     /// `annotations.destructiveHint`; a hint of the server, never trusted.
     pub destructive: Option<bool>,
+    /// `execution.taskSupport` (2025-11-25); nothing where the server offers no tasks.
+    #[serde(default)]
+    pub task_support: TaskSupport,
+}
+
+/// Whether a tool may be called as a core task (MCP 2025-11-25, basic/utilities/tasks).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskSupport {
+    /// Only plainly.
+    #[default]
+    Forbidden,
+    /// Either way.
+    Optional,
+    /// Only as a task.
+    Required,
+}
+
+impl TaskSupport {
+    /// Reads the word on the wire; an unknown one counts as forbidden.
+    pub fn read(word: &str) -> Self {
+        match word {
+            "optional" => Self::Optional,
+            "required" => Self::Required,
+            _ => Self::Forbidden,
+        }
+    }
 }
 
 /// One argument of a tool.
@@ -52,6 +79,48 @@ pub enum ArgumentKind {
     Json,
 }
 
+impl ArgumentKind {
+    /// What a typed text stands for; an error is what it must be, as in "n must be a whole number".
+    pub fn read(&self, typed: &str) -> Result<Value, String> {
+        let as_json = || serde_json::from_str::<Value>(typed.trim()).ok();
+        let read = match self {
+            Self::Text => Some(Value::String(typed.to_owned())),
+            Self::Boolean => match typed.trim() {
+                "true" | "yes" | "1" => Some(Value::Bool(true)),
+                "false" | "no" | "0" => Some(Value::Bool(false)),
+                _ => None,
+            },
+            Self::Choice(choices) => choices
+                .iter()
+                .find(|choice| {
+                    let word = choice.as_str().map(str::to_owned);
+                    word.unwrap_or_else(|| choice.to_string()) == typed
+                })
+                .cloned(),
+            Self::Number | Self::Integer | Self::Json => as_json(),
+        };
+        match read {
+            Some(value) if mismatch(self, &value).is_none() => Ok(value),
+            _ => Err(self.wanted()),
+        }
+    }
+
+    /// What it takes, in words.
+    fn wanted(&self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Number => "a number".to_owned(),
+            Self::Integer => "a whole number".to_owned(),
+            Self::Boolean => "true or false".to_owned(),
+            Self::Choice(choices) => {
+                let words: Vec<String> = choices.iter().map(Value::to_string).collect();
+                format!("one of {}", words.join(", "))
+            }
+            Self::Json => "JSON".to_owned(),
+        }
+    }
+}
+
 /// The argument that carries the client id of a checkpoint tool.
 pub const CLIENT_ID: &str = "client_id";
 /// The companion that lists a client's checkpoints.
@@ -83,6 +152,32 @@ impl Tool {
 
     fn schema(&self) -> Map<String, Value> {
         serde_json::from_str(&self.input_schema).unwrap_or_default()
+    }
+
+    /// Names and plain values of the `Mcp-Param-*` headers that the schema asks for, for these arguments (MCP
+    /// 2026-07-28, transports/streamable-http, schema extension).
+    pub fn header_values(&self, arguments: &Map<String, Value>) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        header_values(&self.schema(), arguments, 0, &mut found);
+        found
+    }
+
+    /// Why the header names in the schema break the rules, so that a modern server's tool must not be offered.
+    pub fn header_fault(&self) -> Option<String> {
+        let schema = Value::Object(self.schema());
+        let mut names = Vec::new();
+        header_names(&schema, true, 0, &mut names)
+            .err()
+            .or_else(|| {
+                let is_double = |(place, name): (usize, &String)| {
+                    let others = names.iter().take(place);
+                    others
+                        .into_iter()
+                        .any(|other| other.eq_ignore_ascii_case(name))
+                };
+                let double = names.iter().enumerate().find(|entry| is_double(*entry));
+                double.map(|(_, name)| format!("two of its arguments want the header {name}"))
+            })
     }
 
     /// The arguments in the order of the schema.
@@ -142,6 +237,107 @@ impl Tool {
     }
 }
 
+/// Deeper than this no schema is read for header names.
+const HEADER_DEPTH: usize = 32;
+
+fn header_values(
+    schema: &Map<String, Value>,
+    arguments: &Map<String, Value>,
+    depth: usize,
+    found: &mut Vec<(String, String)>,
+) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return;
+    };
+    for (name, property) in properties {
+        let (Some(property), Some(value)) = (property.as_object(), arguments.get(name)) else {
+            continue;
+        };
+        if let Some(header) = property.get("x-mcp-header").and_then(Value::as_str) {
+            let plain = match value {
+                Value::String(text) => Some(text.clone()),
+                Value::Bool(_) => Some(value.to_string()),
+                Value::Number(number) => {
+                    Some(number.as_i64().map_or(value.to_string(), |n| n.to_string()))
+                }
+                _ => None,
+            };
+            found.extend(plain.map(|plain| (header.to_owned(), plain)));
+        }
+        if let Some(inner) = value.as_object().filter(|_| depth < HEADER_DEPTH) {
+            header_values(property, inner, depth + 1, found);
+        }
+    }
+}
+
+/// Collects the header names of a schema; an error names the first that breaks a rule.
+fn header_names(
+    schema: &Value,
+    is_reachable: bool,
+    depth: usize,
+    names: &mut Vec<String>,
+) -> Result<(), String> {
+    if depth > HEADER_DEPTH {
+        return Ok(());
+    }
+    match schema {
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| header_names(item, false, depth + 1, names)),
+        Value::Object(fields) => {
+            if let Some(header) = fields.get("x-mcp-header") {
+                names.push(checked_header(
+                    header,
+                    fields.get("type"),
+                    is_reachable && depth > 0,
+                )?);
+            }
+            for (key, inner) in fields {
+                match (key.as_str(), inner) {
+                    ("properties", Value::Object(properties)) => {
+                        for property in properties.values() {
+                            header_names(property, is_reachable, depth + 1, names)?;
+                        }
+                    }
+                    ("default" | "enum" | "const" | "examples", _) => {}
+                    _ => header_names(inner, false, depth + 1, names)?,
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn checked_header(
+    header: &Value,
+    kind: Option<&Value>,
+    is_reachable: bool,
+) -> Result<String, String> {
+    let is_token =
+        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_|~`".contains(letter);
+    let Some(name) = header
+        .as_str()
+        .filter(|name| !name.is_empty() && name.chars().all(is_token))
+    else {
+        return Err("one of its arguments wants a header whose name cannot be sent".to_owned());
+    };
+    let is_simple = kind
+        .and_then(Value::as_str)
+        .is_some_and(|kind| matches!(kind, "string" | "integer" | "boolean"));
+    if !is_simple {
+        return Err(format!(
+            "the header {name} is wanted for something other than a text, a whole number or a boolean"
+        ));
+    }
+    if !is_reachable {
+        return Err(format!(
+            "the header {name} is wanted for something that is no plain argument"
+        ));
+    }
+    Ok(name.to_owned())
+}
+
 fn kind_of(property: &Value) -> ArgumentKind {
     if let Some(choices) = property.get("enum").and_then(Value::as_array) {
         return ArgumentKind::Choice(choices.clone());
@@ -186,20 +382,7 @@ fn mismatch(kind: &ArgumentKind, value: &Value) -> Option<String> {
         ArgumentKind::Choice(choices) => choices.contains(value),
         ArgumentKind::Json => true,
     };
-    if fits {
-        return None;
-    }
-    Some(match kind {
-        ArgumentKind::Text => "a text".to_owned(),
-        ArgumentKind::Number => "a number".to_owned(),
-        ArgumentKind::Integer => "a whole number".to_owned(),
-        ArgumentKind::Boolean => "true or false".to_owned(),
-        ArgumentKind::Choice(choices) => {
-            let words: Vec<String> = choices.iter().map(Value::to_string).collect();
-            format!("one of {}", words.join(", "))
-        }
-        ArgumentKind::Json => "JSON".to_owned(),
-    })
+    (!fits).then(|| kind.wanted())
 }
 
 #[cfg(test)]
@@ -216,6 +399,7 @@ mod tests {
             input_schema: schema.to_string(),
             read_only: None,
             destructive: None,
+            task_support: TaskSupport::Forbidden,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contact, Price, ServerName, Task, Wall};
+use super::{Contact, Footing, Price, ServerName, Task, Wall};
 
 /// A task as it stands now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +36,8 @@ pub struct ServerView {
     pub server_info: Option<String>,
     /// How many tools it listed; `None` before it was asked.
     pub tools: Option<usize>,
-    /// Whether its streams carry event ids, as far as seen.
-    pub gives_ids: Option<bool>,
+    /// What a call can stand on there, as far as seen.
+    pub footing: Footing,
     /// Requests sent by this process.
     pub requests: u64,
 }

@@ -361,7 +361,9 @@ impl Driver<'_> {
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
-            Ask::Tools(name) => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
+            Ask::Tools(name) | Ask::Adopt { server: name, .. } => {
+                self.index_of(name).ok_or_else(|| self.unknown_server(name))
+            }
             Ask::Start(call) => match self.started_before(call) {
                 Ok(Some(id)) => {
                     return self.open.answer(self.board, number, Ok(Done::Started(id)));
@@ -392,6 +394,7 @@ impl Driver<'_> {
             | Ask::Forget(id)
             | Ask::Unforget(id)
             | Ask::Seen(id)
+            | Ask::Answer { id, .. }
             | Ask::Edit { id, .. } => {
                 match self.links.iter().position(|linked| linked.link.holds(id)) {
                     Some(index) => Ok(index),

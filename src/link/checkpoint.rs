@@ -152,6 +152,8 @@ pub(super) struct Follow {
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
+    /// The call may still be on its way: what the list says can be older than what that call will do.
+    is_adrift: bool,
     /// When the list is to be read next; `None` while a reading is under way.
     pub(super) next: Option<Mono>,
     /// When the list was last read.
@@ -187,8 +189,17 @@ impl Follow {
             looks: 0,
             longest_step,
             is_restarted,
+            is_adrift: false,
             next: Some(now),
             read_at: None,
+        }
+    }
+
+    /// The same for a call that nobody answered: a proxy or a busy server can hold it longer than its connection lives.
+    pub(super) fn adrift(now: Mono, longest_step: Duration) -> Self {
+        Self {
+            is_adrift: true,
+            ..Self::new(now, longest_step, false)
         }
     }
 
@@ -235,10 +246,12 @@ impl Follow {
         self.seen_at = now;
         let stood = now.since(self.moved_at);
         let stands = |at_least: Duration| stood >= at_least.max(self.longest_step * 3);
-        if entry.is_cancelled() {
-            Verdict::Cancelled
-        } else if entry.is_finished() {
+        if entry.is_finished() {
             Verdict::Finished
+        } else if self.is_adrift && !stands(STANDS_AT_LEAST) {
+            Verdict::Watch
+        } else if entry.is_cancelled() {
+            Verdict::Cancelled
         } else if entry.has_stopped() {
             Verdict::CallAgain
         } else if entry.is_paused() {

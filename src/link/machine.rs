@@ -3,23 +3,27 @@
 use core::time::Duration;
 
 use super::{
-    Choice, Era, ExchangeId, Input, Output, SaveToken,
+    Choice, ExchangeId, Input, Output, SaveToken,
     path::Path,
     running::{Line, Running, Tasks},
     saver::Saver,
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, LinkRecord, LinkState, Mono, NewCall, Phase, Price, Refused, Row,
-        ServerView, Stamp, TaskId, TaskView, Tool,
+        AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
+        ProtocolVersion, Refused, Row, ServerView, Stamp, TaskId, TaskView, Tool,
     },
-    protocol::{Method, Request, encode},
+    protocol::{Method, Refusal, Request, encode},
 };
 
+mod adopt;
 mod answers;
 mod asks;
 mod door;
+mod era;
+mod questions;
 mod streams;
+mod tasks;
 mod wishes;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
@@ -28,6 +32,8 @@ const SLEPT: Duration = Duration::from_secs(10);
 const PING_AFTER: Duration = Duration::from_secs(60);
 /// How long a short request may take before it counts as failed; calls have no such limit.
 const SHORT: Duration = Duration::from_secs(30);
+/// How long a look at a server task may take before it counts as failed.
+const POLL_WITHIN: Duration = Duration::from_secs(20);
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
 
@@ -36,6 +42,8 @@ const PING_WITHIN: Duration = Duration::from_secs(20);
 enum Door {
     /// No handshake stands.
     Shut,
+    /// `server/discover` is out.
+    Discovering,
     /// `initialize` is out.
     Knocking,
     /// `notifications/initialized` is out.
@@ -51,6 +59,7 @@ enum Door {
 enum Kind {
     /// It carries the stream of a task: a call, a resume or a probe; the task's [`Line`] says which.
     Stream(TaskId),
+    Discover,
     Handshake {
         session: Option<String>,
     },
@@ -66,8 +75,27 @@ enum Kind {
     Look(TaskId),
     Pause(TaskId),
     Cancel(TaskId),
-    /// An answer to a request of the server.
-    Reply,
+    /// A look at a server task.
+    Poll(TaskId),
+    /// `tasks/result`: it stays open until the task has ended, and what the task asks comes on it.
+    Fetch(TaskId),
+    /// Answers on their way to a server task.
+    Update(TaskId, Vec<String>),
+    /// The stream on which the server tells of its tasks.
+    Listen,
+    /// A page of the server's own list of tasks, for an ask.
+    ListTasks {
+        ask: AskId,
+        so_far: Vec<TaskId>,
+        cursors: Vec<String>,
+    },
+    /// A look at a server task that somebody named, for an ask.
+    Adopt {
+        ask: AskId,
+        server_task: String,
+    },
+    /// An answer to a request of the server; which question of a task it answers, if it is one.
+    Reply(Option<(TaskId, String)>),
     Goodbye,
 }
 
@@ -81,6 +109,21 @@ struct Errand {
     is_opened: bool,
     /// The session that it was sent in; what it says of that session holds for no other.
     session_number: u64,
+    is_modern: bool,
+}
+
+impl Errand {
+    /// Whether a refusal is the answer itself: modern servers give an error a status of its own.
+    fn is_answered_by(&self, refusal: &Refusal) -> bool {
+        self.is_modern
+            && !matches!(self.kind, Kind::Discover)
+            && self.request_id.is_some()
+            && matches!(refusal.status, 200..=299 | 400 | 404)
+            && refusal
+                .error
+                .as_ref()
+                .is_some_and(|error| matches!(error.code, -32603..=-32601 | -32021..=-32020))
+    }
 }
 
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
@@ -100,6 +143,16 @@ pub struct Link {
     door: Door,
     /// Handshakes in a row after which nothing worked.
     door_tries: u32,
+    /// What is believed and found out about the server's era.
+    belief: era::Belief,
+    listening: tasks::Listening,
+    /// Who waits to take tasks of the server into the list, and which; all that it lists where none is named.
+    adopters: Vec<(AskId, Option<String>)>,
+    /// Server tasks that the session file holds as settled.
+    known_tasks: std::collections::BTreeSet<String>,
+    /// Which task of ours a server task belongs to.
+    served_ids: std::collections::BTreeMap<String, TaskId>,
+    polls_out: usize,
     path: Path,
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
@@ -116,7 +169,7 @@ pub struct Link {
     wake: Option<Mono>,
     is_restless: bool,
     is_leaving: bool,
-    /// Something forgotten still works in the server's session, so that it must not be ended.
+    /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
     /// Intents whose save failed and may be on disk all the same.
@@ -139,6 +192,7 @@ impl Link {
         // A server that was never spoken to is not on disk: its URL goes there with the first intent, or a task that
         // was asked for and not sent would come back without a server to send it to.
         let is_new = record.session_number == 0;
+        let belief = era::Belief::new(choice, record.version);
         Self {
             record,
             choice,
@@ -148,6 +202,12 @@ impl Link {
             now,
             door,
             door_tries: 0,
+            belief,
+            listening: tasks::Listening::default(),
+            adopters: Vec::new(),
+            known_tasks: std::collections::BTreeSet::new(),
+            served_ids: std::collections::BTreeMap::new(),
+            polls_out: 0,
             path: Path::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),
@@ -241,16 +301,14 @@ impl Link {
 
     /// Whether a call is out whose first event id may still come; leaving before it would cut the way back.
     pub fn awaits_first_id(&self) -> bool {
+        if self.era() == Era::Modern {
+            return self.awaits_task_id();
+        }
         self.record.gives_ids != Some(false)
             && self
                 .tasks
                 .values()
                 .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
-    }
-
-    /// Whether any task here is unsettled.
-    pub fn has_unsettled(&self) -> bool {
-        self.tasks.values().any(|running| !running.is_settled())
     }
 
     /// The task ids that this machine holds.
@@ -268,7 +326,16 @@ impl Link {
     }
 
     fn era(&self) -> Era {
-        self.choice.era().0
+        self.version().era()
+    }
+
+    /// The revision that requests are dressed in.
+    fn version(&self) -> ProtocolVersion {
+        let newest_stateful = ProtocolVersion::V20251125;
+        self.record
+            .version
+            .or(self.choice.version)
+            .unwrap_or(newest_stateful)
     }
 
     fn server_view(&self) -> ServerView {
@@ -280,7 +347,7 @@ impl Link {
                 next: down.next_wall,
                 why: down.why.clone(),
             },
-            (Door::Knocking | Door::Announcing, None) => LinkState::Connecting,
+            (Door::Discovering | Door::Knocking | Door::Announcing, None) => LinkState::Connecting,
             (Door::Open, None) if self.requests > 0 => LinkState::Live,
             _ => LinkState::Idle,
         };
@@ -292,10 +359,10 @@ impl Link {
                 .record
                 .version
                 .map_or(String::new(), |version| version.word().to_owned()),
-            era_why: self.choice.era().1,
+            era_why: self.record.era_why.clone().unwrap_or_default(),
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
-            gives_ids: self.record.gives_ids,
+            footing: self.record.footing(),
             requests: self.requests,
         }
     }
@@ -307,9 +374,16 @@ impl Link {
             self.is_restless = false;
             self.expire_errands();
             self.tend_door();
-            for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            self.tend_adoption();
+            let busy = self
+                .tasks
+                .iter()
+                .filter(|(_, running)| !running.is_parked());
+            for id in busy.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
                 self.step(&id);
             }
+            self.step_polls();
+            self.step_listening();
             self.keep_alive();
             self.say_goodbye();
             if !self.is_restless {
@@ -336,10 +410,16 @@ impl Link {
     ) -> ExchangeId {
         let exchange = self.next_exchange;
         self.next_exchange += 1;
-        let is_handshake = matches!(kind, Kind::Handshake { .. });
+        let version = match &kind {
+            Kind::Handshake { .. } => None,
+            Kind::Discover => Some(self.belief.modern_version()),
+            _ => self.record.version,
+        };
+        let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let until = match &kind {
-            Kind::Stream(_) => None,
+            Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen => None,
             Kind::Ping { .. } => Some(PING_WITHIN),
+            Kind::Poll(_) => Some(POLL_WITHIN),
             _ => Some(SHORT),
         };
         self.errands.insert(
@@ -350,6 +430,7 @@ impl Link {
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
                 session_number: self.record.session_number,
+                is_modern: version.is_some_and(|version| version.era() == Era::Modern),
             },
         );
         self.path.sent(self.now);
@@ -360,8 +441,8 @@ impl Link {
             exchange,
             request: Request {
                 method,
-                session: self.record.session.clone().filter(|_| !is_handshake),
-                version: self.record.version.filter(|_| !is_handshake),
+                session: self.record.session.clone().filter(|_| has_session),
+                version,
             },
             after,
         });
@@ -370,12 +451,20 @@ impl Link {
 
     /// Drops an exchange; nothing more arrives of it.
     fn close(&mut self, exchange: ExchangeId) {
-        if let Some(errand) = self.errands.remove(&exchange) {
+        if let Some(errand) = self.forget_errand(exchange) {
             if !errand.is_opened {
                 self.path.prober_gone();
             }
             self.out.push(Output::Close { exchange });
         }
+    }
+
+    fn forget_errand(&mut self, exchange: ExchangeId) -> Option<Errand> {
+        let errand = self.errands.remove(&exchange)?;
+        if matches!(errand.kind, Kind::Poll(_)) {
+            self.polls_out = self.polls_out.saturating_sub(1);
+        }
+        Some(errand)
     }
 
     /// A fresh JSON-RPC id: random per process, then counted.
@@ -403,6 +492,9 @@ impl Link {
                         *until = turn;
                         place += 1;
                     }
+                }
+                if let Some(served) = &mut running.served {
+                    served.back_in_contact(self.now.mono);
                 }
             }
         }
@@ -470,25 +562,22 @@ impl Link {
             .tasks
             .values()
             .any(|running| matches!(running.line, Line::Open { .. } | Line::Calling(_)));
-        (has_stream && self.door == Door::Open && self.path.down().is_none())
+        let is_stateful = self.era() == Era::Stateful;
+        (has_stream && is_stateful && self.door == Door::Open && self.path.down().is_none())
             .then(|| self.last_traffic.after(PING_AFTER))
     }
 
     fn ping(&mut self, verifies: Option<TaskId>) {
         let id = self.new_request_id();
-        let body = encode::ping(&id);
-        self.send(
-            Kind::Ping { verifies },
-            Method::Post { body },
-            Some(id),
-            None,
-        );
+        let method = encode::ping(&id);
+        self.send(Kind::Ping { verifies }, method, Some(id), None);
     }
 
-    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work.
+    /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
+    /// settled and not on disk yet is still here, and unsettled for whoever comes next.
     fn say_goodbye(&mut self) {
         let may_end = self.is_leaving
-            && !self.has_unsettled()
+            && self.tasks.is_empty()
             && !self.spares_session
             && self.door == Door::Open
             && self.path.down().is_none()
@@ -579,6 +668,9 @@ impl Link {
             }
             if is_past(running.sending) {
                 running.sending = None;
+                if let Some(start) = &mut running.start {
+                    start.since = self.now.mono;
+                }
             }
             if is_past(running.intent.as_ref().map(|intent| intent.save)) {
                 running.intent = None;
@@ -589,12 +681,18 @@ impl Link {
         }
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
+        let (served_ids, known_tasks) = (&mut self.served_ids, &mut self.known_tasks);
         self.tasks.retain(|_, running| {
             let is_over = running.is_settled() || running.task.forgotten_at.is_some();
-            !is_over
+            let stays = !is_over
                 || running.is_dirty
                 || running.held.is_some()
-                || running.saved_seq < running.task.seq
+                || running.saved_seq < running.task.seq;
+            if !stays && let Some(server_task) = &running.task.server_task {
+                served_ids.remove(&server_task.id);
+                known_tasks.insert(server_task.id.clone());
+            }
+            stays
         });
         self.is_restless = true;
     }
@@ -695,6 +793,14 @@ impl Link {
         if matches!(running.line, Line::Open { .. }) {
             return Contact::Live { last_byte };
         }
+        if running
+            .served
+            .as_ref()
+            .is_some_and(|served| served.failures == 0)
+            && self.path.down().is_none()
+        {
+            return Contact::Live { last_byte };
+        }
         if let Some(down) = self.path.down() {
             return Contact::Offline {
                 since: down.since.wall,
@@ -703,6 +809,13 @@ impl Link {
             };
         }
         let in_wall = |at: Mono| self.now.wall.after(at.since(self.now.mono));
+        if let Some(served) = &running.served {
+            return Contact::Reconnecting {
+                attempt: served.failures,
+                next: served.next.map_or(self.now.wall, in_wall),
+                why: served.why.clone().unwrap_or_default(),
+            };
+        }
         match &running.line {
             Line::Waiting { until } => Contact::Reconnecting {
                 attempt: running.tries,
@@ -732,7 +845,7 @@ impl Link {
 
     /// The next moment at which time alone makes something due.
     fn next_deadline(&self) -> Option<Mono> {
-        let mut next = self.keep_alive_at();
+        let mut next = earliest(self.keep_alive_at(), self.next_poll());
         for errand in self.errands.values() {
             next = earliest(next, errand.until);
         }
@@ -758,6 +871,7 @@ impl Link {
                 }
             }
             next = earliest(next, Self::silence_ends(running));
+            next = earliest(next, running.went_out_at());
             if let Some(wish) = &running.wish {
                 next = earliest(next, Some(wish.until));
                 if can_ask && wish.waits_to_cancel() && running.sending.is_none() {

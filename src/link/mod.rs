@@ -15,6 +15,7 @@ mod machine;
 mod path;
 mod running;
 mod saver;
+mod served;
 
 pub use machine::Link;
 
@@ -100,29 +101,9 @@ pub enum Output {
     },
 }
 
-/// The protocol families that the machine can speak. Each room of the machine that differs by era matches on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    /// Handshake, session, streams with cursors: 2025-03-26 to 2025-11-25.
-    Stateful,
-}
-
 /// What the user may insist on for a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// The revision to ask for; the newest one when absent.
+    /// The revision to ask for; the era that survives when absent.
     pub version: Option<ProtocolVersion>,
-}
-
-impl Choice {
-    /// The era that this choice leads to, and why in words.
-    pub fn era(self) -> (Era, String) {
-        match self.version {
-            Some(version) => (Era::Stateful, format!("{} was asked for", version.word())),
-            None => (
-                Era::Stateful,
-                "the newest revision with sessions, because it survives".to_owned(),
-            ),
-        }
-    }
 }

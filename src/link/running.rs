@@ -5,14 +5,18 @@ use std::{
     time::Duration,
 };
 
-use super::{ExchangeId, SaveToken, checkpoint::Follow};
+use super::{ExchangeId, SaveToken, checkpoint::Follow, served::Served};
 use crate::domain::{
-    AskId, Asked, AskedFor, Attempt, Contact, Entry, Happening, LostReason, Mono, Phase, Price,
-    Stamp, Status, Task, TaskId, TaskView, Wall,
+    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
+    Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
+
+/// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
+/// servers send not even a response head before the result.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
 
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +124,14 @@ pub(super) struct Orphan {
     pub(super) reason: LostReason,
 }
 
+/// The start of an attempt that may not have gone out yet.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    /// Since when it could be on its way.
+    pub(super) since: Mono,
+    pub(super) line: Happening,
+}
+
 /// An unsettled task.
 #[derive(Debug)]
 #[expect(
@@ -150,6 +162,14 @@ pub(super) struct Running {
     pub(super) last_step: Option<Mono>,
     pub(super) longest_step: Duration,
     pub(super) follow: Option<Follow>,
+    /// How its server task is asked for, while it has one.
+    pub(super) served: Option<Served>,
+    /// Answers of the user wait to be sent.
+    pub(super) has_answers: bool,
+    /// The present attempt asked for a core task.
+    pub(super) asked_for_task: bool,
+    /// The server refused the way the call was made (task or plain); the other is tried, once.
+    pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
     /// The save that the call waits for before it goes out.
     pub(super) sending: Option<SaveToken>,
@@ -159,6 +179,8 @@ pub(super) struct Running {
     pub(super) was_unsent: bool,
     /// The attempt whose start the history holds, so that sending it again adds no second line.
     pub(super) started: u32,
+    /// The line that says that the present attempt went out, until that is known.
+    pub(super) start: Option<Start>,
     /// The user wanted it stopped; what stands still since then is not started again.
     pub(super) was_cancelled: bool,
     pub(super) orphan: Option<Orphan>,
@@ -206,11 +228,16 @@ impl Running {
             last_step: None,
             longest_step: Duration::ZERO,
             follow: None,
+            served: None,
+            has_answers: false,
+            asked_for_task: false,
+            is_flipped: false,
             wish: None,
             sending: None,
             intent: None,
             was_unsent: false,
             started: 0,
+            start: None,
             was_cancelled: false,
             orphan: None,
             contact_since: now.mono,
@@ -247,6 +274,21 @@ impl Running {
         self.attempt()
             .filter(|attempt| matches!(attempt.phase, Phase::Sent | Phase::Open))
             .map(|attempt| attempt.request_id.as_str())
+    }
+
+    /// The present attempt is known to have gone out: its start is a line of the history, once.
+    pub(super) fn went_out(&mut self, now: Stamp) {
+        if let Some(start) = self.start.take() {
+            self.started = self.attempt().map_or(0, |attempt| attempt.number);
+            self.note(now, None, start.line);
+        }
+    }
+
+    /// When a call that was neither answered nor given back is known to have gone out, by time alone.
+    pub(super) fn went_out_at(&self) -> Option<Mono> {
+        let is_out = matches!(self.line, Line::Calling(_)) && self.sending.is_none();
+        let start = self.start.as_ref().filter(|_| is_out)?;
+        Some(start.since.after(CONNECTED_WITHIN))
     }
 
     /// Adds to the history; the number is final once saved.
@@ -327,6 +369,41 @@ impl Running {
             || self.wish.is_some()
             || self.follow.is_some()
     }
+
+    /// Whether nothing is due for it but the next poll of its server task, which the poller of the link sees to.
+    pub(super) fn is_parked(&self) -> bool {
+        self.served.is_some()
+            && self.line == Line::None
+            && self.wish.is_none()
+            && self.follow.is_none()
+            && !self.has_answers
+            && self.task.limits == crate::domain::Limits::default()
+    }
+
+    /// Whether its core task was made in another session of the server, and may have ended with it.
+    pub(super) fn is_bound_to_another(&self, session_number: u64) -> bool {
+        let is_open = self
+            .task
+            .server_task
+            .as_ref()
+            .is_some_and(|task| task.kind == TaskKind::Core && task.is_bound.is_none());
+        let made_in = self.attempt().map(|attempt| attempt.session_number);
+        is_open && made_in != Some(session_number)
+    }
+
+    /// What was seen of its core task and the server session.
+    pub(super) fn set_bound(&mut self, is_bound: bool) {
+        if let Some(task) = &mut self.task.server_task {
+            task.is_bound = Some(is_bound);
+        }
+        (self.is_dirty, self.is_shown_stale) = (true, true);
+    }
+
+    /// The era that its present attempt was sent in.
+    pub(super) fn is_modern(&self) -> bool {
+        let version = self.attempt().and_then(|attempt| attempt.version);
+        version.map(ProtocolVersion::era) == Some(Era::Modern)
+    }
 }
 
 /// A task that was just asked for.
@@ -346,6 +423,9 @@ pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
         resumability: crate::domain::Resumability::default(),
         client_id: None,
         server_task_id: None,
+        server_task: None,
+        questions: Vec::new(),
+        on_input: call.on_input,
         progress: None,
         remark: None,
         result_bytes: None,
@@ -375,6 +455,9 @@ pub(super) fn new_attempt(
         request_id,
         phase: Phase::Queued,
         session_number,
+        version: None,
+        input: None,
+        request_state: None,
         cursors: crate::domain::Cursors::default(),
         retry_ms: None,
         last_value: None,

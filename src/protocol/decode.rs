@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::RpcError;
-use crate::domain::{Level, Tool};
+use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool};
 
 /// A string that borrows from the text it was read from unless it holds an escape.
 #[derive(Deserialize)]
@@ -51,7 +51,15 @@ pub enum Incoming<'a> {
         id: &'a RawValue,
         /// What it wants.
         method: Cow<'a, str>,
+        /// Its parameters, verbatim.
+        params: &'a str,
     },
+    /// `notifications/tasks/status` or `notifications/tasks`: a task object, verbatim.
+    TaskStatus(&'a str),
+    /// `notifications/subscriptions/acknowledged`: its parameters, verbatim.
+    Acknowledged(&'a str),
+    /// `notifications/cancelled`: the server takes a request of its own back; the raw id.
+    Withdrawn(&'a RawValue),
     /// A notification that means nothing to us.
     Other,
 }
@@ -80,6 +88,13 @@ struct ProgressParams<'a> {
     total: Option<f64>,
     #[serde(borrow, default)]
     message: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelledParams<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -118,10 +133,10 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
         };
         return Some(Incoming::Response { id, outcome });
     };
-    if let Some(id) = envelope.id {
-        return Some(Incoming::Request { id, method });
-    }
     let params = envelope.params.map_or("{}", RawValue::get);
+    if let Some(id) = envelope.id {
+        return Some(Incoming::Request { id, method, params });
+    }
     Some(match method.as_ref() {
         "notifications/progress" => {
             let progress: ProgressParams<'_> = serde_json::from_str(params).ok()?;
@@ -146,6 +161,12 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
             }
         }
         "notifications/tools/list_changed" => Incoming::ToolsChanged,
+        "notifications/tasks/status" | "notifications/tasks" => Incoming::TaskStatus(params),
+        "notifications/subscriptions/acknowledged" => Incoming::Acknowledged(params),
+        "notifications/cancelled" => {
+            let of: CancelledParams<'_> = serde_json::from_str(params).ok()?;
+            Incoming::Withdrawn(of.request_id)
+        }
         _ => Incoming::Other,
     })
 }
@@ -164,6 +185,8 @@ pub struct Handshake {
     pub version: String,
     /// Whether it offers `logging/setLevel`.
     pub has_logging: bool,
+    /// What it offers of core tasks.
+    pub tasks: Option<TaskOffer>,
     /// Its name and version for itself.
     pub server_info: Option<String>,
 }
@@ -189,10 +212,21 @@ pub fn handshake(result: &str) -> Option<Handshake> {
     Some(Handshake {
         version: read.protocol_version,
         has_logging: read.capabilities.contains_key("logging"),
+        tasks: read.capabilities.get("tasks").and_then(core_tasks),
         server_info: read.server_info.map(|info| match info.version {
             Some(version) => format!("{} {version}", info.name),
             None => info.name,
         }),
+    })
+}
+
+/// Core tasks of 2025-11-25; only for tool calls they mean anything to us.
+fn core_tasks(tasks: &serde_json::Value) -> Option<TaskOffer> {
+    tasks.pointer("/requests/tools/call")?;
+    Some(TaskOffer {
+        kind: TaskKind::Core,
+        can_list: tasks.get("list").is_some(),
+        can_cancel: tasks.get("cancel").is_some(),
     })
 }
 
@@ -220,6 +254,14 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
         input_schema: Option<&'a RawValue>,
         #[serde(default)]
         annotations: Option<Annotations>,
+        #[serde(default)]
+        execution: Option<Execution>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Execution {
+        #[serde(default)]
+        task_support: Option<String>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -244,6 +286,10 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
             input_schema: shape.input_schema.map_or("{}", RawValue::get).to_owned(),
             read_only: annotations.read_only_hint,
             destructive: annotations.destructive_hint,
+            task_support: shape
+                .execution
+                .and_then(|execution| execution.task_support)
+                .map_or(TaskSupport::Forbidden, |word| TaskSupport::read(&word)),
         })
     };
     (

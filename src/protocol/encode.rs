@@ -1,65 +1,256 @@
-//! From what we want to the text of a JSON-RPC message.
+//! From what we want to the text of a JSON-RPC message, in the dress of the revision that is spoken.
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::domain::ProtocolVersion;
+use super::{Method, header};
+use crate::domain::{Answer, Era, ProtocolVersion};
+
+/// The name of the tasks extension of 2026-07-28.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// `_meta` key that ties a message to a core task (2025-11-25).
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+fn client_info() -> Value {
+    json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")})
+}
 
 /// `initialize`; asks for `version`, declares no capability that this build cannot serve.
-pub fn initialize(id: &str, version: ProtocolVersion) -> String {
-    request(
-        id,
-        "initialize",
-        &json!({
-            "protocolVersion": version.word(),
-            "capabilities": {},
-            "clientInfo": {"name": "longhaul", "version": env!("CARGO_PKG_VERSION")},
-        }),
-    )
+pub fn initialize(id: &str, version: ProtocolVersion) -> Method {
+    let params = json!({
+        "protocolVersion": version.word(),
+        "capabilities": {"elicitation": {"form": {}, "url": {}}},
+        "clientInfo": client_info(),
+    });
+    Method::post(text_of(id, "initialize", &params))
 }
 
 /// `notifications/initialized`, which ends the handshake.
-pub fn initialized() -> String {
-    json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()
+pub fn initialized() -> Method {
+    Method::post(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())
 }
 
-/// `ping`.
-pub fn ping(id: &str) -> String {
-    request(id, "ping", &json!({}))
+/// `server/discover` of the modern era.
+pub fn discover(id: &str, version: ProtocolVersion) -> Method {
+    request(version, id, "server/discover", Map::new(), None)
+}
+
+/// `ping` of the stateful era.
+pub fn ping(id: &str) -> Method {
+    Method::post(text_of(id, "ping", &json!({})))
 }
 
 /// `tools/list`, from the page at `cursor`.
-pub fn list_tools(id: &str, cursor: Option<&str>) -> String {
-    request(
-        id,
-        "tools/list",
-        &cursor.map_or(json!({}), |cursor| json!({"cursor": cursor})),
-    )
+pub fn list_tools(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> Method {
+    request(version, id, "tools/list", page(cursor), None)
+}
+
+/// `tasks/list` (2025-11-25), from the page at `cursor`.
+pub fn list_tasks(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> Method {
+    request(version, id, "tasks/list", page(cursor), None)
+}
+
+fn page(cursor: Option<&str>) -> Map<String, Value> {
+    let mut params = Map::new();
+    if let Some(cursor) = cursor {
+        params.insert("cursor".to_owned(), cursor.into());
+    }
+    params
+}
+
+/// A `tools/call` to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// JSON-RPC id.
+    pub id: &'a str,
+    /// Progress token.
+    pub token: &'a str,
+    /// The tool's name.
+    pub tool: &'a str,
+    /// A JSON object.
+    pub arguments: &'a Value,
+    /// Ask for a core task with this time to live in milliseconds (2025-11-25).
+    pub task_ttl_ms: Option<u64>,
+    /// The JSON text of an object whose members go beside the arguments: answers of a round and its state.
+    pub input: Option<&'a str>,
+    /// `Mcp-Param-*` headers that the tool's schema asks for: name and plain value.
+    pub params: &'a [(String, String)],
 }
 
 /// `tools/call` with a progress token.
-pub fn call_tool(id: &str, token: &str, tool: &str, arguments: &Value) -> String {
-    let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": token}});
-    request(id, "tools/call", &params)
+pub fn call_tool(version: ProtocolVersion, call: &Call<'_>) -> Method {
+    let mut params = Map::new();
+    params.insert("name".to_owned(), call.tool.into());
+    params.insert("arguments".to_owned(), call.arguments.clone());
+    params.insert("_meta".to_owned(), json!({"progressToken": call.token}));
+    if let Some(ttl) = call.task_ttl_ms {
+        params.insert("task".to_owned(), json!({"ttl": ttl}));
+    }
+    let beside: Map<String, Value> = call
+        .input
+        .and_then(|input| serde_json::from_str(input).ok())
+        .unwrap_or_default();
+    params.extend(beside);
+    let mut method = request(version, call.id, "tools/call", params, Some(call.tool));
+    if let (Method::Post { routing, .. }, Era::Modern) = (&mut method, version.era()) {
+        let named = |(name, value): &(String, String)| {
+            (
+                format!("Mcp-Param-{name}"),
+                header::encoded(value).into_owned(),
+            )
+        };
+        routing.extend(call.params.iter().map(named));
+    }
+    method
+}
+
+/// `tasks/get`.
+pub fn get_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
+    request(version, id, "tasks/get", of_task(task), Some(task))
+}
+
+/// `tasks/result` (2025-11-25); it is answered when the task has ended.
+pub fn task_result(version: ProtocolVersion, id: &str, task: &str) -> Method {
+    request(version, id, "tasks/result", of_task(task), Some(task))
+}
+
+/// `tasks/cancel`.
+pub fn cancel_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
+    request(version, id, "tasks/cancel", of_task(task), Some(task))
+}
+
+/// `tasks/update` of the extension: answers to what a task asked.
+pub fn update_task(
+    version: ProtocolVersion,
+    id: &str,
+    task: &str,
+    answers: &[(&str, &Answer)],
+) -> Method {
+    let mut params = of_task(task);
+    params.insert("inputResponses".to_owned(), responses(answers));
+    request(version, id, "tasks/update", params, Some(task))
+}
+
+fn of_task(task: &str) -> Map<String, Value> {
+    let mut params = Map::new();
+    params.insert("taskId".to_owned(), task.into());
+    params
+}
+
+/// `subscriptions/listen` for the changes of these tasks and of the tool list.
+pub fn listen(version: ProtocolVersion, id: &str, tasks: &[&str]) -> Method {
+    let mut params = Map::new();
+    let filter = json!({"toolsListChanged": true, "taskIds": tasks});
+    params.insert("notifications".to_owned(), filter);
+    request(version, id, "subscriptions/listen", params, None)
+}
+
+/// What a call carries when it is sent again with the answers of a round: the JSON text of an object.
+///
+/// The state goes back byte for byte, and only if there was one (2026-07-28, basic/patterns/mrtr).
+pub fn round(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
+    let mut input = Map::new();
+    if !answers.is_empty() {
+        input.insert("inputResponses".to_owned(), responses(answers));
+    }
+    if let Some(state) = state {
+        input.insert("requestState".to_owned(), state.into());
+    }
+    Value::Object(input).to_string()
+}
+
+fn responses(answers: &[(&str, &Answer)]) -> Value {
+    let all = answers
+        .iter()
+        .map(|(key, answer)| ((*key).to_owned(), elicited(answer)));
+    Value::Object(all.collect())
+}
+
+/// An ElicitResult.
+fn elicited(answer: &Answer) -> Value {
+    let mut result = json!({"action": answer.action()});
+    if let (
+        Answer::Accept {
+            content: Some(content),
+        },
+        Some(fields),
+    ) = (answer, result.as_object_mut())
+    {
+        let content = serde_json::from_str(content).unwrap_or_else(|_| json!({}));
+        fields.insert("content".to_owned(), content);
+    }
+    result
+}
+
+/// The answer to `elicitation/create` of the stateful era. `id` is raw JSON and goes back as it came.
+pub fn answer_question(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
+    let mut result = elicited(answer);
+    if let (Some(task), Some(fields)) = (related_task, result.as_object_mut()) {
+        fields.insert("_meta".to_owned(), json!({RELATED_TASK: {"taskId": task}}));
+    }
+    Method::post(format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
+    ))
 }
 
 /// `notifications/cancelled` for one of our requests.
-pub fn cancelled(request_id: &str, reason: &str) -> String {
+pub fn cancelled(request_id: &str, reason: &str) -> Method {
     let params = json!({"requestId": request_id, "reason": reason});
-    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    Method::post(message.to_string())
 }
 
 /// The empty answer to a request of the server, e.g. its ping.
-pub fn answer_empty(id: &RawValue) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.get())
+pub fn answer_empty(id: &RawValue) -> Method {
+    Method::post(format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#,
+        id.get()
+    ))
 }
 
 /// The answer to a request of the server that this build does not serve.
-pub fn answer_unsupported(id: &RawValue, method: &str) -> String {
+pub fn answer_unsupported(id: &RawValue, method: &str) -> Method {
     let error = json!({"code": -32601, "message": format!("not supported: {method}")});
-    format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.get())
+    Method::post(format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#,
+        id.get()
+    ))
 }
 
-fn request(id: &str, method: &str, params: &Value) -> String {
+/// A request in the dress of `version`: the modern era wants who we are in each, and headers that repeat the body.
+fn request(
+    version: ProtocolVersion,
+    id: &str,
+    method: &str,
+    mut params: Map<String, Value>,
+    name: Option<&str>,
+) -> Method {
+    if version.era() == Era::Stateful {
+        return Method::post(text_of(id, method, &Value::Object(params)));
+    }
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        let own = |key: &str| format!("io.modelcontextprotocol/{key}");
+        meta.insert(own("protocolVersion"), version.word().into());
+        meta.insert(own("clientInfo"), client_info());
+        let extensions = json!({TASKS: {}});
+        let capabilities =
+            json!({"elicitation": {"form": {}, "url": {}}, "extensions": extensions});
+        meta.insert(own("clientCapabilities"), capabilities);
+        if method == "tools/call" {
+            meta.insert(own("logLevel"), "debug".into());
+        }
+    }
+    let mut routing = vec![("Mcp-Method".to_owned(), method.to_owned())];
+    if let Some(name) = name {
+        routing.push(("Mcp-Name".to_owned(), header::encoded(name).into_owned()));
+    }
+    Method::Post {
+        body: text_of(id, method, &Value::Object(params)),
+        routing,
+    }
+}
+
+fn text_of(id: &str, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
@@ -67,20 +258,87 @@ fn request(id: &str, method: &str, params: &Value) -> String {
 mod tests {
     use super::*;
 
+    fn parts(method: Method) -> (Value, Vec<(String, String)>) {
+        let Method::Post { body, routing } = method else {
+            panic!("a POST")
+        };
+        (serde_json::from_str(&body).unwrap(), routing)
+    }
+
     #[test]
     fn the_id_of_a_server_request_goes_back_as_it_came() {
         for id in ["7", "\"s-1\"", "7.0"] {
             let raw = RawValue::from_string(id.to_owned()).unwrap();
-            assert!(answer_empty(&raw).contains(&format!("\"id\":{id},")));
-            assert!(answer_unsupported(&raw, "roots/list").contains(&format!("\"id\":{id},")));
+            let Method::Post { body, .. } = answer_empty(&raw) else {
+                panic!("a POST")
+            };
+            assert!(body.contains(&format!("\"id\":{id},")));
+            let answer = answer_question(id, &Answer::Decline, Some("t-1"));
+            let Method::Post { body, .. } = answer else {
+                panic!("a POST")
+            };
+            assert!(body.contains(&format!("\"id\":{id},")) && body.contains("t-1"));
         }
+    }
+
+    fn call(version: ProtocolVersion) -> (Value, Vec<(String, String)>) {
+        parts(call_tool(
+            version,
+            &Call {
+                id: "p-1",
+                token: "t-1",
+                tool: "render",
+                arguments: &json!({"scene": 12}),
+                task_ttl_ms: None,
+                input: Some(r#"{"requestState":"a\u0000b"}"#),
+                params: &[("Region".to_owned(), " eu".to_owned())],
+            },
+        ))
     }
 
     #[test]
     fn a_call_carries_its_token_and_arguments() {
-        let call = call_tool("p-1", "t-1", "render", &json!({"scene": 12}));
-        let call: Value = serde_json::from_str(&call).unwrap();
+        let (call, routing) = call(ProtocolVersion::V20251125);
         assert_eq!(call["params"]["_meta"]["progressToken"], "t-1");
         assert_eq!(call["params"]["arguments"]["scene"], 12);
+        assert_eq!(call["params"]["requestState"], "a\u{0}b");
+        assert!(routing.is_empty());
+    }
+
+    #[test]
+    fn a_modern_call_says_who_we_are_and_repeats_itself_in_headers() {
+        let (call, routing) = call(ProtocolVersion::V20260728);
+        let meta = &call["params"]["_meta"];
+        assert_eq!(
+            meta["io.modelcontextprotocol/protocolVersion"],
+            "2026-07-28"
+        );
+        assert!(
+            meta["io.modelcontextprotocol/clientCapabilities"]["extensions"][TASKS].is_object()
+        );
+        assert_eq!(meta["progressToken"], "t-1");
+        let header = |name: &str| {
+            let found = routing.iter().find(|(header, _)| header == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        assert_eq!(header("Mcp-Method"), Some("tools/call"));
+        assert_eq!(header("Mcp-Name"), Some("render"));
+        assert_eq!(header("Mcp-Param-Region"), Some("=?base64?IGV1?="));
+    }
+
+    #[test]
+    fn answers_of_a_round_go_back_under_their_keys() {
+        let accept = Answer::Accept {
+            content: Some(r#"{"name":"Ada"}"#.to_owned()),
+        };
+        let input: Value = serde_json::from_str(&round(
+            &[("who", &accept), ("why", &Answer::Dismiss)],
+            Some("s"),
+        ))
+        .unwrap();
+        assert_eq!(input["inputResponses"]["who"]["content"]["name"], "Ada");
+        assert_eq!(input["inputResponses"]["why"], json!({"action": "cancel"}));
+        assert_eq!(input["requestState"], "s");
+        assert_eq!(round(&[], None), "{}");
     }
 }

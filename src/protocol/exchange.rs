@@ -34,6 +34,8 @@ pub enum Method {
     Post {
         /// Its text.
         body: String,
+        /// `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of the modern era, encoded.
+        routing: Vec<(String, String)>,
     },
     /// Ask for a stream: the rest of a broken one, or the standalone one.
     Get {
@@ -42,6 +44,16 @@ pub enum Method {
     },
     /// End the session.
     Delete,
+}
+
+impl Method {
+    /// A POST without routing headers, as in the stateful era.
+    pub fn post(body: String) -> Self {
+        Self::Post {
+            body,
+            routing: Vec::new(),
+        }
+    }
 }
 
 /// What an exchange brings, in order: one of `Opened`, `Refused`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
@@ -126,7 +138,7 @@ pub struct Refusal {
 }
 
 /// A JSON-RPC error object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcError {
     /// Its code; only the codes of the specification mean something.
     #[serde(default)]
@@ -134,4 +146,7 @@ pub struct RpcError {
     /// Its words, not yet sanitised.
     #[serde(default)]
     pub message: String,
+    /// What else it says.
+    #[serde(default)]
+    pub data: Option<serde_json::Value>,
 }

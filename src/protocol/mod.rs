@@ -6,6 +6,11 @@
 mod decode;
 pub mod encode;
 mod exchange;
+mod header;
+mod tasks;
 
 pub use decode::{CallResult, Handshake, Incoming, call_result, decode, handshake, tools};
 pub use exchange::{Arrival, Body, Method, Refusal, Request, RpcError};
+pub use tasks::{
+    Asked, CallOutcome, Discovery, TaskShape, call_outcome, discovery, task_list, task_shape,
+};

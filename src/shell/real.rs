@@ -136,16 +136,16 @@ fn saved(paths: &Paths) -> Event {
             .links()?
             .into_iter()
             .map(|record| ServerView {
+                footing: record.footing(),
                 name: record.name,
                 url: record.url,
                 state: LinkState::Idle,
                 era: record
                     .version
                     .map_or(String::new(), |version| version.word().to_owned()),
-                era_why: String::new(),
+                era_why: record.era_why.unwrap_or_default(),
                 server_info: record.server_info,
                 tools: record.tools_at.map(|_| record.tools.len()),
-                gives_ids: record.gives_ids,
                 requests: 0,
             })
             .collect();

@@ -1,5 +1,7 @@
 //! What the terminal can show, decided from plain values; the environment is read once, in cli.
 
+use crate::domain::Colour;
+
 /// The variables that speak about the terminal, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -31,24 +33,11 @@ pub enum ColorChoice {
     Never,
 }
 
-/// How many colours there are, fewest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ColorLevel {
-    /// None: bold, reverse and underline only.
-    Mono,
-    /// The terminal's own sixteen.
-    Ansi16,
-    /// The 256 of xterm.
-    Ansi256,
-    /// Any.
-    True,
-}
-
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// How many colours to use.
-    pub color: ColorLevel,
+    pub colour: Colour,
     /// Whether the locale is UTF-8; otherwise the ASCII set is used.
     pub is_unicode: bool,
     /// Whether there is a cursor to move at all; without one there is no screen, only lines.
@@ -62,7 +51,7 @@ impl Capabilities {
     pub fn detect(environment: &Environment, choice: ColorChoice) -> Self {
         let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
         Self {
-            color: color(environment, choice),
+            colour: colour(environment, choice),
             is_unicode: is_unicode(environment),
             has_cursor: is_set(&environment.term) && environment.term.as_deref() != Some("dumb"),
             is_tmux: is_set(&environment.tmux),
@@ -70,29 +59,29 @@ impl Capabilities {
     }
 }
 
-fn color(environment: &Environment, choice: ColorChoice) -> ColorLevel {
+fn colour(environment: &Environment, choice: ColorChoice) -> Colour {
     let term = environment.term.as_deref().unwrap_or_default();
     let colorterm = environment.colorterm.as_deref().unwrap_or_default();
     let has_none = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
         || term.ends_with("-m")
         || term.ends_with("-mono");
     let level = if has_none {
-        ColorLevel::Mono
+        Colour::Mono
     } else if ["truecolor", "24bit"].contains(&colorterm) || term.ends_with("-direct") {
-        ColorLevel::True
+        Colour::Truecolor
     } else if term.contains("256color") {
-        ColorLevel::Ansi256
+        Colour::Ansi256
     } else {
-        ColorLevel::Ansi16
+        Colour::Ansi16
     };
     let is_unwanted = environment
         .no_color
         .as_deref()
         .is_some_and(|value| !value.is_empty());
     match choice {
-        ColorChoice::Never => ColorLevel::Mono,
-        ColorChoice::Always => level.max(ColorLevel::Ansi16),
-        ColorChoice::Auto if is_unwanted => ColorLevel::Mono,
+        ColorChoice::Never => Colour::Mono,
+        ColorChoice::Always => level.max(Colour::Ansi16),
+        ColorChoice::Auto if is_unwanted => Colour::Mono,
         ColorChoice::Auto => level,
     }
 }
@@ -117,20 +106,20 @@ fn is_unicode(environment: &Environment) -> bool {
 mod tests {
     use super::*;
 
-    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorLevel {
+    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> Colour {
         let environment = Environment {
             term: Some(term.into()),
             colorterm: Some(colorterm.into()),
             no_color: Some(no_color.into()),
             ..Environment::default()
         };
-        Capabilities::detect(&environment, choice).color
+        Capabilities::detect(&environment, choice).colour
     }
 
     #[test]
     fn colour_follows_the_terminal_unless_somebody_says_otherwise() {
         use ColorChoice::{Always, Auto, Never};
-        use ColorLevel::{Ansi16, Ansi256, Mono, True};
+        use Colour::{Ansi16, Ansi256, Mono, Truecolor as True};
         for (term, colorterm, no_color, choice, level) in [
             ("xterm-256color", "truecolor", "", Auto, True),
             ("xterm-256color", "", "", Auto, Ansi256),

@@ -30,6 +30,12 @@ const CLEAR_PROGRESS: &str = "\u{1b}]9;4;0;0\u{1b}\\";
 /// How long leaving waits for a frame that is being written, or for a terminal that takes no bytes, in milliseconds.
 const PATIENCE_MS: u64 = 100;
 
+/// How long others may take to read what was typed for them, before we look again.
+const LET_OTHERS_READ: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
 /// The terminal as it was found.
 struct Found {
     tty: Arc<OwnedFd>,
@@ -217,40 +223,44 @@ fn is_end(events: PollFlags) -> bool {
     events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// Waits until the terminal hangs up (`true`), or `stop` is closed at its other end (`false`).
-pub(super) fn wait_for_hang_up(tty: impl AsFd, stop: impl AsFd) -> bool {
-    loop {
-        let mut fds = [
-            PollFd::new(&tty, PollFlags::empty()),
-            PollFd::new(&stop, PollFlags::empty()),
-        ];
-        let asked = retry(|| poll(&mut fds, None));
-        let [tty, stop] = fds;
-        if asked.is_err() || is_end(tty.revents()) {
-            return true;
-        }
-        if is_end(stop.revents()) {
-            return false;
-        }
-    }
+/// How a wait for bytes ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// There is something for us to read.
+    Bytes,
+    /// Nothing came in time.
+    Late,
+    /// Nothing will come any more, or nobody wants it.
+    End,
 }
 
-/// Waits until there is something to read (`true`), or nothing will come any more (`false`).
-pub(super) fn wait_for_bytes(tty: impl AsFd, stop: impl AsFd) -> bool {
+/// Waits until there is something for us to read, the time is over, the terminal hangs up, or `stop` is closed at its
+/// other end.
+pub(super) fn wait_for_bytes(tty: impl AsFd, stop: impl AsFd, patience: Option<Duration>) -> Wait {
+    let tty = tty.as_fd();
+    let patience = patience.map(|time| Timespec::try_from(time).unwrap_or_default());
     loop {
         let mut fds = [
             PollFd::new(&tty, PollFlags::IN),
             PollFd::new(&stop, PollFlags::empty()),
         ];
-        let asked = retry(|| poll(&mut fds, None));
-        let [tty, stop] = fds;
+        let asked = retry(|| poll(&mut fds, patience.as_ref()));
+        let [of_tty, of_stop] = fds.map(|fd| fd.revents());
         // After a hang-up the terminal is readable without end, and there is nothing in it.
-        if asked.is_err() || is_end(tty.revents()) || is_end(stop.revents()) {
-            return false;
+        if asked.is_err() || is_end(of_tty) || is_end(of_stop) {
+            return Wait::End;
         }
-        if tty.revents().contains(PollFlags::IN) {
-            return true;
+        if of_tty.is_empty() {
+            return Wait::Late;
         }
+        if is_foreground(tty) {
+            return Wait::Bytes;
+        }
+        // Typed for whoever is in front; reading it would stop us.
+        let _ = poll(
+            &mut [PollFd::new(&stop, PollFlags::empty())],
+            Some(&LET_OTHERS_READ),
+        );
     }
 }
 

@@ -64,24 +64,25 @@ impl Signals {
     }
 }
 
-/// How long the signals that woke us may take to arrive; they are there by then, only not yet told.
-const WAKING: Duration = Duration::from_millis(200);
+/// How long the signals that woke us may take to arrive, and how often it is looked whether the user is back: not every
+/// shell wakes what it brings to the front if it thinks it awake.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Gives the terminal back, stops the process group as Ctrl-Z would, and takes the terminal again once the user comes
-/// back to us.
+/// back to us. Woken in the background (`bg`) the program goes on without a screen.
 ///
 /// To be called on the main thread, where the system delivers the signal before the call ends. Gives back a signal that
 /// ends the program, if one came meanwhile; then the terminal is not taken again. Otherwise the screen has to be
 /// cleared and painted. Where nobody could wake us (no shell with job control) the system does not stop us.
 pub async fn suspend(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
     guard.leave();
+    rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
     loop {
-        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
-        match tokio::time::timeout(WAKING, signals.next()).await {
+        match tokio::time::timeout(LOOK, signals.next()).await {
             Ok(signal) if signal.ends() => return Ok(Some(signal)),
-            // Woken in the background (`bg`), where there is nothing to do: taking the terminal there would stop us
-            // within the call, deaf to SIGTERM.
-            Ok(_) if !is_foreground(guard.tty()) => {}
+            // Taking the terminal in the background would stop us within the call, deaf to SIGTERM; and a signal that
+            // comes just before we stop ourselves would be heard only when somebody wakes us.
+            _ if !is_foreground(guard.tty()) => {}
             _ => break,
         }
     }

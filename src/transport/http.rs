@@ -53,13 +53,15 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Headers that a user cannot set: the exchange itself depends on them.
-const OUR_HEADERS: [&str; 10] = [
+const OUR_HEADERS: [&str; 12] = [
     "accept",
     "accept-encoding",
     "connection",
     "content-length",
     "content-type",
     "last-event-id",
+    "mcp-method",
+    "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
     "transfer-encoding",
@@ -264,7 +266,14 @@ impl Inner {
         }
         let both = HeaderValue::from_static("application/json, text/event-stream");
         Ok(match request.method {
-            Method::Post { body } => {
+            Method::Post { body, routing } => {
+                for (name, value) in routing {
+                    let name = HeaderName::from_bytes(name.as_bytes())
+                        .map_err(|_| format!("{name} cannot be the name of a header"))?;
+                    let value = HeaderValue::from_str(&value)
+                        .map_err(|_| format!("the value of {name} cannot be sent in a header"))?;
+                    headers.insert(name, value);
+                }
                 headers.insert(ACCEPT, both);
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
                 (reqwest::Method::POST, headers, Some(Bytes::from(body)))

@@ -66,6 +66,7 @@ fn error_in(body: &[u8]) -> Option<RpcError> {
     Some(RpcError {
         code: code.unwrap_or_default(),
         message: words.unwrap_or_default().to_owned(),
+        data: error.get("data").cloned(),
     })
 }
 
@@ -184,7 +185,8 @@ mod tests {
                 refusal.error,
                 Some(RpcError {
                     code: -32600,
-                    message: "Session not found".to_owned()
+                    message: "Session not found".to_owned(),
+                    data: None,
                 })
             );
             assert_eq!(refusal.said.as_deref(), Some("Session not found"));

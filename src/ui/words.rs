@@ -115,6 +115,9 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
             ..
         } => "server session gone",
         LostReason::ReplayGone { .. } => "replay gone",
+        LostReason::CancelledByDisconnect { .. } => "cut, so cancelled",
+        LostReason::TaskGone { .. } => "server task gone",
+        LostReason::TaskExpired => "expired",
         LostReason::GivenUp => "given up by you",
     }
 }
@@ -126,6 +129,7 @@ pub(crate) fn unknown(window: &Window) -> String {
         Window::NoIds => "no event ids".to_owned(),
         Window::NoReplay => "no replay".to_owned(),
         Window::HttpStatus(status) => format!("HTTP {status}"),
+        Window::BeforeTaskId => "may be a task".to_owned(),
         Window::NoCheckpoint => "no checkpoint".to_owned(),
     }
 }

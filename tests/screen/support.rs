@@ -56,11 +56,15 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
             status: Status::Running,
             asked: None,
             resumability: Resumability {
+                task: false,
                 checkpoint: false,
                 stream: Some(true),
             },
             client_id: None,
             server_task_id: None,
+            server_task: None,
+            questions: Vec::new(),
+            on_input: longhaul::domain::OnInput::Ask,
             progress: None,
             remark: None,
             result_bytes: None,
@@ -78,6 +82,8 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 token: "k3f9-t1".to_owned(),
                 phase: Phase::Open,
                 session_number: 1,
+                version: None,
+                input: None,
                 cursors: Cursors {
                     first: Some("s1_0".to_owned()),
                     newest: Some("s1_31".to_owned()),
@@ -224,7 +230,10 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
         era_why: "the newest that both speak".to_owned(),
         server_info: Some("demo 0.1.0".to_owned()),
         tools: Some(8),
-        gives_ids: Some(name != "ci"),
+        footing: longhaul::domain::Footing {
+            gives_ids: Some(name != "ci"),
+            ..Default::default()
+        },
         requests: 42,
     }
 }
@@ -253,6 +262,7 @@ pub(crate) fn tools() -> Vec<Tool> {
         input_schema: schema.to_owned(),
         read_only: None,
         destructive: None,
+        task_support: longhaul::domain::TaskSupport::Forbidden,
     };
     vec![
         tool(

@@ -110,6 +110,13 @@ impl File {
                 return Err(format!("{id}: event {event_id} is in the history twice"));
             }
         }
+        let mut started = BTreeSet::new();
+        for entry in history.values() {
+            let is_start = matches!(entry.what, Happening::Started { .. });
+            if is_start && !started.insert(entry.attempt) {
+                return Err(format!("{id}: attempt {} started twice", entry.attempt));
+            }
+        }
         let mut last: HashMap<u32, f64> = HashMap::new();
         for entry in history.values() {
             if let Happening::Progress { value, .. } = entry.what {
@@ -257,7 +264,7 @@ fn truth(
                 Window::NoReplay => {
                     server.style.on_get == OnGet::NotAllowed || !server.style.has_session
                 }
-                Window::HttpStatus(_) => false,
+                Window::HttpStatus(_) | Window::BeforeTaskId => false,
                 Window::NoCheckpoint => server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0),
             };
             if !is_right {

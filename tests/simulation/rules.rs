@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use longhaul::{
     domain::{
-        Ask, Done, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Refused, Row, ServerName,
-        Stamp, Status, Task, TaskId, TaskView, Wall, Window,
+        Ask, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
+        Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Arrival, Body, Method, Refusal, Request},
@@ -65,12 +66,16 @@ fn refused(status: u16) -> Arrival {
 
 impl Bench {
     fn new(record: LinkRecord) -> Self {
+        // These rules are those of the stateful era; finding the era has rules of its own.
+        let choice = Choice {
+            version: Some(ProtocolVersion::V20251125),
+        };
         let stamp = Stamp {
             mono: Mono(0),
             wall: Wall(START),
         };
         Self {
-            link: Link::new(record, Choice::default(), 7, stamp),
+            link: Link::new(record, choice, 7, stamp),
             now: 0,
             slept: 0,
             sent: Vec::new(),
@@ -184,6 +189,7 @@ impl Bench {
             origin: None,
             must_survive: false,
             limits,
+            on_input: longhaul::domain::OnInput::Ask,
         })));
     }
 
@@ -259,7 +265,7 @@ impl Bench {
 
     fn posts(&self, method: &str) -> Vec<(u64, ExchangeId, Value)> {
         let read = |(at, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
-            Method::Post { body } => {
+            Method::Post { body, .. } => {
                 let message: Value = serde_json::from_str(body).unwrap();
                 (message["method"] == method).then_some((*at, *exchange, message))
             }
@@ -471,6 +477,24 @@ fn the_session_is_ended_only_with_nothing_unsettled_in_it() {
 }
 
 #[test]
+fn the_session_is_ended_only_once_its_last_end_is_on_disk() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.saves_at_once = false;
+    bench.bring(call, event("a", &result(&token)));
+    bench.feed(Input::Leave);
+    let has_delete = |bench: &Bench| {
+        let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
+        bench.sent.iter().any(is_delete)
+    };
+    assert!(!has_delete(&bench) && !bench.link.is_at_rest());
+    while let Some(token) = bench.pending.pop() {
+        bench.feed(Input::Saved(token));
+    }
+    assert!(has_delete(&bench));
+}
+
+#[test]
 fn what_was_forgotten_and_works_on_keeps_its_session() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
@@ -575,6 +599,34 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
 }
 
 #[test]
+fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::GiveUp(id()));
+    assert!(
+        matches!(&bench.answers.last(), Some(Err(refused)) if refused.to_string().contains("x cancels it first"))
+    );
+    bench.ask(Ask::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(cancel, refused(405));
+    bench.ask(Ask::GiveUp(id()));
+    assert!(
+        matches!(bench.answers.last(), Some(Err(_))),
+        "it may react yet"
+    );
+    bench.secs(6);
+    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    assert!(remark.contains("D stops following"), "{remark}");
+    bench.ask(Ask::GiveUp(id()));
+    assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
+    assert!(bench.closed.contains(&call));
+    bench.feed(Input::Leave);
+    let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
+    assert!(!bench.sent.iter().any(is_delete), "it may work on");
+}
+
+#[test]
 fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
@@ -619,6 +671,38 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
             .filter(|(_, _, call)| call["params"]["name"] == "work")
             .count(),
         1
+    );
+}
+
+#[test]
+fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
+    let mut bench = Bench::known();
+    bench.start("work", Limits::default());
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(
+        call,
+        Arrival::NoAnswer {
+            why: "reset".to_owned(),
+        },
+    );
+    let works = |bench: &Bench| {
+        let calls = bench.posts("tools/call");
+        let is_work = |call: &&(u64, ExchangeId, Value)| call.2["params"]["name"] == "work";
+        calls.iter().filter(is_work).count()
+    };
+    let mut called_again_at = None;
+    for second in 0..20 {
+        bench.secs(1);
+        if works(&bench) > 1 {
+            called_again_at = Some(second);
+            break;
+        }
+        // The words of a server that was restarted before the call: no loop is left, as far as it knows.
+        bench.list_says("interrupted", 8);
+    }
+    assert!(
+        called_again_at.is_some_and(|second| (10..14).contains(&second)),
+        "called again after {called_again_at:?} s"
     );
 }
 
@@ -814,6 +898,52 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
 }
 
 #[test]
+fn a_call_has_started_once_it_is_known_to_have_gone_out_and_no_sooner() {
+    let starts = |bench: &Bench| {
+        let of_row = |row: &Row| match row {
+            Row::History { entries, .. } => entries
+                .iter()
+                .filter(|entry| matches!(entry.what, Happening::Started { .. }))
+                .count(),
+            _ => 0,
+        };
+        bench.rows.iter().map(of_row).sum::<usize>()
+    };
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    for _ in 0..3 {
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(
+            call,
+            Arrival::NotSent {
+                why: "no route".to_owned(),
+                is_refused: true,
+            },
+        );
+        bench.secs(6);
+    }
+    assert_eq!((bench.count("tools/call"), starts(&bench)), (4, 0));
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    assert_eq!(starts(&bench), 1);
+
+    let mut silent = Bench::known();
+    silent.start("steps", Limits::default());
+    silent.secs(11);
+    assert_eq!(starts(&silent), 0, "a connection may take ten seconds");
+    silent.secs(2);
+    assert_eq!(
+        starts(&silent),
+        1,
+        "some servers send no head before the result"
+    );
+    let (call, request_id) = silent.last_post("tools/call");
+    silent.bring(call, opened());
+    silent.bring(call, event("a", &result(&request_id)));
+    assert_eq!((silent.status(), starts(&silent)), (&Status::Completed, 1));
+}
+
+#[test]
 fn a_settled_task_is_shown_only_once_it_is_saved() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
@@ -952,6 +1082,18 @@ fn credentials_bring_everything_back_to_its_place() {
     bench.ask(Ask::RetryNow);
     assert_eq!(bench.last_get().1, "a");
     assert_eq!(bench.gets().len(), 2);
+}
+
+#[test]
+fn a_call_that_met_a_closed_door_was_never_run() {
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, refused(401));
+    bench.ask(Ask::Cancel(id()));
+    assert_eq!(bench.status(), &Status::Cancelled);
+    let remark = bench.view().task.remark.as_deref();
+    assert_eq!(remark, Some("it was never run"), "it was sent, and refused");
 }
 
 #[test]

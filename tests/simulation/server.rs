@@ -346,7 +346,7 @@ impl Server {
             return self.refuse(conn, 503, "busy", Some(3));
         }
         match &request.method {
-            Method::Post { body } => {
+            Method::Post { body, .. } => {
                 let message: Value = serde_json::from_str(body).expect("we send JSON");
                 self.posted(conn, request, &message);
             }

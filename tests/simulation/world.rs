@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
     domain::{
-        Ask, AskId, Limits, LinkRecord, Mono, NewCall, Phase, Row, ServerName, Stamp, Status,
-        TaskId, TaskView, Wall,
+        Ask, AskId, Happening, Limits, LinkRecord, Mono, NewCall, Phase, Row, ServerName, Stamp,
+        Status, TaskId, TaskView, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Arrival, Request},
@@ -156,6 +156,8 @@ pub(crate) struct World {
     timers: BTreeMap<u64, u32>,
     last_stall: u64,
     unsent: BTreeSet<TaskId>,
+    /// Request ids that left our machine.
+    gone_out: BTreeSet<String>,
     is_leaving: bool,
 }
 
@@ -207,6 +209,7 @@ impl World {
             timers: BTreeMap::new(),
             last_stall: 0,
             unsent: BTreeSet::new(),
+            gone_out: BTreeSet::new(),
             is_leaving: false,
             dice,
         };
@@ -652,6 +655,13 @@ impl World {
     }
 
     fn apply(&mut self, rows: Vec<Row>) {
+        for request_id in starts(&rows) {
+            if !self.gone_out.contains(&request_id) {
+                self.wrong(format!(
+                    "{request_id} is said to have started and never left"
+                ));
+            }
+        }
         let changed = self.file.write(rows);
         let wrongs: Vec<String> = match changed {
             Ok(ids) => ids
@@ -785,8 +795,13 @@ impl World {
             return self.finish(conn, Arrival::NotSent { why, is_refused });
         }
         let at = self.now + self.delay();
+        let request_id = request_id(&request);
         if self.has_trouble() {
-            match self.dice.u32(0..4) {
+            let trouble = self.dice.u32(0..4);
+            if trouble > 0 {
+                self.gone_out.extend(request_id);
+            }
+            match trouble {
                 0 => {
                     return self.finish(
                         conn,
@@ -821,6 +836,8 @@ impl World {
                 }
                 _ => self.stall(conn),
             }
+        } else {
+            self.gone_out.extend(request_id);
         }
         self.push(
             at,
@@ -849,7 +866,7 @@ impl World {
 
     /// A call that reaches the server has to be on disk.
     fn check_intent(&mut self, request: &Request) {
-        let longhaul::protocol::Method::Post { body } = &request.method else {
+        let longhaul::protocol::Method::Post { body, .. } = &request.method else {
             return;
         };
         let message: serde_json::Value = serde_json::from_str(body).expect("we send JSON");
@@ -937,6 +954,8 @@ impl World {
         );
     }
 
+    /// Ends a connection. A request that is on its way on it still arrives: proxies and busy servers hold one longer
+    /// than its connection lives.
     fn cut(&mut self, conn: Conn) {
         let Some(line) = self
             .lines
@@ -1148,6 +1167,7 @@ impl World {
             origin: None,
             must_survive: false,
             limits,
+            on_input: longhaul::domain::OnInput::Ask,
         }))
     }
 
@@ -1206,6 +1226,37 @@ fn of_key(world: &World, id: &TaskId) -> String {
         .get(id)
         .map(|plan| plan.key.clone())
         .unwrap_or_default()
+}
+
+fn request_id(request: &Request) -> Option<String> {
+    let longhaul::protocol::Method::Post { body, .. } = &request.method else {
+        return None;
+    };
+    let message: serde_json::Value = serde_json::from_str(body).ok()?;
+    Some(message["id"].as_str()?.to_owned())
+}
+
+/// The request ids of the attempts that these rows say have started.
+fn starts(rows: &[Row]) -> Vec<String> {
+    let mut started = Vec::new();
+    for row in rows {
+        let Row::History { task, entries } = row else {
+            continue;
+        };
+        let attempts = rows.iter().find_map(|row| match row {
+            Row::Task(of) if of.id == *task => Some(&of.attempts),
+            _ => None,
+        });
+        for entry in entries {
+            let is_start = matches!(entry.what, Happening::Started { .. });
+            let attempt = attempts
+                .into_iter()
+                .flatten()
+                .find(|attempt| is_start && attempt.number == entry.attempt);
+            started.extend(attempt.map(|attempt| attempt.request_id.clone()));
+        }
+    }
+    started
 }
 
 fn brief(row: &Row) -> String {

@@ -2,18 +2,20 @@
 
 use serde_json::Value;
 
-use super::{Kind, Link, asks::end_attempts};
+use super::{Errand, Kind, Link, asks::end_attempts};
 use crate::{
     domain::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
-        text,
+        TaskKind, text,
     },
     link::running::Line,
-    protocol::{self, Incoming, Method, RpcError, encode},
+    protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
 /// How much of a result's first line the row shows, in bytes.
 const LINE_BYTES: usize = 400;
+/// The code of 2025-11-25 for "visit these URLs first".
+const VISIT_FIRST: i64 = -32042;
 
 impl Link {
     /// Reads one event: on the stream of `task`, with its id if it has one. Returns whether it belongs to that stream.
@@ -82,18 +84,24 @@ impl Link {
                     Ok(result) => self.responded(id.as_ref(), Ok(result.get())),
                     Err(error) => self.responded(id.as_ref(), Err(error)),
                 },
-                Incoming::Request { id, method } => {
-                    let body = match method.as_ref() {
+                Incoming::Request { id, method, params } if method == "elicitation/create" => {
+                    self.stream_asks(task, id.get(), params);
+                }
+                Incoming::Request { id, method, .. } => {
+                    let answer = match method.as_ref() {
                         "ping" => encode::answer_empty(id),
                         _ => encode::answer_unsupported(id, &method),
                     };
                     // Answers count against the budget too: a server may not make us storm it.
                     if self.path.spend(self.now).is_ok() {
-                        self.send(Kind::Reply, Method::Post { body }, None, None);
+                        self.send(Kind::Reply(None), answer, None, None);
                         self.is_restless = true;
                     }
                 }
                 Incoming::ToolsChanged => self.has_fresh_tools = false,
+                Incoming::TaskStatus(json) => self.told_of_task(json),
+                Incoming::Acknowledged(json) => self.listening_to(json),
+                Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
             }
         }
@@ -124,6 +132,7 @@ impl Link {
         if running.is_settled() {
             return;
         }
+        running.went_out(now);
         let before = running
             .task
             .progress
@@ -200,11 +209,19 @@ impl Link {
             return;
         };
         self.close(exchange);
-        if !matches!(errand.kind, Kind::Handshake { .. }) {
+        self.errand_answered(errand, outcome);
+    }
+
+    /// A short request was answered, by a result or an error.
+    pub(super) fn errand_answered(&mut self, errand: Errand, outcome: Result<&str, RpcError>) {
+        self.is_restless = true;
+        if !matches!(errand.kind, Kind::Handshake { .. } | Kind::Discover) {
             // Something was served in this session, so the next one does not follow on a failure.
             self.door_tries = 0;
         }
         match (errand.kind, outcome) {
+            (Kind::Discover, Ok(result)) => self.discovered(result),
+            (Kind::Discover, Err(error)) => self.discover_refused(&as_refusal(error)),
             (Kind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
             (Kind::Handshake { .. }, Err(error)) => {
                 let why = format!(
@@ -212,13 +229,10 @@ impl Link {
                     text::clean_line(&error.message),
                     error.code
                 );
-                let refusal = protocol::Refusal {
-                    status: 400,
-                    retry_after: None,
-                    said: None,
-                    error: Some(error),
-                };
-                self.door_failed(why, Some(&refusal));
+                let refusal = as_refusal(error);
+                if !self.tries_other_era(&refusal) {
+                    self.door_failed(why, Some(&refusal));
+                }
             }
             (Kind::ListTools { so_far, cursors }, Ok(result)) => {
                 self.tools_listed(so_far, cursors, result);
@@ -230,13 +244,83 @@ impl Link {
             (Kind::Look(id), Err(_)) => self.look_failed(&id, None),
             (Kind::Pause(id), Ok(result)) => self.pause_answered(&id, result),
             (Kind::Pause(id), Err(error)) => self.wish_refused(&id, &error.message),
+            (Kind::Poll(id), outcome) => self.polled(&id, outcome),
+            (Kind::Fetch(id), outcome) => self.fetched(&id, outcome),
+            (Kind::Update(id, keys), Ok(_)) => self.answers_heard(&id, &keys),
+            (Kind::Update(id, keys), Err(error)) => self.answers_refused(&id, &keys, &error),
+            (Kind::Cancel(id), outcome) => self.task_cancel_answered(&id, outcome),
+            (Kind::Listen, Ok(_)) => self.listening_ended(None),
+            (Kind::Listen, Err(error)) => self.listening_ended(Some(&as_refusal(error))),
+            (
+                Kind::ListTasks {
+                    ask,
+                    so_far,
+                    cursors,
+                },
+                outcome,
+            ) => self.tasks_listed(ask, so_far, cursors, outcome),
+            (Kind::Adopt { ask, server_task }, outcome) => {
+                self.adoption_answered(ask, &server_task, outcome);
+            }
             _ => {}
         }
     }
 
     fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: Result<&str, RpcError>) {
-        let now = self.now;
         self.calls.remove(request_id);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if running.is_settled() {
+            return;
+        }
+        if running.served.is_some() {
+            // A replay of what made it a task.
+            self.calls.insert(request_id.to_owned(), id.clone());
+            return;
+        }
+        running.went_out(self.now);
+        let is_cancelling = running
+            .wish
+            .as_ref()
+            .is_some_and(|wish| wish.what == AskedFor::Cancelling);
+        let result = match outcome {
+            Ok(result) => result,
+            Err(_) if is_cancelling || running.was_cancelled => {
+                return self.conclude(id, Status::Cancelled, None);
+            }
+            Err(error) if error.code == VISIT_FIRST && self.call_wants_visits(id, &error) => return,
+            Err(error) if self.tries_other_mode(id, &error) => return,
+            Err(error) => {
+                return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
+            }
+        };
+        let asked_for_task = running.asked_for_task;
+        match protocol::call_outcome(result, asked_for_task) {
+            CallOutcome::Complete => {
+                if running.is_modern() {
+                    self.ran_as_task(id, false);
+                }
+                self.took_result(id, result);
+            }
+            CallOutcome::Task(kind, shape) => {
+                if kind == TaskKind::Core {
+                    // Progress goes on under the old token until the task ends.
+                    self.calls.insert(request_id.to_owned(), id.clone());
+                }
+                self.became_task(id, kind, *shape);
+            }
+            CallOutcome::InputRequired { asks, state } => self.call_asks(id, asks, state),
+            CallOutcome::Foreign(word) => {
+                let words = format!("the answer is of a kind that longhaul does not know: {word}");
+                self.fail(id, TaskErrorKind::Protocol, None, words);
+            }
+        }
+    }
+
+    /// The CallToolResult of a task: it settles it, except where a checkpoint tool says that it paused.
+    pub(super) fn took_result(&mut self, id: &TaskId, result: &str) {
+        let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -247,15 +331,6 @@ impl Link {
             .wish
             .as_ref()
             .is_some_and(|wish| wish.what == AskedFor::Cancelling);
-        let result = match outcome {
-            Ok(result) => result,
-            Err(_) if is_cancelling || running.was_cancelled => {
-                return self.conclude(id, Status::Cancelled, None);
-            }
-            Err(error) => {
-                return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
-            }
-        };
         let answer = protocol::call_result(result);
         let said = running
             .task
@@ -286,6 +361,24 @@ impl Link {
             }
             self.conclude(id, Status::Completed, None);
         }
+    }
+
+    /// A core-task server may want a tool called as a task, or not as one (2025-11-25, tool-level negotiation): nothing
+    /// ran, so the other way is tried, once, with a fresh list of tools.
+    fn tries_other_mode(&mut self, id: &TaskId, error: &RpcError) -> bool {
+        let is_about_mode = matches!(error.code, -32601 | -32600)
+            && self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        if !is_about_mode || running.is_flipped {
+            return false;
+        }
+        running.is_flipped = true;
+        self.record.tools_at = None;
+        self.unsend(id);
+        self.saver.urge(self.now.mono);
+        true
     }
 
     /// The tool answered, or its list says, that it paused: the attempt is over, the task is not.
@@ -355,6 +448,7 @@ impl Link {
             return;
         }
         let exchange = running.line.exchange();
+        let fetching = running.served.take().and_then(|served| served.fetching);
         (running.line, running.follow) = (Line::None, None);
         running.set_wish(now, None);
         running.cut = None;
@@ -396,11 +490,21 @@ impl Link {
         for request_id in request_ids {
             self.calls.remove(&request_id);
         }
-        if let Some(exchange) = exchange {
+        for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
         self.is_restless = true;
+    }
+}
+
+/// An error in a 200 as the refusal that it would be with a status of its own.
+pub(super) fn as_refusal(error: RpcError) -> protocol::Refusal {
+    protocol::Refusal {
+        status: 400,
+        retry_after: None,
+        said: Some(error.message.clone()),
+        error: Some(error),
     }
 }
 

@@ -4,18 +4,20 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Door, Kind, Link};
+use super::{Door, Kind, Link, tasks::TTL_WISH_MS};
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, CLIENT_ID, Done, Happening, LostReason, NewCall, Phase, Refused,
-        Stamp, Status, Task, TaskErrorKind, TaskId, Window, text,
+        Ask, AskId, AskedFor, CLIENT_ID, Done, Happening, LostReason, NewCall, Phase, Price,
+        QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
+        Window, text,
     },
     link::{
         Output,
         checkpoint::Follow,
-        running::{Cut, Intent, Line, Running, new_attempt, new_task},
+        running::{Cut, Intent, Line, Running, Start, new_attempt, new_task},
+        served::Served,
     },
-    protocol::{Method, encode},
+    protocol::encode,
 };
 
 /// How long after a restart the limits wait for what the server has to tell.
@@ -34,7 +36,11 @@ impl Link {
                 .is_some_and(|running| running.is_settled() || running.task.forgotten_at.is_some())
         };
         let outcome = match what {
-            Ask::Pause(id) | Ask::Resume(id) | Ask::Cancel(id) | Ask::GiveUp(id)
+            Ask::Pause(id)
+            | Ask::Resume(id)
+            | Ask::Cancel(id)
+            | Ask::GiveUp(id)
+            | Ask::Answer { id, .. }
                 if is_over(self, &id) =>
             {
                 Err(no_such_task(&id))
@@ -81,6 +87,15 @@ impl Link {
             Ask::Server(_) => {
                 self.unbar();
                 Ok(Done::Accepted)
+            }
+            Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), answer),
+            Ask::Adopt { .. } if self.is_leaving => {
+                Err(Refused::Unreachable("longhaul is leaving".to_owned()))
+            }
+            Ask::Adopt { server_task, .. } => {
+                self.unbar();
+                self.adopters.push((ask, server_task));
+                return;
             }
             Ask::Seen(_) | Ask::Unforget(_) => Ok(Done::Accepted),
         };
@@ -159,15 +174,20 @@ impl Link {
         let is_checkpoint = tool.is_some_and(|tool| tool.keeps_checkpoint(&self.record.tools));
         let mut arguments: Map<String, Value> =
             serde_json::from_str(&running.task.arguments).unwrap_or_default();
+        let wants_task = self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core)
+            && tool.is_some_and(|tool| match tool.task_support {
+                TaskSupport::Required => true,
+                // A checkpoint outlives even a restart of the server.
+                TaskSupport::Optional => !is_checkpoint,
+                TaskSupport::Forbidden => false,
+            });
         let own_client_id = format!("longhaul-{:016x}", self.dice.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
         let session_number = self.record.session_number;
-        let era = self
-            .record
-            .version
-            .map_or("", |version| version.word())
-            .to_owned();
+        let version = self.version();
+        let era = version.word().to_owned();
         let gives_ids = self.record.gives_ids;
+        let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -187,34 +207,52 @@ impl Link {
             return;
         };
         attempt.phase = Phase::Sent;
-        attempt.session_number = session_number;
+        (attempt.session_number, attempt.version) = (session_number, Some(version));
+        let input = attempt.input.clone();
         let (number, request_id) = (attempt.number, attempt.request_id.clone());
-        let body = encode::call_tool(
-            &request_id,
-            &attempt.token,
-            &running.task.tool,
-            &Value::Object(arguments),
+        let token_of_call = attempt.token.clone();
+        let asked_for_task = wants_task != running.is_flipped;
+        running.asked_for_task = asked_for_task;
+        let arguments = Value::Object(arguments);
+        let method = encode::call_tool(
+            version,
+            &encode::Call {
+                id: &request_id,
+                token: &token_of_call,
+                tool: &running.task.tool,
+                arguments: &arguments,
+                task_ttl_ms: asked_for_task.then_some(TTL_WISH_MS),
+                input: input.as_deref(),
+                params: &params,
+            },
         );
         let mut expected = running.task.resumability;
         expected.stream = expected.stream.or(gives_ids);
-        if running.started < number {
-            running.started = number;
-            let resumability = expected.word().to_owned();
-            running.note(now, None, Happening::Started { era, resumability });
-        }
+        running.start = (running.started < number).then(|| Start {
+            since: now.mono,
+            line: Happening::Started {
+                era,
+                resumability: expected.word().to_owned(),
+            },
+        });
         running.touch(now);
         (running.sending, running.held) = (Some(token), Some(token));
         self.calls.insert(request_id, id.clone());
-        let exchange = self.send(
-            Kind::Stream(id.clone()),
-            Method::Post { body },
-            None,
-            Some(token),
-        );
+        let exchange = self.send(Kind::Stream(id.clone()), method, None, Some(token));
         if let Some(running) = self.tasks.get_mut(id) {
             running.line = Line::Calling(exchange);
         }
         self.saver.urge(now.mono);
+    }
+
+    /// Notes that a call has gone out of which nothing was heard yet.
+    fn step_start(&mut self, id: &TaskId) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id)
+            && running.went_out_at().is_some_and(|at| now.mono >= at)
+        {
+            running.went_out(now);
+        }
     }
 
     /// Why a call must not be sent, in words that say what to do next.
@@ -250,10 +288,14 @@ impl Link {
                 complaints.join(", ")
             ));
         }
-        let dies =
-            self.record.gives_ids == Some(false) && !tool.keeps_checkpoint(&self.record.tools);
+        let footing = self.record.footing();
+        let price = Price::of_call(tool, &self.record.tools, &footing);
+        let dies = footing.is_known_for(tool) && price.dies();
         (running.must_survive && dies).then(|| {
-            format!("leaving would end this call: {name} gives its events no ids; nothing was sent. Call it without --detach and stay")
+            format!(
+                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
+                price.why()
+            )
         })
     }
 
@@ -264,7 +306,7 @@ impl Link {
         };
         let exchange = running.line.exchange();
         running.line = Line::None;
-        (running.was_unsent, running.sending) = (true, None);
+        (running.was_unsent, running.sending, running.start) = (true, None, None);
         if let Some(attempt) = running.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
@@ -287,8 +329,9 @@ impl Link {
             return;
         };
         let exchange = running.line.exchange();
-        (running.line, running.follow) = (Line::None, None);
+        (running.line, running.follow, running.served) = (Line::None, None, None);
         (running.tries, running.empties, running.round) = (0, 0, 0);
+        (running.task.server_task, running.task.resumability.task) = (None, false);
         (running.cut, running.skip_to, running.orphan) = (None, None, None);
         (running.was_cancelled, running.last_step) = (false, None);
         running.was_unsent = true;
@@ -375,6 +418,13 @@ impl Link {
                 *until = self.now.mono;
             }
             if let Some(next) = running
+                .served
+                .as_mut()
+                .and_then(|served| served.next.as_mut())
+            {
+                *next = self.now.mono;
+            }
+            if let Some(next) = running
                 .follow
                 .as_mut()
                 .and_then(|follow| follow.next.as_mut())
@@ -387,12 +437,15 @@ impl Link {
 
     fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let running = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
-        if !matches!(running.task.status, Status::Unknown(_)) {
+        let is_unheard = running.was_cancelled && running.wish.is_none();
+        if !is_unheard && !matches!(running.task.status, Status::Unknown(_)) {
             return Err(Refused::Usage(format!(
-                "{id} is {}, not unknown; cancel it (x) or forget it (D)",
+                "{id} is still under way ({}); x cancels it first",
                 running.task.status.word()
             )));
         }
+        // Nobody proved that it does not work on.
+        self.spares_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
         Ok(Done::Accepted)
     }
@@ -405,6 +458,7 @@ impl Link {
         self.spares_session |= !running.is_settled();
         let exchange = running.line.exchange();
         (running.line, running.follow, running.wish) = (Line::None, None, None);
+        running.served = None;
         let request_ids: Vec<String> = running
             .task
             .attempts
@@ -455,7 +509,19 @@ impl Link {
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
         let phase = running.phase();
-        let is_unsettled = running.task.status == Status::Running;
+        let is_unsettled = matches!(running.task.status, Status::Running | Status::InputRequired);
+        let server_task = running.task.server_task.clone();
+        let (is_modern, why) = (running.is_modern(), "nobody was there to hold it");
+        let is_round = running
+            .task
+            .open_question()
+            .is_some_and(|q| q.way == QuestionWay::Round);
+        // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
+        running.has_answers = running.task.questions.iter().any(|question| {
+            question.answer.is_some()
+                && !question.is_delivered
+                && question.way != QuestionWay::TaskInput
+        });
         self.tasks.insert(id.clone(), running);
         self.is_restless = true;
         if was_cancelling && is_unsettled {
@@ -464,7 +530,22 @@ impl Link {
         if !is_unsettled || phase == Phase::Queued {
             return;
         }
+        if is_round {
+            // Nothing runs until it is answered.
+            return;
+        }
         self.note_unwatched(&id, unwatched);
+        if let Some(server_task) = server_task {
+            self.served_ids.insert(server_task.id, id.clone());
+            if let Some(running) = self.tasks.get_mut(&id) {
+                running.served = Some(Served::new(now.mono));
+            }
+            return self.gather();
+        }
+        if is_modern {
+            let end = self.end_of_modern_call(&id, phase, why);
+            return self.out_of_stream(&id, end, false);
+        }
         if phase == Phase::Open && has_cursor && is_same_session {
             if let Some(running) = self.tasks.get_mut(&id) {
                 running.line = Line::Waiting { until: now.mono };
@@ -529,6 +610,8 @@ impl Link {
         if is_queued && can_call && may_call(self) {
             self.send_call(id);
         }
+        self.step_answers(id);
+        self.step_start(id);
         self.step_stream(id);
         self.step_follow(id);
         self.step_wish(id);

@@ -2,18 +2,18 @@
 
 use core::time::Duration;
 
-use super::{Door, Errand, Kind, Link, streams::ORPHAN_FOR};
+use super::{Door, Errand, Kind, Link, era::Greeting, streams::ORPHAN_FOR};
 use crate::{
     domain::{
-        AskId, Done, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind, TaskId,
-        Tool,
+        AskId, Done, Era, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind,
+        TaskId, Tool,
     },
     link::{
-        Era, Output,
+        Output,
         path::doubled,
         running::{Line, Orphan, Wish},
     },
-    protocol::{self, Method, Refusal, RpcError, encode},
+    protocol::{self, Refusal, RpcError, encode},
 };
 
 /// Pages of one tool list; a server that has more is going round in circles.
@@ -26,6 +26,7 @@ impl Link {
     /// Whether anything needs a session.
     pub(super) fn wants_door(&self) -> bool {
         !self.tool_waiters.is_empty()
+            || !self.adopters.is_empty()
             || self.tasks.values().any(|running| {
                 running.task.forgotten_at.is_none()
                     && (running.phase() == Phase::Queued
@@ -33,6 +34,8 @@ impl Link {
                         && running.intent.is_none()
                         || matches!(running.line, Line::Waiting { .. })
                         || running.follow.is_some()
+                        || running.served.is_some()
+                        || running.has_answers
                         || running.wish.as_ref().is_some_and(Wish::waits_to_cancel))
             })
     }
@@ -44,8 +47,9 @@ impl Link {
             && self.path.may_send(self.now)
             && !self.is_leaving
         {
-            match self.era() {
-                Era::Stateful => self.knock(),
+            match self.belief.greeting {
+                Greeting::Discover => self.discover(),
+                Greeting::Initialize => self.knock(),
             }
         }
         if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
@@ -57,15 +61,10 @@ impl Link {
         if self.path.spend(self.now).is_err() {
             return;
         }
-        let version = self.choice.version.unwrap_or(ProtocolVersion::V20251125);
+        let version = self.belief.stateful_version();
         let id = self.new_request_id();
-        let body = encode::initialize(&id, version);
-        self.send(
-            Kind::Handshake { session: None },
-            Method::Post { body },
-            Some(id),
-            None,
-        );
+        let method = encode::initialize(&id, version);
+        self.send(Kind::Handshake { session: None }, method, Some(id), None);
         self.door = Door::Knocking;
     }
 
@@ -74,7 +73,8 @@ impl Link {
         let Some(shake) = protocol::handshake(result) else {
             return self.door_failed("its answer to initialize is not one".to_owned(), None);
         };
-        let Some(version) = ProtocolVersion::read(&shake.version) else {
+        let read = ProtocolVersion::read(&shake.version);
+        let Some(version) = read.filter(|version| version.era() == Era::Stateful) else {
             return self.door_failed(
                 format!(
                     "it speaks only MCP {}, which this build does not",
@@ -83,18 +83,25 @@ impl Link {
                 None,
             );
         };
+        if session.is_none() && self.prefers_modern() {
+            return;
+        }
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;
+        self.record.tasks = shake
+            .tasks
+            .filter(|_| version >= ProtocolVersion::V20251125);
+        self.record.era_why = Some(self.why_stateful().to_owned());
         self.record.server_info = shake.server_info;
         self.record.tools_at = None;
         self.has_fresh_tools = false;
         self.record_changed();
-        let body = encode::initialized();
-        self.send(Kind::Announce, Method::Post { body }, None, None);
+        self.send(Kind::Announce, encode::initialized(), None, None);
         self.door = Door::Announcing;
+        self.era_is_settled();
     }
 
     /// `notifications/initialized` was taken, or refused by a server that does not care for it.
@@ -120,13 +127,9 @@ impl Link {
 
     fn ask_tools(&mut self, so_far: Vec<Tool>, cursors: Vec<String>) {
         let id = self.new_request_id();
-        let body = encode::list_tools(&id, cursors.last().map(String::as_str));
-        self.send(
-            Kind::ListTools { so_far, cursors },
-            Method::Post { body },
-            Some(id),
-            None,
-        );
+        let cursor = cursors.last().map(String::as_str);
+        let method = encode::list_tools(self.version(), &id, cursor);
+        self.send(Kind::ListTools { so_far, cursors }, method, Some(id), None);
     }
 
     /// One page of tools.
@@ -176,6 +179,9 @@ impl Link {
     /// Everybody who waits for the tools hears why they do not come.
     pub(super) fn refuse_waiters(&mut self, because: &Refused) {
         for ask in std::mem::take(&mut self.tool_waiters) {
+            self.answer(ask, Err(because.clone()));
+        }
+        for (ask, _) in std::mem::take(&mut self.adopters) {
             self.answer(ask, Err(because.clone()));
         }
     }
@@ -238,7 +244,7 @@ impl Link {
     }
 
     /// A server that answers and does not serve: without this, each answer would make the next try come at once.
-    fn back_off(&mut self, why: String, at_least: Option<Duration>) {
+    pub(super) fn back_off(&mut self, why: String, at_least: Option<Duration>) {
         let wait = doubled(FIRST_KNOCK, self.door_tries, LAST_KNOCK);
         self.door_tries = self.door_tries.saturating_add(1);
         self.path_failed(why, false, Some(wait.max(at_least.unwrap_or_default())));
@@ -317,6 +323,10 @@ impl Link {
                 self.requeue(&id, &refusal);
                 continue;
             }
+            if running.served.is_some() {
+                // Its task may outlive the session; the next look in a new one tells.
+                continue;
+            }
             // A call that is out hears of it by its own answer.
             if !matches!(running.phase(), Phase::Sent | Phase::Open)
                 || !running.is_active()
@@ -348,8 +358,14 @@ impl Link {
     pub(super) fn short_refused(&mut self, errand: &Errand, refusal: Refusal) {
         let has_session = self.record.session.is_some();
         match refusal.status {
+            _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
+            _ if matches!(errand.kind, Kind::Listen) => self.listening_ended(Some(&refusal)),
             401 | 403 => {
                 self.barred(&refusal);
+                self.errand_lost(errand);
+            }
+            _ if self.disproves_era(&refusal) => {
+                self.belief_failed(errand, refusal.said.as_deref());
                 self.errand_lost(errand);
             }
             404 | 410 | 400
@@ -383,6 +399,14 @@ impl Link {
             Kind::Ping { verifies: Some(id) } => self.verify_later(id),
             Kind::Look(id) => self.look_failed(id, None),
             Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
+            Kind::Reply(Some((id, _))) => self.reply_unheard(id),
+            Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) => {
+                self.task_errand_failed(errand, "its server wants to be greeted anew", None);
+            }
+            Kind::ListTasks { ask, .. } | Kind::Adopt { ask, .. } => {
+                let words = format!("{} did not answer; ask again", self.record.name);
+                self.answer(*ask, Err(Refused::Unreachable(words)));
+            }
             _ => {}
         }
         self.is_restless = true;
@@ -391,7 +415,27 @@ impl Link {
     /// A short request got no answer.
     pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
         match &errand.kind {
-            Kind::Handshake { .. } => self.door_failed(why, refusal.as_ref()),
+            Kind::Handshake { .. } => {
+                if refusal
+                    .as_ref()
+                    .is_none_or(|refusal| !self.tries_other_era(refusal))
+                {
+                    self.door_failed(why, refusal.as_ref());
+                }
+            }
+            Kind::Discover => self.door_failed(why, refusal.as_ref()),
+            Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) | Kind::Listen => {
+                self.task_errand_failed(errand, &why, refusal.as_ref());
+            }
+            Kind::ListTasks { ask, .. } | Kind::Adopt { ask, .. } => {
+                let words = format!("{} did not answer ({why}); ask again", self.record.name);
+                self.answer(*ask, Err(Refused::Unreachable(words)));
+            }
+            Kind::Reply(Some((id, key))) => match refusal {
+                // Whoever refuses an answer does not wait for it any more.
+                Some(_) => self.question_delivered(id, key),
+                None => self.reply_unheard(id),
+            },
             Kind::Announce if refusal.is_some() => self.announced(),
             // The session stands only if the server heard of it; shake hands again.
             Kind::Announce if self.door == Door::Announcing => {
@@ -408,6 +452,7 @@ impl Link {
                     self.tools_refused(&RpcError {
                         code: i64::from(refusal.status),
                         message,
+                        data: None,
                     });
                 }
                 _ => {
@@ -431,7 +476,7 @@ impl Link {
             // A server that refuses the cancel has heard it; the limit says that it did not react.
             Kind::Cancel(_) if refusal.is_some() => {}
             Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
-            Kind::Announce | Kind::Reply | Kind::Goodbye | Kind::Stream(_) => {}
+            Kind::Announce | Kind::Reply(None) | Kind::Goodbye | Kind::Stream(_) => {}
         }
         self.is_restless = true;
     }

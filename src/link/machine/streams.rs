@@ -44,6 +44,8 @@ const HEAD_WITHIN: Duration = Duration::from_secs(60);
 const BY_CHECKPOINT: &str = "going on by its checkpoint, where single steps may pass unseen";
 /// Fresh sessions that a refused call may cost before it is given up.
 const REQUEUES: u32 = 3;
+/// The code of the modern era for headers that do not fit the body.
+const HEADER_MISMATCH: i64 = -32020;
 
 impl Link {
     /// One arrival, to whoever waits for it.
@@ -58,12 +60,21 @@ impl Link {
             return self.stream_brought(&id, arrival);
         }
         if let Arrival::Event { id, data, .. } = &arrival {
+            let of = match &errand.kind {
+                Kind::Fetch(id) => Some(id.clone()),
+                _ => None,
+            };
             if id.is_some() {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
                 self.gives_ids(true);
             }
             self.last_traffic = self.now.mono;
-            self.read(None, None, data);
+            if let Some(id) = &of
+                && let Some(running) = self.tasks.get_mut(id)
+            {
+                running.heard(self.now);
+            }
+            self.read(of.as_ref(), None, data);
             return;
         }
         if let Arrival::Opened { body, session } = arrival {
@@ -82,7 +93,7 @@ impl Link {
             return;
         }
         self.is_restless = true;
-        let Some(errand) = self.errands.remove(&exchange) else {
+        let Some(errand) = self.forget_errand(exchange) else {
             return;
         };
         self.path.prober_gone();
@@ -106,8 +117,15 @@ impl Link {
                     );
                 }
                 match &errand.kind {
+                    Kind::Stream(id) if errand.is_modern => {
+                        self.modern_call_refused(&id.clone(), &errand, refusal);
+                    }
                     Kind::Stream(id) => {
                         self.stream_refused(&id.clone(), errand.session_number, &refusal);
+                    }
+                    _ if errand.is_answered_by(&refusal) => {
+                        let error = refusal.error.clone().unwrap_or_default();
+                        self.errand_answered(errand, Err(error));
                     }
                     _ => self.short_refused(&errand, refusal),
                 }
@@ -143,10 +161,15 @@ impl Link {
         match &errand.kind {
             Kind::Stream(id) => self.stream_ended(&id.clone(), broken),
             Kind::Announce if broken.is_none() => self.announced(),
-            Kind::Cancel(id) if broken.is_none() => self.cancel_taken(&id.clone()),
+            Kind::Cancel(id) if broken.is_none() && errand.request_id.is_none() => {
+                self.cancel_taken(&id.clone());
+            }
+            Kind::Reply(Some((id, key))) if broken.is_none() => {
+                self.question_delivered(&id.clone(), &key.clone());
+            }
             // Whatever it said, somebody is there.
             Kind::Ping { verifies: None } if broken.is_none() => {}
-            Kind::Reply | Kind::Goodbye => {}
+            Kind::Reply(None) | Kind::Goodbye => {}
             // An answer was due and did not come; where it did, the errand was removed with it.
             _ => self.short_failed(
                 errand,
@@ -190,6 +213,7 @@ impl Link {
         }
         running.is_shown_stale = true;
         let is_stream = matches!(body, Body::Stream | Body::Json);
+        running.went_out(now);
         match running.line {
             Line::Calling(_) if is_stream => {
                 running.line = Line::Open {
@@ -367,6 +391,12 @@ impl Link {
         let line = std::mem::replace(&mut running.line, Line::None);
         if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
             return;
+        }
+        if running.is_modern() {
+            let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
+            Self::note_cut(running, now, &why);
+            let end = self.end_of_modern_call(id, Phase::Open, &why);
+            return self.out_of_stream(id, end, false);
         }
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
         let is_resumable = running
@@ -556,7 +586,13 @@ impl Link {
                 );
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
+            Line::Calling(_) if running.is_modern() => {
+                Self::note_cut(running, now, why);
+                let end = self.end_of_modern_call(id, Phase::Sent, why);
+                self.out_of_stream(id, end, false);
+            }
             Line::Calling(_) => {
+                running.went_out(now);
                 Self::note_cut(running, now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
@@ -584,6 +620,58 @@ impl Link {
             }
         }
         self.saver.touch(now.mono);
+    }
+
+    /// What a plain call of the modern era ends as when its connection does: the server must cancel it, unless it may
+    /// have made a task of it whose id never came.
+    pub(super) fn end_of_modern_call(&self, id: &TaskId, phase: Phase, why: &str) -> Status {
+        if phase == Phase::Sent && self.may_become_task(id) {
+            return Status::Unknown(Window::BeforeTaskId);
+        }
+        Status::Lost(LostReason::CancelledByDisconnect {
+            why: why.to_owned(),
+        })
+    }
+
+    /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
+    fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: Refusal) {
+        let is_disproved = self.disproves_era(&refusal);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.is_shown_stale = true;
+        running.line = Line::None;
+        match refusal.status {
+            401 | 403 => {
+                self.unsend(id);
+                self.barred(&refusal);
+            }
+            _ if is_disproved => {
+                self.requeue(id, &refusal);
+                self.belief_failed(errand, refusal.said.as_deref());
+            }
+            400 | 404 => {
+                let error = refusal.error.clone().unwrap_or_default();
+                let is_stale = error.code == HEADER_MISMATCH;
+                if is_stale && running.tries == 0 {
+                    // Our headers follow from the list of tools, which is out of date.
+                    self.record.tools_at = None;
+                    return self.requeue(id, &refusal);
+                }
+                self.fail(id, TaskErrorKind::Refused, Some(error.code), error.message);
+            }
+            // A gateway may have passed the call on before it gave up.
+            408 | 425 | 500..=502 | 504..=599 => {
+                let end =
+                    self.end_of_modern_call(id, Phase::Sent, &format!("HTTP {}", refusal.status));
+                let end = match end {
+                    Status::Unknown(_) => end,
+                    _ => Status::Unknown(Window::HttpStatus(refusal.status)),
+                };
+                self.out_of_stream(id, end, false);
+            }
+            _ => self.refused_call(id, &refusal),
+        }
     }
 
     /// A call, a resume or a probe was answered with something other than 2xx.
@@ -650,6 +738,7 @@ impl Link {
             408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
                 429 | 503 => self.refused_call(id, refusal),
                 status => {
+                    running.went_out(now);
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
@@ -690,6 +779,10 @@ impl Link {
     }
 
     fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.went_out(now);
+        }
         let said = refusal
             .said
             .as_deref()
@@ -716,6 +809,7 @@ impl Link {
             return;
         };
         if running.phase() == Phase::Queued {
+            running.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
         } else {
@@ -747,7 +841,12 @@ impl Link {
         let line = std::mem::replace(&mut running.line, Line::None);
         running.orphan = None;
         if running.task.resumability.checkpoint {
-            if running.follow.is_none() || is_restarted {
+            // In a session that is gone a late call is refused; in any other it runs whenever it comes.
+            let is_adrift = running.phase() == Phase::Sent
+                && !matches!(end, Status::Lost(LostReason::SessionGone { .. }));
+            if is_adrift {
+                running.follow = Some(Follow::adrift(now.mono, running.longest_step));
+            } else if running.follow.is_none() || is_restarted {
                 running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
             }
             let words = match end.reason() {

@@ -7,20 +7,22 @@ use serde_json::{Value, json};
 use super::{Door, Kind, Link, earliest};
 use crate::{
     domain::{
-        AskedFor, CLIENT_ID, Done, LIST_TOOL, Mono, PAUSE_TOOL, Phase, Progress, Refused, Status,
-        TaskErrorKind, TaskId, Window, text,
+        AskedFor, CLIENT_ID, Done, LIST_TOOL, Mono, PAUSE_TOOL, Phase, Progress, QuestionWay,
+        Refused, Status, TaskErrorKind, TaskId, Window, text,
     },
     link::{
         checkpoint::{self, Follow, Verdict},
         running::{Line, Wish},
     },
-    protocol::{self, Method, encode},
+    protocol::{self, encode},
 };
 
 /// How long a pause may take before "the server did not stop".
 const PAUSE_WITHIN: Duration = Duration::from_secs(60);
 /// How long a cancel may take before "the server did not react".
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
+/// The same for a server task, whose server may take its time.
+const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 /// How long a resume may take before it is no longer shown as asked for.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.
@@ -68,7 +70,7 @@ impl Link {
         let refusal = if running.task.status == Status::Paused {
             Some("it is paused already; r goes on".to_owned())
         } else if running.phase() == Phase::Queued {
-            Some("it was not sent yet; x takes it back".to_owned())
+            Some("it does not run yet; x takes it back".to_owned())
         } else if !has_pause {
             Some(format!("{name} has no pause tool; the work goes on"))
         } else if !running.task.resumability.checkpoint {
@@ -104,7 +106,23 @@ impl Link {
         let is_of_another = running
             .attempt()
             .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        let is_out = matches!(running.line, Line::Calling(_) | Line::Open { .. });
+        if running.is_modern() && is_out && running.sending.is_none() {
+            return Ok(self.hang_up(id));
+        }
+        let is_round = running.task.status == Status::InputRequired
+            && running
+                .task
+                .open_question()
+                .is_some_and(|q| q.way == QuestionWay::Round);
         match (&running.task.status, running.phase()) {
+            (Status::InputRequired, _) if is_round => {
+                running.remark(
+                    now,
+                    "nothing ran; the server's question stays unanswered".to_owned(),
+                );
+                self.conclude(id, Status::Cancelled, None);
+            }
             (Status::Unknown(_), _)
                 if (is_of_another || !self.record.is_initialized)
                     && !running.task.resumability.checkpoint =>
@@ -115,7 +133,7 @@ impl Link {
                 ));
             }
             (Status::Running, Phase::Queued) => {
-                running.remark(now, "it was never sent".to_owned());
+                running.remark(now, "it was never run".to_owned());
                 self.conclude(id, Status::Cancelled, None);
             }
             (Status::Paused, _) => {
@@ -135,6 +153,23 @@ impl Link {
         Ok(Done::Accepted)
     }
 
+    /// A plain call of the modern era is cancelled by closing its stream (2026-07-28, transports, cancellation).
+    fn hang_up(&mut self, id: &TaskId) -> Done {
+        let now = self.now;
+        let may_be_task = self.may_become_task(id);
+        if let Some(running) = self.tasks.get_mut(id) {
+            let is_unanswered = matches!(running.line, Line::Calling(_));
+            let words = if is_unanswered && may_be_task {
+                "its connection was closed, which cancels it; if the server had made a task of it, that goes on"
+            } else {
+                "its connection was closed, which cancels it"
+            };
+            running.remark(now, words.to_owned());
+        }
+        self.conclude(id, Status::Cancelled, None);
+        Done::Accepted
+    }
+
     pub(super) fn step_wish(&mut self, id: &TaskId) {
         let now = self.now;
         let can_send = self.door == Door::Open && self.path.may_send(now);
@@ -148,7 +183,7 @@ impl Link {
             && running.sending.is_none()
             && wish.retry_at.is_none_or(|at| now.mono >= at);
         if is_due && running.phase() == Phase::Queued {
-            running.remark(now, "it was never sent".to_owned());
+            running.remark(now, "it was never run".to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.
@@ -178,7 +213,9 @@ impl Link {
                 return;
             }
             AskedFor::Cancelling => {
-                format!("{name} did not react to the cancel; the call is still followed")
+                format!(
+                    "{name} did not react to the cancel; the call is still followed (D stops following)"
+                )
             }
             AskedFor::Resuming => {
                 running.set_wish(now, None);
@@ -205,14 +242,27 @@ impl Link {
         // A request id means nothing in another session; what the list shows is all that can be known.
         let is_ours = attempt.session_number == session_number;
         let request_id = attempt.request_id.clone();
+        let server_task = running
+            .served
+            .as_ref()
+            .and(running.task.server_task_id.clone());
         if let Some(wish) = running.wish.as_mut() {
             // The limit runs from when the server could hear it.
-            wish.until = now.mono.after(CANCEL_WITHIN);
+            let within = if server_task.is_some() {
+                TASK_CANCEL_WITHIN
+            } else {
+                CANCEL_WITHIN
+            };
+            wish.until = now.mono.after(within);
             wish.is_sent = true;
         }
-        if is_ours {
-            let body = encode::cancelled(&request_id, "cancelled by the user");
-            self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
+        if let Some(server_task) = server_task {
+            let request_id = self.new_request_id();
+            let method = encode::cancel_task(self.version(), &request_id, &server_task);
+            self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
+        } else if is_ours {
+            let method = encode::cancelled(&request_id, "cancelled by the user");
+            self.send(Kind::Cancel(id.clone()), method, None, None);
         }
     }
 
@@ -310,8 +360,17 @@ impl Link {
 
     fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
         let request_id = self.new_request_id();
-        let body = encode::call_tool(&request_id, &request_id, tool, arguments);
-        self.send(kind, Method::Post { body }, Some(request_id), None);
+        let call = encode::Call {
+            id: &request_id,
+            token: &request_id,
+            tool,
+            arguments,
+            task_ttl_ms: None,
+            input: None,
+            params: &[],
+        };
+        let method = encode::call_tool(self.version(), &call);
+        self.send(kind, method, Some(request_id), None);
     }
 
     /// The list could not be read; that says nothing about the task.
@@ -480,7 +539,9 @@ impl Link {
     /// When the idle limit ends a task; it runs only while the server could tell us something.
     fn idle_ends(&self, running: &crate::link::running::Running) -> Option<Mono> {
         let is_in_contact = matches!(running.line, Line::Open { .. } | Line::Calling(_))
-            || running.follow.is_some() && self.door == Door::Open && self.path.down().is_none();
+            || (running.follow.is_some() || running.served.is_some())
+                && self.door == Door::Open
+                && self.path.down().is_none();
         let idle = running.task.limits.idle.filter(|_| is_in_contact)?;
         Some(running.last_news.max(running.contact_since).after(idle))
     }
@@ -502,9 +563,21 @@ impl Link {
         };
         let can_send = self.door == Door::Open && self.path.may_send(self.now);
         let request_id = running.request_id().map(str::to_owned);
-        let outcome = if let Some(request_id) = request_id.filter(|_| can_send) {
-            let body = encode::cancelled(&request_id, "timed out");
-            self.send(Kind::Cancel(id.clone()), Method::Post { body }, None, None);
+        let server_task = running
+            .served
+            .as_ref()
+            .and(running.task.server_task_id.clone());
+        let is_modern = running.is_modern();
+        let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
+            let request_id = self.new_request_id();
+            let method = encode::cancel_task(self.version(), &request_id, &server_task);
+            self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
+            "its task was cancelled"
+        } else if is_modern {
+            "its connection was closed, which cancels it"
+        } else if let Some(request_id) = request_id.filter(|_| can_send) {
+            let method = encode::cancelled(&request_id, "timed out");
+            self.send(Kind::Cancel(id.clone()), method, None, None);
             "the call was cancelled"
         } else {
             "the server could not be told"

@@ -277,8 +277,10 @@ fn price_of(state: &State, form: &CallForm) -> Option<Price> {
         .and_then(|server| state.tools.get(server));
     let beside = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     let server = form.server.as_ref().and_then(|name| state.server(name));
-    let gives_ids = server.and_then(|server| server.gives_ids);
-    Some(Price::of_call(tool, beside, gives_ids))
+    let footing = server
+        .map(|server| server.footing.clone())
+        .unwrap_or_default();
+    Some(Price::of_call(tool, beside, &footing))
 }
 
 fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Entity, Focus, Mark, State, Tab, TaskLog, in_time},
-    domain::{Contact, Entry, Happening, Level, Price, Stamp, Wall, text},
+    domain::{Contact, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
 };
 
 use super::{
@@ -565,36 +565,17 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
     };
     let indent = time.len();
     let mut pieces = vec![(time, Role::Dim)];
-    let clean = |text: &str| text::clean_line(text).into_owned();
+    let Words { kind, lead, text } = entry.words();
     match &entry.what {
-        Happening::Started { era, resumability } => {
-            let attempt = entry.attempt;
-            let words = format!(
-                "attempt {attempt} sent, {}, {}",
-                clean(era),
-                clean(resumability)
-            );
-            pieces.push((words, Role::Strong));
-        }
-        Happening::Progress {
-            value,
-            total,
-            message,
-        } => {
-            // A log is a record: no digit is left out for want of room.
-            let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
-            let count = format!("{}{total}", text::exact(*value));
-            pieces.push((format!("{:<5} ", "step"), Role::Dim));
-            pieces.push((count, Role::Running));
-            if let Some(message) = message {
-                pieces.push((format!("  {}", clean(message)), Role::Plain));
+        Happening::Started { .. } | Happening::Status { .. } => pieces.push((text, Role::Strong)),
+        Happening::Progress { .. } => {
+            pieces.push((format!("{kind:<5} "), Role::Dim));
+            pieces.push((lead, Role::Running));
+            if !text.is_empty() {
+                pieces.push((format!("  {text}"), Role::Plain));
             }
         }
-        Happening::Log {
-            level,
-            logger,
-            data,
-        } => {
+        Happening::Log { level, .. } => {
             let role = match level {
                 Level::Debug => Role::Dim,
                 Level::Info | Level::Notice => Role::Plain,
@@ -605,53 +586,26 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
                 Level::Warning => "warn",
                 Level::Critical => "crit",
                 Level::Emergency => "emerg",
-                other => other.word(),
+                _ => kind,
             };
-            pieces.push((
-                format!("{word:<5} "),
-                if role == Role::Plain { Role::Dim } else { role },
-            ));
-            if let Some(logger) = logger {
-                pieces.push((format!("{}: ", clean(logger)), Role::Dim));
+            let of_word = if role == Role::Plain { Role::Dim } else { role };
+            pieces.push((format!("{word:<5} "), of_word));
+            if !lead.is_empty() {
+                pieces.push((format!("{lead} "), Role::Dim));
             }
-            pieces.push((clean(data), role));
+            pieces.push((text, role));
         }
-        Happening::Contact { state: word, why } => {
-            let words = if why.is_empty() {
-                clean(word)
-            } else {
-                clean(why)
-            };
-            // `cut: connection reset` says its state already; others are told with it.
-            let words =
-                if words.starts_with(word.as_str()) || word == "live" || words.starts_with("cut") {
-                    words
-                } else {
-                    format!("{}: {words}", clean(word))
-                };
-            pieces.push((format!("{} {words}", line.repeat(4)), Role::Cut));
+        Happening::Contact { .. } => {
+            pieces.push((format!("{} {text}", line.repeat(4)), Role::Cut));
         }
-        Happening::Status { status, reason } => {
-            let words = match reason {
-                Some(reason) => format!("{}: {}", clean(status), clean(reason)),
-                None => clean(status),
-            };
-            pieces.push((words, Role::Strong));
-        }
-        Happening::InputRequired { key, .. } => {
-            pieces.push((format!("asks: {}", clean(key)), Role::Needs));
-        }
-        Happening::Settled { status, reason } => {
+        Happening::InputRequired { .. } => pieces.push((format!("{kind}: {text}"), Role::Needs)),
+        Happening::Settled { status, .. } => {
             let role = match status.as_str() {
                 "completed" => Role::Done,
                 "cancelled" => Role::Cancelled,
                 _ => Role::Failed,
             };
-            let words = match reason {
-                Some(reason) => format!("{}: {}", clean(status), clean(reason)),
-                None => clean(status),
-            };
-            pieces.push((words, role));
+            pieces.push((text, role));
         }
     }
     (pieces, indent)

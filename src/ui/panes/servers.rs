@@ -63,7 +63,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             ));
         }
         parts.push(
-            match server.gives_ids {
+            match server.footing.gives_ids {
                 Some(true) => "event ids: streams can be picked up",
                 Some(false) => "no event ids: streams cannot be picked up",
                 None => "event ids not seen yet",

@@ -129,8 +129,10 @@ pub(in crate::ui) fn about_tool(
         y += 1;
     }
     let server = state.tools_of.as_ref().and_then(|name| state.server(name));
-    let price =
-        crate::domain::Price::of_call(tool, beside, server.and_then(|server| server.gives_ids));
+    let footing = server
+        .map(|server| server.footing.clone())
+        .unwrap_or_default();
+    let price = crate::domain::Price::of_call(tool, beside, &footing);
     y += 1;
     let x = canvas.put(0, y, "leaving ", Role::Dim);
     let x = canvas.put(x, y, price.word(), price_role(&price));

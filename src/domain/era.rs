@@ -1,0 +1,64 @@
+//! The revisions of MCP, and the two eras that they fall into.
+
+use serde::{Deserialize, Serialize};
+
+/// The protocol families. What a lost connection means differs: in the modern era it cancels a plain call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Era {
+    /// Handshake, session, streams with cursors: 2025-03-26 to 2025-11-25.
+    Stateful,
+    /// No handshake, no session, no resumption; long work lives in server tasks: 2026-07-28.
+    Modern,
+}
+
+/// Protocol revisions, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ProtocolVersion {
+    /// The first with one HTTP endpoint.
+    #[serde(rename = "2025-03-26")]
+    V20250326,
+    /// The first that wants the version header.
+    #[serde(rename = "2025-06-18")]
+    V20250618,
+    /// The first that primes its streams, and the one with experimental tasks.
+    #[serde(rename = "2025-11-25")]
+    V20251125,
+    /// The first without sessions; its tasks are an extension.
+    #[serde(rename = "2026-07-28")]
+    V20260728,
+}
+
+impl ProtocolVersion {
+    /// All of them, oldest first.
+    pub const ALL: [Self; 4] = [
+        Self::V20250326,
+        Self::V20250618,
+        Self::V20251125,
+        Self::V20260728,
+    ];
+
+    /// The revision as it stands on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::V20250326 => "2025-03-26",
+            Self::V20250618 => "2025-06-18",
+            Self::V20251125 => "2025-11-25",
+            Self::V20260728 => "2026-07-28",
+        }
+    }
+
+    /// Reads a revision; `None` for one that we do not speak.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.word() == word)
+    }
+
+    /// The era that it belongs to.
+    pub fn era(self) -> Era {
+        if self < Self::V20260728 {
+            Era::Stateful
+        } else {
+            Era::Modern
+        }
+    }
+}

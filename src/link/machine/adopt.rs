@@ -1,0 +1,196 @@
+//! Taking tasks into the list that the server has and we do not know.
+
+use super::{Door, Kind, Link};
+use crate::{
+    domain::{
+        AskId, Done, NewCall, OnInput, Phase, Refused, ServerTask, Status, TaskId, TaskState,
+    },
+    link::{
+        running::{Running, new_attempt, new_task},
+        served::Served,
+    },
+    protocol::{self, RpcError, TaskShape, encode},
+};
+
+/// Pages of one list; a server that has more is going round in circles.
+const PAGES: usize = 1000;
+/// The name of the tool of an adopted task, which no server tells.
+const NO_TOOL: &str = "adopted task";
+
+impl Link {
+    /// Adopts what waits for it, once the server can be spoken to.
+    pub(super) fn tend_adoption(&mut self) {
+        if self.door != Door::Open || self.adopters.is_empty() {
+            return;
+        }
+        for (ask, server_task) in std::mem::take(&mut self.adopters) {
+            self.adopt(ask, server_task);
+        }
+    }
+
+    fn adopt(&mut self, ask: AskId, server_task: Option<String>) {
+        let name = self.record.name.clone();
+        let Some(offer) = self.record.tasks else {
+            let words = format!("{name} offers no server tasks, so there is nothing to adopt");
+            return self.answer(ask, Err(Refused::Usage(words)));
+        };
+        let request_id = self.new_request_id();
+        let version = self.version();
+        match server_task {
+            Some(server_task) => {
+                if let Some(id) = self.served_ids.get(&server_task).cloned() {
+                    return self.answer(ask, Ok(Done::Adopted(vec![id])));
+                }
+                let method = encode::get_task(version, &request_id, &server_task);
+                self.send(
+                    Kind::Adopt { ask, server_task },
+                    method,
+                    Some(request_id),
+                    None,
+                );
+            }
+            None if offer.can_list => self.list_tasks(ask, Vec::new(), Vec::new()),
+            None => {
+                let words = format!(
+                    "{name} has no list of its tasks (MCP {}); give the id of one: longhaul adopt -s {name} TASK_ID",
+                    version.word()
+                );
+                self.answer(ask, Err(Refused::Usage(words)));
+            }
+        }
+    }
+
+    fn list_tasks(&mut self, ask: AskId, so_far: Vec<TaskId>, cursors: Vec<String>) {
+        let request_id = self.new_request_id();
+        let version = self.version();
+        let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
+        let kind = Kind::ListTasks {
+            ask,
+            so_far,
+            cursors,
+        };
+        self.send(kind, method, Some(request_id), None);
+    }
+
+    /// One page of the server's tasks.
+    pub(super) fn tasks_listed(
+        &mut self,
+        ask: AskId,
+        mut so_far: Vec<TaskId>,
+        mut cursors: Vec<String>,
+        outcome: Result<&str, RpcError>,
+    ) {
+        let result = match outcome {
+            Ok(result) => result,
+            Err(error) => {
+                let words = format!(
+                    "{} did not list its tasks: {}",
+                    self.record.name, error.message
+                );
+                return self.answer(ask, Err(Refused::Usage(words)));
+            }
+        };
+        let (tasks, next) = protocol::task_list(result);
+        for shape in tasks {
+            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains(&shape.id) {
+                so_far.extend(self.take_in(shape));
+            }
+        }
+        match next {
+            Some(next) if !cursors.contains(&next) && cursors.len() < PAGES => {
+                cursors.push(next);
+                self.list_tasks(ask, so_far, cursors);
+            }
+            _ => self.adopted(ask, so_far),
+        }
+    }
+
+    /// The task that somebody named was looked at.
+    pub(super) fn adoption_answered(
+        &mut self,
+        ask: AskId,
+        server_task: &str,
+        outcome: Result<&str, RpcError>,
+    ) {
+        let name = self.record.name.clone();
+        match outcome.map(protocol::task_shape) {
+            Ok(Some(shape)) => {
+                let id = self.take_in(shape);
+                self.adopted(ask, id.into_iter().collect());
+            }
+            Ok(None) => {
+                let words = format!("{name} answered with no task");
+                self.answer(ask, Err(Refused::Usage(words)));
+            }
+            Err(error) => {
+                let words = format!(
+                    "{name} does not know the task {server_task} (it said: {}); its time to live may be over",
+                    error.message
+                );
+                self.answer(ask, Err(Refused::Usage(words)));
+            }
+        }
+    }
+
+    /// They are in the list only once they are on disk.
+    fn adopted(&mut self, ask: AskId, ids: Vec<TaskId>) {
+        let after = (!ids.is_empty()).then(|| self.saver.next_token());
+        self.saver.urge(self.now.mono);
+        self.out.push(crate::link::Output::Answer {
+            ask,
+            outcome: Ok(Done::Adopted(ids)),
+            after,
+        });
+        self.gather();
+        self.is_restless = true;
+    }
+
+    /// Makes a task of ours of a server task.
+    fn take_in(&mut self, shape: TaskShape) -> Option<TaskId> {
+        let kind = self.record.tasks?.kind;
+        let (now, version) = (self.now, self.version());
+        let id = TaskId::from_bits(self.dice.u64(..));
+        let call = NewCall {
+            id: id.clone(),
+            server: self.record.name.clone(),
+            tool: NO_TOOL.to_owned(),
+            arguments: "{}".to_owned(),
+            name: None,
+            tag: None,
+            once: None,
+            origin: None,
+            must_survive: false,
+            limits: crate::domain::Limits::default(),
+            on_input: OnInput::Ask,
+        };
+        let mut task = new_task(now.wall, call);
+        // Ours only in name: the call that made it was somebody else's.
+        let request_id = self.new_request_id();
+        let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
+        (attempt.phase, attempt.version) = (Phase::Open, Some(version));
+        task.attempts.push(attempt);
+        task.resumability.task = true;
+        task.server_task_id = Some(shape.id.clone());
+        task.server_task = Some(ServerTask {
+            id: shape.id.clone(),
+            kind,
+            state: TaskState::Working,
+            message: None,
+            since: now.wall,
+            ttl_ms: shape.ttl_ms,
+            poll_ms: shape.poll_ms,
+            is_bound: self.record.binds_tasks,
+            updated: None,
+        });
+        debug_assert_eq!(task.status, Status::Running);
+        let mut running = Running::new(now, task, Vec::new());
+        running.served = Some(Served::new(now.mono));
+        running.remark(now, "taken over from the server".to_owned());
+        running.held = Some(self.saver.next_token());
+        self.served_ids.insert(shape.id.clone(), id.clone());
+        self.tasks.insert(id.clone(), running);
+        self.saver.urge(now.mono);
+        self.showed(&id, shape);
+        Some(id)
+    }
+}

@@ -1,0 +1,449 @@
+//! Questions of the server, one shape for three ways: asked once, answered once, over restarts too.
+
+use super::{Door, Kind, Link};
+use crate::{
+    domain::{
+        Answer, Done, Happening, OnInput, Phase, Question, QuestionWay, Refused, Status,
+        TaskErrorKind, TaskId,
+    },
+    link::running::{Line, Running, new_attempt},
+    protocol::{Asked, RpcError, encode},
+};
+
+/// The one method by which a person can be asked.
+const ELICIT: &str = "elicitation/create";
+/// Rounds in a row in which a server may ask nothing and be called again.
+const EMPTY_ROUNDS: usize = 10;
+
+impl Link {
+    /// A request on a stream of the stateful era asks something (MCP 2025-11-25, client/elicitation).
+    pub(super) fn stream_asks(&mut self, task: Option<&TaskId>, raw_id: &str, params: &str) {
+        let value: serde_json::Value = serde_json::from_str(params).unwrap_or_default();
+        let related = value
+            .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
+            .and_then(|id| id.as_str());
+        let of_related = related.and_then(|id| self.served_ids.get(id));
+        let whose = of_related.or(task).cloned().or_else(|| self.only_one());
+        let Some(id) = whose else {
+            // Nobody can be shown what it is about.
+            let method = encode::answer_question(raw_id, &Answer::Decline, related);
+            self.send(Kind::Reply(None), method, None, None);
+            return;
+        };
+        let way = QuestionWay::Request {
+            id: raw_id.to_owned(),
+            related_task: related.map(str::to_owned),
+        };
+        // Ids of the server's requests are unique within one of its sessions only.
+        let key = format!(
+            "{}.{}",
+            self.record.session_number,
+            raw_id.trim_matches('"')
+        );
+        self.ask_person(&id, key, way, params.to_owned());
+    }
+
+    /// The one task that a request without a name can only be about.
+    fn only_one(&self) -> Option<TaskId> {
+        let mut active = self
+            .tasks
+            .iter()
+            .filter(|(_, running)| !running.is_settled() && running.is_active());
+        let (id, _) = active.next()?;
+        active.next().is_none().then(|| id.clone())
+    }
+
+    /// A server task of the extension asks.
+    pub(super) fn task_asks(&mut self, id: &TaskId, ask: Asked) {
+        if ask.method == ELICIT {
+            self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params);
+        } else if let Some(running) = self.tasks.get_mut(id) {
+            let words = format!("it asks for {}, which longhaul does not offer", ask.method);
+            if running.task.remark.as_ref() != Some(&words) {
+                running.remark(self.now, words);
+            }
+        }
+    }
+
+    /// The call came back asking (2026-07-28, basic/patterns/mrtr): nothing runs until it is sent again with answers.
+    pub(super) fn call_asks(&mut self, id: &TaskId, asks: Vec<Asked>, state: Option<String>) {
+        if let Some(foreign) = asks.iter().find(|ask| ask.method != ELICIT) {
+            let words = format!(
+                "the server asks for {}, which longhaul does not offer",
+                foreign.method
+            );
+            return self.fail(id, TaskErrorKind::Protocol, None, words);
+        }
+        self.end_attempt_for_round(id, state);
+        if asks.is_empty() {
+            let Some(running) = self.tasks.get(id) else {
+                return;
+            };
+            if running.task.attempts.len() > EMPTY_ROUNDS && running.task.questions.is_empty() {
+                let words = "the server asks to be called again and again without a question";
+                return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
+            }
+            return self.next_round(id);
+        }
+        for ask in asks {
+            if let Some(running) = self.tasks.get_mut(id) {
+                // A new round: what it asks again was not answered to its liking.
+                running.task.questions.retain(|question| {
+                    question.key != ask.key || question.way != QuestionWay::Round
+                });
+            }
+            self.ask_person(id, ask.key, QuestionWay::Round, ask.params);
+        }
+    }
+
+    /// Code -32042 of 2025-11-25: URLs have to be visited before the call is made again.
+    pub(super) fn call_wants_visits(&mut self, id: &TaskId, error: &RpcError) -> bool {
+        let list = error
+            .data
+            .as_ref()
+            .and_then(|data| data.get("elicitations")?.as_array().cloned());
+        let Some(list) = list.filter(|list| !list.is_empty()) else {
+            return false;
+        };
+        self.end_attempt_for_round(id, None);
+        for (place, params) in list.iter().enumerate() {
+            let named = params.get("elicitationId").and_then(|id| id.as_str());
+            let key = named.map_or_else(|| place.to_string(), str::to_owned);
+            if let Some(running) = self.tasks.get_mut(id) {
+                running
+                    .task
+                    .questions
+                    .retain(|question| question.key != key);
+            }
+            self.ask_person(id, key, QuestionWay::Round, params.to_string());
+        }
+        true
+    }
+
+    fn end_attempt_for_round(&mut self, id: &TaskId, state: Option<String>) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let exchange = running.line.exchange();
+        running.line = Line::None;
+        if let Some(attempt) = running.attempt_mut() {
+            attempt.phase = Phase::Ended;
+            attempt.ended_at = Some(now.wall);
+            attempt.request_state = state;
+        }
+        running.touch(now);
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+    }
+
+    fn ask_person(&mut self, id: &TaskId, key: String, way: QuestionWay, request: String) {
+        let (now, token) = (self.now, self.saver.next_token());
+        let is_answering = self.errands.values().any(|errand| {
+            matches!(&errand.kind, Kind::Update(of, _) | Kind::Reply(Some((of, _))) if of == id)
+        });
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if let Some(known) = running
+            .task
+            .questions
+            .iter_mut()
+            .find(|question| question.key == key)
+        {
+            // Asked again: by a replay, or because the answer did not arrive.
+            running.has_answers |= known.answer.is_some() && !known.is_delivered && !is_answering;
+            return;
+        }
+        let answer = match running.task.on_input {
+            OnInput::Ask | OnInput::Defaults => None,
+            OnInput::Decline => Some(Answer::Decline),
+        };
+        running.note(
+            now,
+            None,
+            Happening::InputRequired {
+                key: key.clone(),
+                request: request.clone(),
+            },
+        );
+        running.has_answers |= answer.is_some();
+        running.task.questions.push(Question {
+            key,
+            way,
+            request,
+            asked_at: now.wall,
+            answer,
+            is_delivered: false,
+        });
+        refresh(running);
+        running.held = Some(token);
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+    }
+
+    /// The server goes on without the answers that it asked for: somebody else gave them, or it changed its mind.
+    pub(super) fn input_is_over(&mut self, id: &TaskId) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let mut was_open = false;
+        for question in &mut running.task.questions {
+            if question.way != QuestionWay::TaskInput {
+                continue;
+            }
+            if question.is_open() {
+                question.answer = Some(Answer::Dismiss);
+                was_open = true;
+            }
+            // It goes on, so whatever was on its way has arrived.
+            question.is_delivered = true;
+        }
+        if was_open {
+            running.remark(now, "it goes on without an answer from here".to_owned());
+        }
+        refresh(running);
+    }
+
+    /// The server takes a question back.
+    pub(super) fn question_withdrawn(&mut self, raw_id: &str) {
+        let now = self.now;
+        for running in self.tasks.values_mut() {
+            let is_it = |question: &&mut Question| {
+                question.is_open()
+                    && matches!(&question.way, QuestionWay::Request { id, .. } if id == raw_id)
+            };
+            if let Some(question) = running.task.questions.iter_mut().find(is_it) {
+                (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
+                running.remark(now, "the server took its question back".to_owned());
+                refresh(running);
+            }
+        }
+    }
+
+    /// A person answers.
+    pub(super) fn answer_question(
+        &mut self,
+        id: &TaskId,
+        key: Option<&str>,
+        answer: Answer,
+    ) -> Result<Done, Refused> {
+        let now = self.now;
+        let running = self.tasks.get_mut(id).ok_or_else(|| {
+            Refused::Usage(format!(
+                "{id} is settled or not of this session; nothing is asked there"
+            ))
+        })?;
+        let is_it = |question: &&mut Question| {
+            question.is_open() && key.is_none_or(|key| question.key == key)
+        };
+        let Some(question) = running.task.questions.iter_mut().find(is_it) else {
+            return Err(Refused::Usage(match key {
+                Some(_) => format!("{id} does not ask that, or not any more"),
+                None => format!("{id} asks nothing"),
+            }));
+        };
+        let reason = Some(format!("answered: {}", answer.action()));
+        question.answer = Some(answer);
+        running.has_answers = true;
+        refresh(running);
+        let status = running.task.status.word().to_owned();
+        running.note(now, None, Happening::Status { status, reason });
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+        Ok(Done::Accepted)
+    }
+
+    /// Sends the answers that wait; what a person chose is on disk before it goes out.
+    pub(super) fn step_answers(&mut self, id: &TaskId) {
+        if self.door != Door::Open || !self.path.may_send(self.now) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id).filter(|running| running.has_answers) else {
+            return;
+        };
+        running.has_answers = false;
+        let waiting: Vec<Question> = running
+            .task
+            .questions
+            .iter()
+            .filter(|question| question.answer.is_some() && !question.is_delivered)
+            .cloned()
+            .collect();
+        let of_another = running
+            .attempt()
+            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        let token = self.saver.next_token();
+        let version = self.version();
+        let mut task_answers = Vec::new();
+        let mut has_round = false;
+        for question in &waiting {
+            let Some(answer) = &question.answer else {
+                continue;
+            };
+            match &question.way {
+                // Its session is gone, and with it whoever waited for the answer.
+                QuestionWay::Request { .. } if of_another => {
+                    self.question_delivered(id, &question.key);
+                }
+                QuestionWay::Request {
+                    id: raw,
+                    related_task,
+                } => {
+                    let method = encode::answer_question(raw, answer, related_task.as_deref());
+                    let kind = Kind::Reply(Some((id.clone(), question.key.clone())));
+                    self.send(kind, method, None, Some(token));
+                    self.saver.urge(self.now.mono);
+                }
+                QuestionWay::TaskInput => task_answers.push((question.key.as_str(), answer)),
+                QuestionWay::Round => has_round = true,
+            }
+        }
+        let server_task = self
+            .tasks
+            .get(id)
+            .and_then(|running| running.task.server_task_id.clone());
+        if let (Some(server_task), false) = (server_task, task_answers.is_empty()) {
+            let request_id = self.new_request_id();
+            let method = encode::update_task(version, &request_id, &server_task, &task_answers);
+            let keys = task_answers
+                .iter()
+                .map(|(key, _)| (*key).to_owned())
+                .collect();
+            self.send(
+                Kind::Update(id.clone(), keys),
+                method,
+                Some(request_id),
+                Some(token),
+            );
+            self.saver.urge(self.now.mono);
+        }
+        if has_round {
+            self.next_round(id);
+        }
+    }
+
+    /// The call goes out again with the answers of its round, once there is one for each question.
+    fn next_round(&mut self, id: &TaskId) {
+        let request_id = self.new_request_id();
+        let (now, session_number) = (self.now, self.record.session_number);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let of_round =
+            |question: &&Question| question.way == QuestionWay::Round && !question.is_delivered;
+        if running
+            .task
+            .questions
+            .iter()
+            .filter(of_round)
+            .any(Question::is_open)
+        {
+            return;
+        }
+        let is_modern = running.is_modern();
+        let state = running
+            .attempt()
+            .and_then(|attempt| attempt.request_state.clone());
+        let answers: Vec<(&str, &Answer)> = running
+            .task
+            .questions
+            .iter()
+            .filter(of_round)
+            .filter_map(|question| Some((question.key.as_str(), question.answer.as_ref()?)))
+            .collect();
+        let is_refused = |(_, answer): &(&str, &Answer)| !matches!(answer, Answer::Accept { .. });
+        if !is_modern && answers.iter().any(is_refused) {
+            running.remark(
+                now,
+                "not called again, because you did not agree".to_owned(),
+            );
+            return self.conclude(id, Status::Cancelled, None);
+        }
+        let input = if is_modern {
+            encode::round(&answers, state.as_deref())
+        } else {
+            "{}".to_owned()
+        };
+        for question in &mut running.task.questions {
+            question.is_delivered |= question.way == QuestionWay::Round;
+        }
+        let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
+        let mut attempt = new_attempt(now.wall, number, request_id, session_number);
+        attempt.input = Some(input);
+        running.task.attempts.push(attempt);
+        refresh(running);
+        running.touch(now);
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+    }
+
+    /// The server has the answer to a question.
+    pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id)
+            && let Some(question) = running
+                .task
+                .questions
+                .iter_mut()
+                .find(|question| question.key == key)
+        {
+            question.is_delivered = true;
+            running.touch(now);
+            self.saver.touch(now.mono);
+        }
+    }
+
+    /// Answers to a task are there; a look at it shows what it makes of them.
+    pub(super) fn answers_heard(&mut self, id: &TaskId, keys: &[String]) {
+        for key in keys {
+            self.question_delivered(id, key);
+        }
+        self.look_soon(id);
+    }
+
+    /// Answers to a task may not have arrived: if it still asks, the next look shows it, and they are sent again.
+    pub(super) fn answers_unheard(&mut self, id: &TaskId) {
+        self.look_soon(id);
+    }
+
+    /// The server did not take the answers: they can be given anew.
+    pub(super) fn answers_refused(&mut self, id: &TaskId, keys: &[String], error: &RpcError) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            for question in &mut running.task.questions {
+                if keys.contains(&question.key) && !question.is_delivered {
+                    question.answer = None;
+                }
+            }
+            let said = crate::domain::text::clean_line(&error.message).into_owned();
+            running.remark(now, format!("the answer was not taken: {said}"));
+            refresh(running);
+        }
+        self.look_soon(id);
+    }
+
+    /// An answer to a request on a stream did not get through. A second one to the same request does no harm.
+    pub(super) fn reply_unheard(&mut self, id: &TaskId) {
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.has_answers = true;
+        }
+    }
+}
+
+/// The status follows from whether anything waits for a person.
+fn refresh(running: &mut Running) {
+    if matches!(running.task.status, Status::Running | Status::InputRequired) {
+        running.task.status = if running.task.open_question().is_some() {
+            Status::InputRequired
+        } else {
+            Status::Running
+        };
+    }
+    running.is_shown_stale = true;
+    running.is_dirty = true;
+}

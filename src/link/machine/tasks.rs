@@ -1,0 +1,590 @@
+//! Server tasks of both kinds: made, asked for at their pace, told of, fetched, cancelled.
+//!
+//! One poller for all tasks of a link: it asks for what is due, a few at a time, so that a thousand tasks are neither a
+//! thousand timers nor a thousand sockets.
+//!
+//! Sources: MCP 2025-11-25, basic/utilities/tasks; the tasks extension of 2026-07-28.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::{Door, Errand, Kind, Link, earliest};
+use crate::{
+    domain::{
+        AskedFor, Era, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
+        TaskKind, TaskState, Wall,
+    },
+    link::{
+        ExchangeId,
+        path::{doubled, jittered},
+        running::Line,
+        served::Served,
+    },
+    protocol::{self, Refusal, RpcError, TaskShape, encode},
+};
+
+/// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
+pub(super) const TTL_WISH_MS: u64 = 86_400_000;
+/// Polls that may be out at once.
+const POLLS_AT_ONCE: usize = 16;
+/// After news that a task changes soon, it is asked for this soon.
+const SOON: Duration = Duration::from_millis(250);
+/// How long new tasks are gathered before the server is asked to tell of them.
+const GATHER: Duration = Duration::from_secs(1);
+/// The first and the longest wait before a broken subscription is asked for again.
+const FIRST_LISTEN: Duration = Duration::from_secs(1);
+const LAST_LISTEN: Duration = Duration::from_secs(60);
+
+/// The subscription to the changes of the server's tasks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Listening {
+    on: Option<ExchangeId>,
+    asked: BTreeSet<String>,
+    /// When the next is due; set whenever the tasks change.
+    next: Option<Mono>,
+    failures: u32,
+    /// The server does not have it.
+    is_refused: bool,
+}
+
+impl Link {
+    /// The server made a task of a call: from here on it is asked for by its id.
+    pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskShape) {
+        let (now, token) = (self.now, self.saver.next_token());
+        let is_bound = self.record.binds_tasks;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let task = ServerTask {
+            id: shape.id.clone(),
+            kind,
+            state: TaskState::Working,
+            message: None,
+            since: now.wall,
+            ttl_ms: shape.ttl_ms,
+            poll_ms: shape.poll_ms,
+            is_bound: is_bound.filter(|_| kind == TaskKind::Core),
+            updated: None,
+        };
+        let exchange = running.line.exchange();
+        running.line = Line::None;
+        running.cut = None;
+        running.task.resumability.task = true;
+        running.task.server_task_id = Some(task.id.clone());
+        let served = Served::new(now.mono);
+        let first = now.mono.after(served.pace(&task));
+        running.served = Some(Served::new(first));
+        running.task.server_task = Some(task);
+        running.note(
+            now,
+            None,
+            Happening::Status {
+                status: "running".to_owned(),
+                reason: Some("the server made a task of it".to_owned()),
+            },
+        );
+        running.held = Some(token);
+        if kind == TaskKind::Extension {
+            self.ran_as_task(id, true);
+        }
+        self.served_ids.insert(shape.id.clone(), id.clone());
+        self.gather();
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+        self.showed(id, shape);
+    }
+
+    /// What became of a call prices the next one of the same tool.
+    pub(super) fn ran_as_task(&mut self, id: &TaskId, as_task: bool) {
+        let Some(tool) = self.tasks.get(id).map(|running| running.task.tool.clone()) else {
+            return;
+        };
+        if self.record.ran_as_task.insert(tool, as_task) != Some(as_task) {
+            self.record_changed();
+        }
+    }
+
+    /// A message shows a server task as it stands.
+    pub(super) fn showed(&mut self, id: &TaskId, shape: TaskShape) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if running.is_settled() {
+            return;
+        }
+        let Some(task) = running.task.server_task.as_mut() else {
+            return;
+        };
+        let is_older = is_before(shape.updated.as_deref(), task.updated.as_deref());
+        if task.id != shape.id || task.state.is_terminal() || is_older {
+            return;
+        }
+        // Not `lastUpdatedAt`: one server sets it at every look.
+        let has_moved =
+            task.state != shape.state || shape.message.is_some() && task.message != shape.message;
+        let words = shape
+            .message
+            .clone()
+            .filter(|message| task.message.as_ref() != Some(message));
+        // A message may vanish at the end, and the last one said more.
+        task.message = shape.message.or(task.message.take());
+        let has_changed = has_moved || task.ttl_ms != shape.ttl_ms || task.poll_ms != shape.poll_ms;
+        (task.ttl_ms, task.poll_ms) = (shape.ttl_ms, shape.poll_ms);
+        task.updated = shape.updated.or(task.updated.take());
+        task.state = shape.state;
+        let kind = task.kind;
+        if has_moved {
+            running.last_news = now.mono;
+        }
+        if let Some(words) = words {
+            let status = running.task.status.word().to_owned();
+            let reason = Some(words);
+            running.note(now, None, Happening::Status { status, reason });
+            self.saver.touch(now.mono);
+        } else if has_changed {
+            running.touch(now);
+            self.saver.touch(now.mono);
+        }
+        match (shape.state, kind) {
+            (TaskState::Working, _) => self.input_is_over(id),
+            (TaskState::InputRequired, TaskKind::Extension) => {
+                for ask in shape.asks {
+                    self.task_asks(id, ask);
+                }
+            }
+            (TaskState::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
+            // A core task that asks does so on the stream of its result.
+            (_, TaskKind::Core) => self.fetch(id),
+            (TaskState::Completed, TaskKind::Extension) => {
+                self.took_result(id, &shape.result.unwrap_or_else(|| "{}".to_owned()));
+            }
+            (TaskState::Failed, TaskKind::Extension) => {
+                let message = self.tasks.get(id).and_then(|running| {
+                    running
+                        .task
+                        .server_task
+                        .as_ref()
+                        .and_then(|task| task.message.clone())
+                });
+                let error = shape.error.unwrap_or(RpcError {
+                    code: 0,
+                    message: message.unwrap_or_else(|| "the task failed without a word".to_owned()),
+                    data: None,
+                });
+                let code = Some(error.code).filter(|code| *code != 0);
+                self.fail(id, TaskErrorKind::Protocol, code, error.message);
+            }
+        }
+    }
+
+    /// `notifications/tasks` or `notifications/tasks/status`; never relied on, always welcome.
+    pub(super) fn told_of_task(&mut self, json: &str) {
+        let Some(shape) = protocol::task_shape(json) else {
+            return;
+        };
+        if let Some(id) = self.served_ids.get(&shape.id).cloned() {
+            self.is_restless = true;
+            self.heard_of(&id);
+            self.showed(&id, shape);
+        }
+    }
+
+    fn heard_of(&mut self, id: &TaskId) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.heard(now);
+            if let Some(served) = &mut running.served {
+                if served.failures > 0 {
+                    running.is_shown_stale = true;
+                }
+                (served.failures, served.why) = (0, None);
+            }
+        }
+    }
+
+    /// Asks for what is due, a few at a time.
+    pub(super) fn step_polls(&mut self) {
+        if self.door != Door::Open || self.is_leaving {
+            return;
+        }
+        let now = self.now.mono;
+        let free = POLLS_AT_ONCE.saturating_sub(self.polls_out);
+        if free == 0 || !self.path.may_send(self.now) {
+            return;
+        }
+        let is_due = |served: &Served| served.next.is_some_and(|next| now >= next);
+        let mut due: Vec<(Mono, TaskId)> = self
+            .tasks
+            .iter()
+            .filter_map(|(id, running)| {
+                let served = running.served.as_ref().filter(|served| is_due(served))?;
+                let is_over = running.is_settled() || running.task.forgotten_at.is_some();
+                (!is_over).then(|| (served.next.unwrap_or(now), id.clone()))
+            })
+            .collect();
+        due.sort();
+        for (_, id) in due.into_iter().take(free) {
+            if !self.path.may_send(self.now) {
+                return;
+            }
+            self.poll(&id);
+        }
+    }
+
+    fn poll(&mut self, id: &TaskId) {
+        let request_id = self.new_request_id();
+        let version = self.version();
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(task) = &running.task.server_task else {
+            return;
+        };
+        let method = encode::get_task(version, &request_id, &task.id);
+        if let Some(served) = &mut running.served {
+            served.next = None;
+        }
+        self.polls_out += 1;
+        self.send(Kind::Poll(id.clone()), method, Some(request_id), None);
+    }
+
+    /// When the poller has something to do again; only the way counts, a pace is not ours to ration.
+    pub(super) fn next_poll(&self) -> Option<Mono> {
+        if self.door != Door::Open || self.is_leaving {
+            return None;
+        }
+        let mut next = None;
+        if self.polls_out < POLLS_AT_ONCE {
+            for running in self.tasks.values() {
+                next = earliest(next, running.served.as_ref().and_then(|served| served.next));
+            }
+        }
+        let listen = self.listening.next.filter(|_| self.may_listen());
+        let next = earliest(next, listen)?;
+        Some(self.path.next_try().map_or(next, |way| way.max(next)))
+    }
+
+    /// A poll was answered.
+    pub(super) fn polled(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+        match outcome.map(protocol::task_shape) {
+            Ok(Some(shape)) => {
+                self.heard_of(id);
+                if let Some(running) = self.tasks.get_mut(id)
+                    && running.is_bound_to_another(self.record.session_number)
+                {
+                    running.set_bound(false);
+                    self.record.binds_tasks = Some(false);
+                    self.record_changed();
+                }
+                self.showed(id, shape);
+                self.poll_again(id);
+            }
+            Ok(None) => self.poll_failed(id, "its answer shows no task".to_owned(), None),
+            Err(error) if matches!(error.code, -32602 | -32601) => self.task_gone(id, &error),
+            Err(error) => self.poll_failed(id, error.message, None),
+        }
+    }
+
+    fn poll_again(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
+            return;
+        };
+        // Up to an eighth more, so that tasks that were made together do not ask together.
+        let pace = served.pace(task);
+        let more = u64::try_from(pace.as_millis() / 8).unwrap_or(0);
+        served.next = Some(now.after(pace + Duration::from_millis(self.dice.u64(0..=more))));
+    }
+
+    /// A poll came to nothing, which says nothing of the task.
+    pub(super) fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
+            return;
+        };
+        let wait = jittered(served.failed(task, why), &mut self.dice);
+        served.next = Some(now.after(wait.max(at_least.unwrap_or_default())));
+        running.is_shown_stale = true;
+    }
+
+    /// The server does not know its task: over its time, or gone before it.
+    fn task_gone(&mut self, id: &TaskId, error: &RpcError) {
+        let (wall, session) = (self.now.wall, self.record.session_number);
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(task) = &running.task.server_task else {
+            return;
+        };
+        let is_cancelling = running
+            .wish
+            .as_ref()
+            .is_some_and(|wish| wish.what == AskedFor::Cancelling);
+        if is_cancelling && running.was_cancelled {
+            // A server may drop a task once it is cancelled.
+            return self.conclude(id, Status::Cancelled, None);
+        }
+        let is_bound = task.kind == TaskKind::Core && running.is_bound_to_another(session);
+        let reason = if task.expires_at().is_some_and(|at| wall >= at) {
+            LostReason::TaskExpired
+        } else if is_bound {
+            LostReason::SessionGone {
+                after_restart: false,
+                said: Some(error.message.clone()),
+            }
+        } else {
+            LostReason::TaskGone {
+                said: Some(error.message.clone()).filter(|said| !said.is_empty()),
+            }
+        };
+        if is_bound {
+            self.record.binds_tasks = Some(true);
+            self.record_changed();
+        }
+        self.out_of_stream(id, Status::Lost(reason), false);
+    }
+
+    /// `tasks/result` (2025-11-25): the result once there is one, and before it what the task asks.
+    fn fetch(&mut self, id: &TaskId) {
+        let version = self.version();
+        if self.door != Door::Open {
+            return;
+        }
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        let is_out = running
+            .served
+            .as_ref()
+            .is_none_or(|served| served.fetching.is_some());
+        let Some(task) = running.task.server_task.as_ref().filter(|_| !is_out) else {
+            return;
+        };
+        let server_task = task.id.clone();
+        let request_id = self.new_request_id();
+        let method = encode::task_result(version, &request_id, &server_task);
+        let exchange = self.send(Kind::Fetch(id.clone()), method, Some(request_id), None);
+        if let Some(served) = self
+            .tasks
+            .get_mut(id)
+            .and_then(|running| running.served.as_mut())
+        {
+            served.fetching = Some(exchange);
+        }
+    }
+
+    /// `tasks/result` was answered.
+    pub(super) fn fetched(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if let Some(served) = &mut running.served {
+            served.fetching = None;
+        }
+        let state = running.task.server_task.as_ref().map(|task| task.state);
+        match outcome {
+            _ if state == Some(TaskState::Cancelled) => self.conclude(id, Status::Cancelled, None),
+            Ok(result) => self.took_result(id, result),
+            Err(error) if error.code == -32602 && state != Some(TaskState::Failed) => {
+                // Only a look at the task tells whether it is gone.
+                self.look_soon(id);
+            }
+            Err(_) if running.was_cancelled => self.look_soon(id),
+            Err(error) => {
+                self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
+            }
+        }
+    }
+
+    /// The stream of `tasks/result` ended without an answer; the next poll says whether it is still wanted.
+    pub(super) fn fetch_ended(&mut self, id: &TaskId) {
+        if let Some(running) = self.tasks.get_mut(id) {
+            if let Some(served) = &mut running.served {
+                served.fetching = None;
+            }
+            // The poll skips what is terminal already, so the state is open again until it is seen once more.
+            if let Some(task) = &mut running.task.server_task
+                && task.kind == TaskKind::Core
+                && task.state.is_terminal()
+            {
+                task.state = TaskState::Working;
+            }
+        }
+        self.look_soon(id);
+    }
+
+    /// Asks for a task soon, because it has most likely changed.
+    pub(super) fn look_soon(&mut self, id: &TaskId) {
+        let at = self.now.mono.after(SOON);
+        if let Some(served) = self
+            .tasks
+            .get_mut(id)
+            .and_then(|running| running.served.as_mut())
+            && let Some(next) = &mut served.next
+        {
+            *next = at.min(*next);
+        }
+        self.is_restless = true;
+    }
+
+    /// `tasks/cancel` was answered.
+    pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+        if let Ok(result) = outcome {
+            self.cancel_taken(id);
+            if let Some(shape) = protocol::task_shape(result) {
+                self.showed(id, shape);
+            }
+        }
+        self.look_soon(id);
+    }
+
+    /// New tasks are gathered before the server is asked to tell of them.
+    pub(super) fn gather(&mut self) {
+        if self.may_listen() {
+            let at = self.now.mono.after(GATHER);
+            self.listening.next = Some(self.listening.next.map_or(at, |next| next.max(at)));
+        }
+    }
+
+    fn may_listen(&self) -> bool {
+        let offers = self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Extension);
+        self.era() == Era::Modern && offers && !self.listening.is_refused
+    }
+
+    /// Opens or renews the subscription to the changes of our tasks.
+    pub(super) fn step_listening(&mut self) {
+        let is_due = self
+            .listening
+            .next
+            .is_some_and(|next| self.now.mono >= next);
+        if !is_due || self.door != Door::Open || self.is_leaving || !self.may_listen() {
+            return;
+        }
+        let wanted: BTreeSet<String> = self
+            .tasks
+            .values()
+            .filter(|running| !running.is_settled() && running.served.is_some())
+            .filter_map(|running| {
+                running
+                    .task
+                    .server_task
+                    .as_ref()
+                    .map(|task| task.id.clone())
+            })
+            .collect();
+        if self.listening.on.is_some() && wanted.is_subset(&self.listening.asked) {
+            self.listening.next = None;
+            return;
+        }
+        match self.may_ask() {
+            Ok(()) => {}
+            Err(later) => {
+                if let Some(later) = later {
+                    self.listening.next = Some(later);
+                }
+                return;
+            }
+        }
+        self.listening.next = None;
+        if let Some(on) = self.listening.on.take() {
+            self.close(on);
+        }
+        self.nobody_tells();
+        if wanted.is_empty() {
+            self.listening.asked.clear();
+            return;
+        }
+        let request_id = self.new_request_id();
+        let version = self.version();
+        let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        let method = encode::listen(version, &request_id, &ids);
+        let exchange = self.send(Kind::Listen, method, Some(request_id), None);
+        (self.listening.on, self.listening.asked) = (Some(exchange), wanted);
+    }
+
+    fn nobody_tells(&mut self) {
+        for running in self.tasks.values_mut() {
+            if let Some(served) = running.served.as_mut().filter(|served| served.is_told) {
+                served.is_told = false;
+            }
+        }
+    }
+
+    /// The server said what it will tell of (2026-07-28, basic/patterns/subscriptions).
+    pub(super) fn listening_to(&mut self, json: &str) {
+        let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+        let accepted = value
+            .pointer("/notifications/taskIds")
+            .and_then(|ids| ids.as_array());
+        let now = self.now.mono;
+        self.listening.failures = 0;
+        for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
+            let id = self.served_ids.get(server_task);
+            if let Some(served) = id
+                .and_then(|id| self.tasks.get_mut(id))
+                .and_then(|running| running.served.as_mut())
+            {
+                served.is_told = true;
+                // No replay exists: one look covers what changed before the server began to tell.
+                if let Some(next) = &mut served.next {
+                    *next = now.after(SOON).min(*next);
+                }
+            }
+        }
+        self.is_restless = true;
+    }
+
+    /// The subscription ended or was refused.
+    pub(super) fn listening_ended(&mut self, refusal: Option<&Refusal>) {
+        self.listening.on = None;
+        self.nobody_tells();
+        let is_final = refusal.is_some_and(|refusal| {
+            refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 425 | 429)
+        });
+        if is_final {
+            self.listening.is_refused = true;
+            return;
+        }
+        let wait = doubled(FIRST_LISTEN, self.listening.failures, LAST_LISTEN);
+        self.listening.failures = self.listening.failures.saturating_add(1);
+        let at = self.now.mono.after(jittered(wait, &mut self.dice));
+        self.listening.next = Some(at);
+        // What changed in between is found by asking.
+        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            self.look_soon(&id);
+        }
+    }
+
+    /// A short request about a task got no answer or was refused in a way that says nothing of the task.
+    pub(super) fn task_errand_failed(
+        &mut self,
+        errand: &Errand,
+        why: &str,
+        refusal: Option<&Refusal>,
+    ) {
+        let at_least = refusal.and_then(|refusal| refusal.retry_after);
+        match &errand.kind {
+            Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
+            Kind::Fetch(id) => self.fetch_ended(id),
+            Kind::Update(id, _) => self.answers_unheard(id),
+            Kind::Listen => self.listening_ended(refusal),
+            _ => {}
+        }
+    }
+}
+
+/// Whether one time stamp of a server is before another; unreadable ones are in no order.
+fn is_before(one: Option<&str>, other: Option<&str>) -> bool {
+    let read = |text: Option<&str>| text.and_then(Wall::parse_rfc3339);
+    matches!((read(one), read(other)), (Some(one), Some(other)) if one < other)
+}

@@ -1,0 +1,77 @@
+//! How one server task is asked for: when next, and how often that came to nothing.
+
+use core::time::Duration;
+
+use super::{ExchangeId, path::doubled};
+use crate::domain::{Mono, ServerTask, TaskKind};
+
+/// The pace of asking where the server names none.
+const CORE_PACE: Duration = Duration::from_secs(2);
+const EXTENSION_PACE: Duration = Duration::from_secs(5);
+/// Nobody is asked more often than this, whatever it says, and nobody less often.
+const FASTEST: Duration = Duration::from_millis(250);
+const SLOWEST: Duration = Duration::from_secs(60);
+/// Where the server tells of changes by itself, asking is only for safety.
+const SAFETY: u32 = 4;
+/// The first wait after a poll that came to nothing.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// The asking for one server task.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    /// When it is asked for next; `None` while a question is out.
+    pub(super) next: Option<Mono>,
+    /// Polls in a row that came to nothing.
+    pub(super) failures: u32,
+    /// Why the last one did, in words.
+    pub(super) why: Option<String>,
+    /// `tasks/result` is out on this exchange.
+    pub(super) fetching: Option<ExchangeId>,
+    /// Whether the server promised to tell of its changes.
+    pub(super) is_told: bool,
+}
+
+impl Served {
+    /// To be asked for at `next`.
+    pub(super) fn new(next: Mono) -> Self {
+        Self {
+            next: Some(next),
+            failures: 0,
+            why: None,
+            fetching: None,
+            is_told: false,
+        }
+    }
+
+    /// How long after an answer the next question is due, before jitter.
+    pub(super) fn pace(&self, task: &ServerTask) -> Duration {
+        let usual = match task.kind {
+            TaskKind::Core => CORE_PACE,
+            TaskKind::Extension => EXTENSION_PACE,
+        };
+        let asked_for = task.poll_ms.map_or(usual, Duration::from_millis);
+        let pace = asked_for.clamp(FASTEST, SLOWEST);
+        if self.is_told {
+            (pace * SAFETY).min(SLOWEST.max(pace))
+        } else {
+            pace
+        }
+    }
+
+    /// A poll came to nothing; returns how long to wait, before jitter: never less than the pace.
+    pub(super) fn failed(&mut self, task: &ServerTask, why: String) -> Duration {
+        let wait = doubled(FIRST_RETRY, self.failures, SLOWEST);
+        self.failures = self.failures.saturating_add(1);
+        self.why = Some(why);
+        wait.max(self.pace(task))
+    }
+
+    /// The way to the server is open again: what waits because it failed is asked for now.
+    pub(super) fn back_in_contact(&mut self, now: Mono) {
+        if self.failures > 0
+            && let Some(next) = &mut self.next
+        {
+            *next = now;
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Shapes of the modern era and of both kinds of server tasks, read tolerantly.
+//!
+//! Sources: MCP 2025-11-25, basic/utilities/tasks; MCP 2026-07-28, server/discover, basic/patterns/mrtr and the tasks
+//! extension. Where their examples contradict their text, both readings are taken.
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{RpcError, encode::TASKS};
+use crate::domain::{TaskKind, TaskState};
+
+/// What `server/discover` says of a modern server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// The revisions that it speaks without a handshake.
+    pub versions: Vec<String>,
+    /// Whether it offers the tasks extension.
+    pub has_tasks: bool,
+    /// Its name and version for itself.
+    pub server_info: Option<String>,
+}
+
+/// Reads the result of `server/discover`; `None` if it is none, so the server is not modern.
+pub fn discovery(result: &str) -> Option<Discovery> {
+    let value: Value = serde_json::from_str(result).ok()?;
+    let versions = value.get("supportedVersions")?.as_array()?;
+    let capabilities = value.get("capabilities")?.as_object()?;
+    let info = value
+        .pointer("/_meta/io.modelcontextprotocol~1serverInfo")
+        .or_else(|| value.get("serverInfo"));
+    let of_info = |key: &str| info?.get(key)?.as_str();
+    Some(Discovery {
+        versions: versions
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        has_tasks: capabilities
+            .get("extensions")
+            .and_then(|extensions| extensions.get(TASKS))
+            .is_some_and(|tasks| !tasks.is_null()),
+        server_info: of_info("name").map(|name| match of_info("version") {
+            Some(version) => format!("{name} {version}"),
+            None => name.to_owned(),
+        }),
+    })
+}
+
+/// One thing that a server asks while a call or a task waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The server's key for it.
+    pub key: String,
+    /// The method that it stands for; only `elicitation/create` can be answered.
+    pub method: String,
+    /// The parameters, verbatim JSON.
+    pub params: String,
+}
+
+/// A server task as one message shows it, of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskShape {
+    /// The server's id of it.
+    pub id: String,
+    /// Its state.
+    pub state: TaskState,
+    /// `statusMessage`.
+    pub message: Option<String>,
+    /// Time to live from its creation in milliseconds; `None` without a limit, or not told.
+    pub ttl_ms: Option<u64>,
+    /// Pace of asking in milliseconds.
+    pub poll_ms: Option<u64>,
+    /// `lastUpdatedAt` as sent.
+    pub updated: Option<String>,
+    /// What it asks, all that is outstanding (extension only).
+    pub asks: Vec<Asked>,
+    /// The raw CallToolResult (extension only).
+    pub result: Option<String>,
+    /// The error that ended it (extension only).
+    pub error: Option<RpcError>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire<'a> {
+    task_id: String,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    status_message: Option<String>,
+    #[serde(default, alias = "ttlMs")]
+    ttl: Option<f64>,
+    #[serde(default, alias = "pollIntervalMs")]
+    poll_interval: Option<f64>,
+    #[serde(default)]
+    last_updated_at: Option<String>,
+    #[serde(borrow, default)]
+    input_requests: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(default)]
+    error: Option<RpcError>,
+}
+
+impl From<Wire<'_>> for TaskShape {
+    fn from(wire: Wire<'_>) -> Self {
+        Self {
+            id: wire.task_id,
+            state: TaskState::read(wire.status.as_deref().unwrap_or_default()),
+            message: wire.status_message.filter(|message| !message.is_empty()),
+            ttl_ms: wire.ttl.and_then(milliseconds),
+            poll_ms: wire.poll_interval.and_then(milliseconds),
+            updated: wire.last_updated_at,
+            asks: wire.input_requests.map(asked).unwrap_or_default(),
+            result: wire.result.map(|raw| raw.get().to_owned()),
+            error: wire.error,
+        }
+    }
+}
+
+/// Whole milliseconds, at most ten years: more is as good as for ever.
+fn milliseconds(number: f64) -> Option<u64> {
+    const TEN_YEARS: f64 = 10.0 * 365.0 * 86_400_000.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to lie between 0 and ten years"
+    )]
+    (0.0..=TEN_YEARS).contains(&number).then_some(number as u64)
+}
+
+fn asked(requests: &RawValue) -> Vec<Asked> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(default)]
+        method: String,
+        #[serde(borrow, default)]
+        params: Option<&'a RawValue>,
+    }
+    let requests: serde_json::Map<String, Value> =
+        serde_json::from_str(requests.get()).unwrap_or_default();
+    let read = |(key, value): (String, Value)| {
+        let text = value.to_string();
+        let request: Request<'_> = serde_json::from_str(&text).ok()?;
+        Some(Asked {
+            key,
+            method: request.method,
+            params: request.params.map_or("{}", RawValue::get).to_owned(),
+        })
+    };
+    requests.into_iter().filter_map(read).collect()
+}
+
+/// Reads a task object as `tasks/get`, `tasks/cancel` and the status notifications carry it; wrapped or not.
+pub fn task_shape(json: &str) -> Option<TaskShape> {
+    #[derive(Deserialize)]
+    struct Wrapped<'a> {
+        #[serde(borrow)]
+        task: &'a RawValue,
+    }
+    let inner = serde_json::from_str::<Wrapped<'_>>(json).map(|wrapped| wrapped.task.get());
+    serde_json::from_str::<Wire<'_>>(inner.unwrap_or(json))
+        .ok()
+        .map(TaskShape::from)
+}
+
+/// Reads one page of `tasks/list` (2025-11-25).
+pub fn task_list(result: &str) -> (Vec<TaskShape>, Option<String>) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page<'a> {
+        #[serde(borrow, default)]
+        tasks: Vec<&'a RawValue>,
+        #[serde(default)]
+        next_cursor: Option<String>,
+    }
+    let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
+        return (Vec::new(), None);
+    };
+    let tasks = page.tasks.iter().filter_map(|raw| task_shape(raw.get()));
+    (tasks.collect(), page.next_cursor)
+}
+
+/// What the result of a `tools/call` is, before it is read as one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallOutcome {
+    /// The tool's own result.
+    Complete,
+    /// A server task was made of it.
+    Task(TaskKind, Box<TaskShape>),
+    /// The server asks first (MRTR).
+    InputRequired {
+        /// What.
+        asks: Vec<Asked>,
+        /// `requestState`: goes back byte for byte.
+        state: Option<String>,
+    },
+    /// A `resultType` that we did not offer to understand.
+    Foreign(String),
+}
+
+/// Tells the kinds of `tools/call` results apart. `asked_for_task`: whether the call asked for a core task.
+pub fn call_outcome(result: &str, asked_for_task: bool) -> CallOutcome {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Shape<'a> {
+        #[serde(default)]
+        result_type: Option<String>,
+        #[serde(borrow, default)]
+        task: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        input_requests: Option<&'a RawValue>,
+        #[serde(default)]
+        request_state: Option<String>,
+    }
+    let Ok(shape) = serde_json::from_str::<Shape<'_>>(result) else {
+        return CallOutcome::Complete;
+    };
+    match shape.result_type.as_deref() {
+        Some("task") => match task_shape(result) {
+            Some(task) => CallOutcome::Task(TaskKind::Extension, Box::new(task)),
+            None => CallOutcome::Foreign("task without an id".to_owned()),
+        },
+        Some("input_required") => CallOutcome::InputRequired {
+            asks: shape.input_requests.map(asked).unwrap_or_default(),
+            state: shape.request_state,
+        },
+        None | Some("complete") => match shape.task.filter(|_| asked_for_task) {
+            Some(raw) => task_shape(raw.get()).map_or(CallOutcome::Complete, |task| {
+                CallOutcome::Task(TaskKind::Core, Box::new(task))
+            }),
+            None => CallOutcome::Complete,
+        },
+        Some(other) => CallOutcome::Foreign(other.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_tasks_are_read_from_their_create_results() {
+        let core = r#"{"task":{"taskId":"a:1","status":"working","ttl":3600000,"pollInterval":2000,"createdAt":"x"}}"#;
+        let CallOutcome::Task(TaskKind::Core, task) = call_outcome(core, true) else {
+            panic!("a core task")
+        };
+        assert_eq!((task.ttl_ms, task.poll_ms), (Some(3_600_000), Some(2000)));
+        assert_eq!(call_outcome(core, false), CallOutcome::Complete);
+        let flat = r#"{"resultType":"task","taskId":"b","status":"working","ttlMs":null,"pollIntervalMs":500}"#;
+        let CallOutcome::Task(TaskKind::Extension, task) = call_outcome(flat, false) else {
+            panic!("a task of the extension")
+        };
+        assert_eq!((task.ttl_ms, task.poll_ms), (None, Some(500)));
+    }
+
+    #[test]
+    fn questions_keep_their_keys_order_and_parameters() {
+        let result = r#"{"resultType":"input_required","requestState":"s\u0001","inputRequests":{
+            "b":{"method":"elicitation/create","params":{"message":"B?","n":1.0}},"a":{"method":"roots/list"}}}"#;
+        let CallOutcome::InputRequired { asks, state } = call_outcome(result, false) else {
+            panic!("a question")
+        };
+        assert_eq!(state.as_deref(), Some("s\u{1}"));
+        let keys: Vec<_> = asks.iter().map(|asked| asked.key.as_str()).collect();
+        assert_eq!(keys, ["b", "a"]);
+        assert_eq!(asks[0].params, r#"{"message":"B?","n":1.0}"#);
+    }
+
+    #[test]
+    fn a_result_type_that_we_did_not_offer_is_told() {
+        let outcome = call_outcome(r#"{"resultType":"later"}"#, false);
+        assert_eq!(outcome, CallOutcome::Foreign("later".to_owned()));
+        assert_eq!(call_outcome("[]", false), CallOutcome::Complete);
+    }
+
+    #[test]
+    fn a_modern_server_is_known_by_its_versions_and_capabilities() {
+        let found = discovery(
+            r#"{"supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},
+            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"lab","version":"1"}}}"#,
+        )
+        .unwrap();
+        assert!(found.has_tasks && found.server_info.as_deref() == Some("lab 1"));
+        assert_eq!(discovery("{}"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_the_reader(data in any::<String>()) {
+            let _ = (discovery(&data), task_shape(&data), task_list(&data), call_outcome(&data, true));
+        }
+    }
+}

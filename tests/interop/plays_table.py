@@ -47,6 +47,8 @@ class Row:
     # The arguments of the slow tool, and what its result says.
     arguments: Callable[[int, int], list[str]] = lambda steps, delay_ms: [f"steps:={steps}", f"delay_ms:={delay_ms}"]
     result: Callable[[int], str] = lambda steps: f"counted {steps}"
+    # What the server says while a task works.
+    says: str = "step "
     # Whether the server tells that a cancelled call has been cancelled; some never answer.
     answers_cancel: bool = True
     # Whether a cancelled tool stops.
@@ -101,6 +103,7 @@ ROWS = [
         # Always four stages of a second.
         arguments=lambda _steps, _delay_ms: ["topic=tariffs"],
         result=lambda _steps: "Research Report: tariffs",
+        says="...",
         journal=False,
         ask=("simulate-research-query", "topic=python", "ambiguous:=true"),
         answer=("--accept", "interpretation=snake"),
@@ -139,7 +142,9 @@ def begin(stage: Stage, row: Row, steps: int, delay_ms: int) -> tuple[Run, str]:
 
 def at_work(stage: Stage, row: Row, run: Run, step: int) -> None:
     """Wait until the tool works on the server, as far as this step, and longhaul has heard of it."""
-    run.wait_for("the first news", START_SECONDS, lambda event: event["event"] == "progress")
+    # What a polled task tells first is up to its server.
+    news = ("progress", "status") if row.way is Way.TASK else ("progress",)
+    run.wait_for("the first news", START_SECONDS, lambda event: event["event"] in news)
     if row.journal:
 
         def there() -> bool:
@@ -160,6 +165,8 @@ def check_told(row: Row, run: Run, steps: int, *, all_told: bool) -> str:
     need(not again, f"told twice: {again}")
     told = [int(found[1]) for _, words in seen if (found := re.match(r"step (\d+) of", words or ""))]
     need(told == sorted(set(told)), f"steps out of order or twice: {told}")
+    # Whether as progress or otherwise, what the server says of its task must be heard.
+    need(row.says in json.dumps(run.events), f"nothing told of what the server said ({row.says!r})")
     return f"{len(seen)} steps told"
 
 

@@ -160,15 +160,15 @@ def check_told(row: Row, run: Run, steps: int, *, all_told: bool) -> str:
         check_steps(run, list(range(1, steps + 1)))
         return f"all {steps} steps once"
     check_seq(run)
-    seen = [(event.get("value"), event.get("message")) for event in run.all("progress")]
-    again = [after for before, after in zip(seen, seen[1:], strict=False) if before == after]
+    # What the server says of its task is a step where it says `step`, as progress or beside the status.
+    said = [str(event.get("message") or event.get("reason")) for event in run.events if event["event"] != "settled"]
+    heard = [words for words in said if row.says in words]
+    need(heard, f"nothing told of what the server said of its task ({row.says!r})")
+    again = [after for before, after in zip(heard, heard[1:], strict=False) if before == after]
     need(not again, f"told twice: {again}")
-    told = [int(found[1]) for _, words in seen if (found := re.match(r"step (\d+) of", words or ""))]
-    need(told == sorted(set(told)), f"steps out of order or twice: {told}")
-    # Whether as progress or otherwise, what the server says of its task must be heard.
-    heard = [event for event in run.events if event["event"] != "settled"]
-    need(row.says in json.dumps(heard), f"nothing told of what the server said ({row.says!r})")
-    return f"{len(seen)} steps told"
+    steps_told = [int(found[1]) for words in heard if (found := re.search(r"step (\d+) of", words))]
+    need(steps_told == sorted(set(steps_told)), f"steps out of order or twice: {steps_told}")
+    return f"{len(heard)} of {steps} steps told"
 
 
 def check_done(stage: Stage, row: Row, run: Run, task: str, steps: int, *, all_told: bool = True) -> str:
@@ -235,7 +235,10 @@ def cut(stage: Stage, row: Row, outage: float, steps: int, delay_ms: int) -> str
             told = check_lost(stage, row, call, task, "unknown")
         case Way.MODERN:
             told = check_lost(stage, row, call, task, "lost")
-    return f"{told}, {outage_of(call)}"
+    contact = outage_of(call)
+    # Shorter than a poll, an outage may pass unseen.
+    need(outage < 5 or "reconnecting" in contact, f"ten seconds without a network were not told: {contact}; {told}")
+    return f"{told}, {contact}"
 
 
 def cut_2s(stage: Stage, row: Row) -> str:
@@ -318,7 +321,7 @@ def ask(stage: Stage, row: Row) -> str:
     stage.direct()
     call, task = start(stage, row, *row.ask)
     asked = call.wait_for("the question", BOUND_SECONDS, lambda event: event["event"] == "input_required")
-    need("elicitation/create" in json.dumps(asked), f"no question in {json.dumps(asked)[:200]}")
+    need(asked.get("key") and "message" in (asked.get("request") or {}), f"no question in {json.dumps(asked)[:200]}")
     code, out, err = stage.ask("answer", task, *row.answer, seconds=60)
     need(code == 0, f"`answer` ended with {code}: {(out + err).strip()[-200:]}")
     # With nobody to ask, a call may leave with 6 and be followed again, or stay until the answer has come.

@@ -28,8 +28,8 @@ def check_steps(run: Run, wanted: list[int]) -> None:
 
 def check_same_history(killed: Run, later: Run) -> int:
     """What was on stdout before the kill is in the later history under the same seq; the number of events compared."""
-    kinds = ("started", "progress", "log", "settled")
-    compared = ("event", "value", "total", "message", "level", "data")
+    kinds = ("started", "progress", "log", "status", "input_required", "settled")
+    compared = ("event", "value", "total", "message", "level", "data", "status", "reason", "key")
     recorded = {event["seq"]: event for event in later.events if "seq" in event}
     checked = 0
     for event in killed.events:

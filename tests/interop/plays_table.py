@@ -198,6 +198,17 @@ def check_lost(stage: Stage, row: Row, run: Run, task: str, *wanted: str) -> str
     return f"{status}, {reason_of(stage, task)}"
 
 
+def check_picked_up(stage: Stage, row: Row, run: Run, task: str, steps: int) -> str:
+    """What must come of a call whose stream broke: its end where it can be picked up, else words."""
+    match row.way:
+        case Way.IDS | Way.TASK:
+            return check_done(stage, row, run, task, steps)
+        case Way.NO_IDS:
+            return check_lost(stage, row, run, task, "unknown")
+        case Way.MODERN:
+            return check_lost(stage, row, run, task, "lost")
+
+
 def run(stage: Stage, row: Row) -> str:
     """A call to the end."""
     stage.direct()
@@ -228,13 +239,7 @@ def cut(stage: Stage, row: Row, outage: float, steps: int, delay_ms: int) -> str
     at_work(stage, row, call, 2)
     proxy.fault("cut", outage)
     proxy.expect("back", outage + SOON_SECONDS)
-    match row.way:
-        case Way.IDS | Way.TASK:
-            told = check_done(stage, row, call, task, steps)
-        case Way.NO_IDS:
-            told = check_lost(stage, row, call, task, "unknown")
-        case Way.MODERN:
-            told = check_lost(stage, row, call, task, "lost")
+    told = check_picked_up(stage, row, call, task, steps)
     contact = outage_of(call)
     # Shorter than a poll, an outage may pass unseen.
     need(outage < 5 or "reconnecting" in contact, f"ten seconds without a network were not told: {contact}; {told}")
@@ -258,15 +263,21 @@ def kill_client(stage: Stage, row: Row) -> str:
     at_work(stage, row, call, 4)
     call.kill()
     again = stage.start("watch", task)
-    match row.way:
-        case Way.IDS | Way.TASK:
-            told = check_done(stage, row, again, task, 24)
-        case Way.NO_IDS:
-            told = check_lost(stage, row, again, task, "unknown")
-        case Way.MODERN:
-            told = check_lost(stage, row, again, task, "lost")
+    told = check_picked_up(stage, row, again, task, 24)
     same = check_same_history(call, again)
     return f"{told}, {same} events as printed before the kill"
+
+
+def takeover(stage: Stage, row: Row) -> str:
+    """kill -9 of the longhaul that drives, while a second one watches: it takes over."""
+    stage.direct()
+    call, task = begin(stage, row, 24, 250)
+    at_work(stage, row, call, 2)
+    second = stage.start("watch", task)
+    second.wait_for("the recorded history", START_SECONDS, lambda event: event["event"] in ("progress", "status"))
+    call.kill()
+    told = check_picked_up(stage, row, second, task, 24)
+    return f"{told}, {check_same_history(call, second)} events as printed before the kill"
 
 
 def kill_server(stage: Stage, row: Row) -> str:
@@ -397,6 +408,7 @@ CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
     ("cut-2s", cut_2s),
     ("cut-10s", cut_10s),
     ("kill-client", kill_client),
+    ("takeover", takeover),
     ("kill-server", kill_server),
     ("cancel", cancel),
     ("ask", ask),
@@ -406,6 +418,7 @@ CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
 ]
 # One row a way has the cases that only repeat what the way does.
 QUICK_ONCE = {
+    "takeover": {"fastmcp4-task", "sdk2-stateful", "rmcp-stateful", "node_sdk2-modern"},
     "cut-10s": {"fastmcp4-task", "sdk2-stateful", "rmcp-modern", "node_sdk2-stateful"},
     "watch": {"rmcp-task", "node_sdk1-stateful", "sdk2-modern", "everything-task"},
     "kill-server": {"fastmcp4-task", "node_sdk1-task", "rmcp-stateful", "node_sdk2-modern"},

@@ -154,16 +154,15 @@ def at_work(stage: Stage, row: Row, run: Run, step: int) -> None:
         until(f"step {step} on the server", SOON_SECONDS, there)
 
 
-def check_told(row: Row, run: Run, steps: int, *, all_told: bool) -> str:
+def check_told(row: Row, run: Run, steps: int) -> str:
     """The history: each step once, in order; a polled task tells only what was there when it was looked at."""
-    if all_told and row.way is not Way.TASK:
+    if row.way is not Way.TASK:
         check_steps(run, list(range(1, steps + 1)))
         return f"all {steps} steps once"
     check_seq(run)
     # What the server says of its task is a step where it says `step`, as progress or beside the status.
     said = [str(event.get("message") or event.get("reason")) for event in run.events if event["event"] != "settled"]
     heard = [words for words in said if row.says in words]
-    need(heard, f"nothing told of what the server said of its task ({row.says!r})")
     again = [after for before, after in zip(heard, heard[1:], strict=False) if before == after]
     need(not again, f"told twice: {again}")
     steps_told = [int(found[1]) for words in heard if (found := re.search(r"step (\d+) of", words))]
@@ -171,7 +170,7 @@ def check_told(row: Row, run: Run, steps: int, *, all_told: bool) -> str:
     return f"{len(heard)} of {steps} steps told"
 
 
-def check_done(stage: Stage, row: Row, run: Run, task: str, steps: int, *, all_told: bool = True) -> str:
+def check_done(stage: Stage, row: Row, run: Run, task: str, steps: int) -> str:
     """It ended well, once, and its result can be asked for again."""
     run.exits(0, BOUND_SECONDS)
     settled = run.settled()
@@ -181,7 +180,7 @@ def check_done(stage: Stage, row: Row, run: Run, task: str, steps: int, *, all_t
     code, out, err = stage.ask("result", task)
     need(code == 0 and wanted in out, f"`result` ended with {code}: {out[:100]!r} {err[-100:]!r}")
     ran_once(stage, row)
-    return check_told(row, run, steps, all_told=all_told)
+    return check_told(row, run, steps)
 
 
 def ran_once(stage: Stage, row: Row) -> None:
@@ -217,6 +216,7 @@ def run(stage: Stage, row: Row) -> str:
     stage.direct()
     call, task = begin(stage, row, 8, 250)
     told = check_done(stage, row, call, task, 8)
+    need(not told.startswith("0 "), f"nothing told of what the server said of its task ({row.says!r})")
     way = json.dumps(stage.show(task).get("resumability"))
     wanted = {Way.IDS: "stream", Way.TASK: "task"}.get(row.way, "none")
     need(wanted in way, f"resumability is {way} instead of {wanted}")

@@ -143,9 +143,9 @@ class Server:
 class Proxy:
     """The network between, with faults on command."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, record: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "proxy.py"), "--to", str(target)],
+            [sys.executable, str(HERE / "proxy.py"), "--to", str(target), "--record", str(record)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -293,10 +293,15 @@ class Stage:
 
     def through_proxy(self) -> Proxy:
         """Reach the server through a network that can break."""
-        proxy = Proxy(self.server.port)
+        proxy = Proxy(self.server.port, self.place / "sent.bin")
         self.stack.callback(proxy.close)
         self.url = f"http://127.0.0.1:{proxy.port}/mcp"
         return proxy
+
+    def was_sent(self, words: str) -> bool:
+        """Whether the server ever said this; without the proxy nobody knows, which must not excuse anything."""
+        record = self.place / "sent.bin"
+        return not record.exists() or words.encode() in record.read_bytes()
 
     def _spawn(self, words: tuple[str, ...], errors: int | IO[str]) -> subprocess.Popen[str]:
         home = self.place / "home"

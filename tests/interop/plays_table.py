@@ -53,6 +53,8 @@ class Row:
     answers_cancel: bool = True
     # Whether a cancelled tool stops.
     stops: bool = True
+    # Whether it loses what a tool tells while it replays.
+    loses: bool = False
     # Whether the server keeps a journal, so that we see what really ran.
     journal: bool = True
     # The tool that asks, its arguments, the answer, and what its result then says.
@@ -70,15 +72,15 @@ def seconds_and_steps(steps: int, delay_ms: int) -> list[str]:
 ROWS = [
     Row("fastmcp4-task", "fastmcp4", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
     Row("fastmcp4-modern", "fastmcp4", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
-    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True),
+    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True, loses=True),
     Row("rmcp-task", "rmcp", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
     Row("rmcp-modern", "rmcp", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
     Row(
         "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
     ),
-    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, loses=True, ask=("ask_name",)),
     Row("sdk_tasks-task", "sdk_tasks", Way.TASK, "slow_task", STATEFUL, stops=False, ask=("ask_task",)),
-    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, loses=True, ask=("ask_name",)),
     Row("sdk2-modern", "sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
     Row("node_sdk1-task", "node_sdk1", Way.TASK, "slow_task", STATEFUL, ask=("ask_task",)),
     Row("node_sdk1-stateful", "node_sdk1", Way.IDS, "slow_count", STATEFUL, answers_cancel=False, ask=("ask_name",)),
@@ -154,11 +156,10 @@ def at_work(stage: Stage, row: Row, run: Run, step: int) -> None:
         until(f"step {step} on the server", SOON_SECONDS, there)
 
 
-def check_told(row: Row, run: Run, steps: int) -> str:
+def check_told(stage: Stage, row: Row, run: Run, steps: int) -> str:
     """The history: each step once, in order; a polled task tells only what was there when it was looked at."""
     if row.way is not Way.TASK:
-        check_steps(run, list(range(1, steps + 1)))
-        return f"all {steps} steps once"
+        return check_steps(run, list(range(1, steps + 1)), stage if row.loses else None)
     check_seq(run)
     # What the server says of its task is a step where it says `step`, as progress or beside the status.
     said = [str(event.get("message") or event.get("reason")) for event in run.events if event["event"] != "settled"]
@@ -180,7 +181,7 @@ def check_done(stage: Stage, row: Row, run: Run, task: str, steps: int) -> str:
     code, out, err = stage.ask("result", task)
     need(code == 0 and wanted in out, f"`result` ended with {code}: {out[:100]!r} {err[-100:]!r}")
     ran_once(stage, row)
-    return check_told(row, run, steps)
+    return check_told(stage, row, run, steps)
 
 
 def ran_once(stage: Stage, row: Row) -> None:
@@ -266,7 +267,7 @@ def hole(stage: Stage, row: Row) -> str:
 
 def kill_client(stage: Stage, row: Row) -> str:
     """kill -9 of longhaul; another process opens the session again."""
-    stage.direct()
+    stage.through_proxy()
     call, task = begin(stage, row, 24, 250)
     at_work(stage, row, call, 4)
     call.kill()
@@ -280,7 +281,7 @@ def kill_client(stage: Stage, row: Row) -> str:
 
 def takeover(stage: Stage, row: Row) -> str:
     """kill -9 of the longhaul that drives, while a second one watches: it takes over."""
-    stage.direct()
+    stage.through_proxy()
     call, task = begin(stage, row, 24, 250)
     at_work(stage, row, call, 2)
     second = stage.start("watch", task)

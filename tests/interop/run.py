@@ -88,6 +88,7 @@ SCENARIOS = [
     of_sdk("plain", sdk.sdk_plain, quick=True),
     of_sdk("cut-2s", sdk.sdk_cut_2s, quick=True),
     of_sdk("cut-5s", sdk.sdk_cut_5s),
+    of_sdk("cut-fast", sdk.sdk_cut_fast),
     of_sdk("cut-past-end", sdk.sdk_cut_past_end, quick=True),
     of_sdk("kill-client", sdk.sdk_kill_client, quick=True),
     of_sdk("kill-client-late", sdk.sdk_kill_client_late),

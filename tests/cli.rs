@@ -70,9 +70,9 @@ impl Bench {
     }
 }
 
-/// Arguments of a run with the server's URL.
+/// Arguments of a run with the server's URL, in a revision whose streams can be resumed and that has no tasks.
 fn with<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
-    let mut all = vec!["-s", url];
+    let mut all = vec!["-s", url, "--protocol", "2025-06-18"];
     all.extend(arguments);
     all
 }

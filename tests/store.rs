@@ -92,6 +92,7 @@ fn attempt(number: u32) -> Attempt {
         session_number: 1,
         version: None,
         input: None,
+        request_state: None,
         cursors: Cursors::default(),
         retry_ms: None,
         last_value: None,

@@ -29,7 +29,6 @@ pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refu
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
 pub use era::{Era, ProtocolVersion};
-pub use history::{Entry, Happening, Level};
 pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;

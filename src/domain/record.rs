@@ -214,6 +214,9 @@ pub struct LinkRecord {
     pub tools_at: Option<Wall>,
     /// Whether its streams were seen to carry event ids.
     pub gives_ids: Option<bool>,
+    /// The revision that the user insists on (`--protocol`).
+    #[serde(default)]
+    pub wish: Option<ProtocolVersion>,
     /// Why this revision was chosen, in words.
     #[serde(default)]
     pub era_why: Option<String>,
@@ -280,6 +283,7 @@ impl LinkRecord {
             tools: Vec::new(),
             tools_at: None,
             gives_ids: None,
+            wish: None,
             era_why: None,
             tasks: None,
             binds_tasks: None,

@@ -260,7 +260,7 @@ impl Driver<'_> {
 
     fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
         for record in records {
-            self.add_link(record, Vec::new(), self.protocol, now);
+            self.add_link(record, Vec::new(), now);
         }
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<String>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
@@ -283,14 +283,11 @@ impl Driver<'_> {
             .position(|linked| &linked.link.record().name == name)
     }
 
-    fn add_link(
-        &mut self,
-        record: LinkRecord,
-        headers: Vec<(String, String)>,
-        version: Option<ProtocolVersion>,
-        now: Stamp,
-    ) {
-        let link = Link::new(record, Choice { version }, self.dice.u64(..), now);
+    fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
+        let choice = Choice {
+            version: record.wish.or(self.protocol),
+        };
+        let link = Link::new(record, choice, self.dice.u64(..), now);
         self.links.push(Linked {
             link,
             http: None,
@@ -322,6 +319,11 @@ impl Driver<'_> {
                         server.name
                     )));
                 }
+                if let Some(version) = version
+                    && let Err(words) = linked.link.insist_on(version)
+                {
+                    return Err(Refused::Usage(words));
+                }
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
@@ -330,12 +332,9 @@ impl Driver<'_> {
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
                     .map_err(|error| Refused::Usage(error.to_string()))?;
-                self.add_link(
-                    LinkRecord::new(server.name, url),
-                    server.headers,
-                    version,
-                    now,
-                );
+                let mut record = LinkRecord::new(server.name, url);
+                record.wish = version;
+                self.add_link(record, server.headers, now);
                 Ok(self.links.len() - 1)
             }
             (None, None) => Err(self.unknown_server(&server.name)),

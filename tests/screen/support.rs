@@ -84,6 +84,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 session_number: 1,
                 version: None,
                 input: None,
+                request_state: None,
                 cursors: Cursors {
                     first: Some("s1_0".to_owned()),
                     newest: Some("s1_31".to_owned()),

@@ -11,7 +11,7 @@ use crate::{
         path::{doubled, jittered},
         running::{Cut, Line, Running},
     },
-    protocol::{Arrival, Body, Method, Refusal},
+    protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
 
 /// A resumed stream without news is asked for again after these; open is not alive.
@@ -75,10 +75,15 @@ impl Link {
                 running.heard(self.now);
             }
             self.read(of.as_ref(), None, data);
+            // Still there, so this was not its answer.
+            if let Some(errand) = self.errands.get_mut(&exchange) {
+                errand.came = no_answer(data).or_else(|| errand.came.take());
+            }
             return;
         }
         if let Arrival::Opened { body, session } = arrival {
             errand.is_opened = true;
+            errand.came = no_message(&body).filter(|_| errand.request_id.is_some());
             match &mut errand.kind {
                 Kind::Handshake { session: slot } => *slot = session,
                 Kind::Stream(id) => {
@@ -173,7 +178,11 @@ impl Link {
             // An answer was due and did not come; where it did, the errand was removed with it.
             _ => self.short_failed(
                 errand,
-                broken.unwrap_or_else(|| "no answer".to_owned()),
+                errand
+                    .came
+                    .clone()
+                    .or(broken)
+                    .unwrap_or_else(|| "no answer".to_owned()),
                 None,
             ),
         }
@@ -320,9 +329,9 @@ impl Link {
             && running.task.resumability.stream.is_none()
         {
             let is_answer = !matches!(running.line, Line::Open { .. })
-                || crate::protocol::decode(&data)
+                || protocol::decode(&data)
                     .iter()
-                    .any(|message| matches!(message, crate::protocol::Incoming::Response { .. }));
+                    .any(|message| matches!(message, Incoming::Response { .. }));
             // A bare answer says nothing about streams; a step without an id does.
             if !is_answer {
                 running.task.resumability.stream = Some(false);
@@ -1012,7 +1021,36 @@ impl Link {
             }
             let errand = errand.clone();
             self.close(exchange);
-            self.unanswered(&errand, "no answer in time".to_owned(), false);
+            let why = errand.came.clone();
+            let why = why.unwrap_or_else(|| "no answer in time".to_owned());
+            self.unanswered(&errand, why, false);
         }
     }
+}
+
+/// What a body is that can hold no message.
+fn no_message(body: &Body) -> Option<String> {
+    match body {
+        Body::Stream | Body::Json => None,
+        Body::Empty => Some("it answered with nothing".to_owned()),
+        Body::Other { media } => Some(match media.as_deref().map(text::clean_line) {
+            Some(media) => format!("it answered with {media:.60}, not MCP"),
+            None => "it answered with something that is not MCP".to_owned(),
+        }),
+    }
+}
+
+/// What an event is that came where an answer was due; `None` for what may come beside one.
+fn no_answer(data: &str) -> Option<String> {
+    let messages = protocol::decode(data);
+    let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
+    if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
+        return None;
+    }
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
+    Some(if is_json {
+        "it answered with JSON that is no answer to this request".to_owned()
+    } else {
+        "it answered with text that is not JSON".to_owned()
+    })
 }

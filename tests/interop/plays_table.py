@@ -95,7 +95,7 @@ ROWS = [
         answers_cancel=False,
         stops=False,
     ),
-    Row("node_sdk2-modern", "node_sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
+    Row("node_sdk2-modern", "node_sdk2", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
     Row(
         "everything-task",
         "everything",

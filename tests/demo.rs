@@ -1827,7 +1827,7 @@ fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
         assert_eq!(support("render_movie"), "required");
         assert_eq!(support("crunch"), "optional");
         assert_eq!(support(TOOL), "optional");
-        assert_eq!(support("get_forecast"), "optional");
+        assert_eq!(support("get_forecast"), "forbidden");
         assert_eq!(support("send_burst"), "forbidden");
 
         let arguments = json!({"steps": 3, "step_ms": 1});
@@ -1863,7 +1863,7 @@ fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
                 TOOL,
                 json!({"dataset_name": "t", "total_records": 20, "delay_ms": 1}),
             ),
-            (11, "get_forecast", json!({"city": "Faro", "delay_ms": 1})),
+            (11, "crunch", json!({"steps": 2, "step_ms": 1})),
         ] {
             let id = client.begin(n, tool, arguments).await;
             let result = client

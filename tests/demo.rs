@@ -1721,6 +1721,19 @@ fn tasks_survive_a_restart_of_the_server() {
                 json!({"scene": "noon", "frames": 60, "frame_ms": 20}),
             )
             .await;
+        let answered = modern
+            .begin("deploy", json!({"env": "test", "steps": 3, "step_ms": 300}))
+            .await;
+        modern
+            .task_when(&answered, |task| task["status"] == "input_required")
+            .await;
+        // The first answer counts, after the restart too.
+        for version in ["1.0.0", "9.9.9"] {
+            let content = json!({"version": version, "strategy": "rolling"});
+            let params = json!({"taskId": answered, "inputResponses":
+                {"release": {"action": "accept", "content": content}}});
+            modern.ask(3, "tasks/update", params).await;
+        }
         let frame = |task: &Value| -> u64 {
             let words = task["statusMessage"].as_str().unwrap();
             let frame = words.strip_prefix("frame ").unwrap_or("0 of");
@@ -1752,6 +1765,10 @@ fn tasks_survive_a_restart_of_the_server() {
             .task_when(&asking, |task| task.get("result").is_some())
             .await;
         assert!(said(&done["result"]).contains("2.0"));
+        let done = modern
+            .task_when(&answered, |task| task.get("result").is_some())
+            .await;
+        assert!(said(&done["result"]).contains("1.0.0"), "{done}");
         let done = modern
             .task_when(&movie, |task| task.get("result").is_some())
             .await;

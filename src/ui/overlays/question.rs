@@ -110,8 +110,8 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
 
 /// The whole URL cut into rows, its host told from the rest, then what is suspicious of it.
 fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
-    let mut lines = Vec::new();
-    let mut line: Vec<(String, Role)> = Vec::new();
+    let mut rows = Vec::new();
+    let mut row: Vec<(String, Role)> = Vec::new();
     let mut used = 0;
     for (part, role) in [
         (&link.before, Role::Dim),
@@ -122,18 +122,18 @@ fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
         for letter in part.chars() {
             let wide = text::width(letter.encode_utf8(&mut [0; 4]));
             if used + wide > room {
-                line.push((std::mem::take(&mut piece), role));
-                lines.push(std::mem::take(&mut line));
+                row.push((std::mem::take(&mut piece), role));
+                rows.push(std::mem::take(&mut row));
                 used = 0;
             }
             piece.push(letter);
             used += wide;
         }
         if !piece.is_empty() {
-            line.push((piece, role));
+            row.push((piece, role));
         }
     }
-    lines.push(line);
+    rows.push(row);
     let leads = (!link.host.is_empty()).then(|| format!("It leads to {}.", link.host));
     let warnings = link
         .warnings
@@ -145,9 +145,9 @@ fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
         .chain(warnings)
     {
         let wrapped = wrap(&words, room).into_iter();
-        lines.extend(wrapped.map(|line| vec![(line, role)]));
+        rows.extend(wrapped.map(|row| vec![(row, role)]));
     }
-    lines
+    rows
 }
 
 fn page_part(window: &mut Canvas<'_>, y: u16, page: &[Vec<(String, Role)>], rows: usize) {

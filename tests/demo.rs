@@ -2279,8 +2279,7 @@ fn polls_of_tasks_can_fail_and_hang_while_all_else_works() {
         // Whichever comes first hangs: the other is answered, and so is the next.
         let (one, other) = (Box::pin(poll()), Box::pin(poll()));
         let (answered, mut hanging) = match select(one, other).await {
-            Either::Left(pair) => pair,
-            Either::Right(pair) => pair,
+            Either::Left(pair) | Either::Right(pair) => pair,
         };
         assert_eq!(answered.status(), StatusCode::OK);
         tokio::select! {

@@ -209,8 +209,9 @@ impl Link {
             return refused("it is neither http nor https, so it is not opened");
         }
         let mut warnings = Vec::new();
+        let is_name = matches!(url.host(), Some(url::Host::Domain(_)));
         let shown = url::quirks::domain_to_unicode(host);
-        if shown != host || host.split('.').any(|label| label.starts_with("xn--")) {
+        if is_name && shown != host || host.split('.').any(|label| label.starts_with("xn--")) {
             warnings.push(format!(
                 "the host is punycode for {:?}: letters of other scripts can look alike",
                 text::clean_line(&shown)

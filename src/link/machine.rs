@@ -642,9 +642,11 @@ impl Link {
         self.path.spend(self.now).map_err(Some)
     }
 
-    /// A server that was never reached and has no task is most likely a slip of the keyboard.
+    /// A server that was never reached and has no task is most likely a slip of the keyboard, unless its revision was
+    /// chosen with care.
     fn is_worth_saving(&self) -> bool {
-        self.is_record_dirty && (self.record.session_number > 0 || !self.tasks.is_empty())
+        let is_known = self.record.session_number > 0 || self.record.wish.is_some();
+        self.is_record_dirty && (is_known || !self.tasks.is_empty())
     }
 
     fn is_dirty(&self) -> bool {

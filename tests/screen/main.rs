@@ -7,5 +7,6 @@ mod behaviour;
 mod pictures;
 #[cfg(test)]
 mod properties;
+mod questions;
 #[cfg(test)]
 mod support;

@@ -10,6 +10,7 @@
 
 use std::{future::Future, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
+use futures_util::future::{Either, select};
 use longhaul::demo::{self, DemoError, Fault, Options, Server};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -1426,7 +1427,7 @@ fn a_modern_client_that_goes_has_cancelled() {
         stream.until(|event| event.progress() == Some(5)).await;
         assert_eq!(status().await, "running");
         drop(stream);
-        while status().await != "cancelled" {}
+        while status().await != "interrupted" {}
         let rows = demo::rows(dir.path(), "m").unwrap();
         assert!(rows < 1_000_000);
         // The checkpoint stays.
@@ -1821,7 +1822,7 @@ fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
         assert_eq!(support("render_movie"), "required");
         assert_eq!(support("crunch"), "optional");
         assert_eq!(support(TOOL), "optional");
-        assert_eq!(support("get_forecast"), "optional");
+        assert_eq!(support("get_forecast"), "forbidden");
         assert_eq!(support("send_burst"), "forbidden");
 
         let arguments = json!({"steps": 3, "step_ms": 1});
@@ -1857,7 +1858,7 @@ fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
                 TOOL,
                 json!({"dataset_name": "t", "total_records": 20, "delay_ms": 1}),
             ),
-            (11, "get_forecast", json!({"city": "Faro", "delay_ms": 1})),
+            (11, "crunch", json!({"steps": 2, "step_ms": 1})),
         ] {
             let id = client.begin(n, tool, arguments).await;
             let result = client
@@ -2198,5 +2199,72 @@ fn a_contract_is_signed_on_a_page_of_the_server() {
             events.last().unwrap().message.clone().unwrap()["result"]["isError"],
             true
         );
+    });
+}
+
+#[test]
+fn the_faults_reach_modern_streams_too() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let status = async |client_id: &str| {
+            let arguments = json!({"client_id": client_id});
+            let list = modern.call(9, "list_session_tasks", arguments).await;
+            let list: Value = serde_json::from_str(said(&list)).unwrap();
+            list["tasks"][0]["status"].as_str().unwrap().to_owned()
+        };
+        for (client_id, fault) in [
+            ("drop", Fault::DropAfterNext),
+            ("cut", Fault::Cut { seconds: 0 }),
+        ] {
+            let params = json!({"name": TOOL, "arguments": processing(client_id, 1_000_000, 50)});
+            let mut stream = Sse {
+                response: modern.post(1, "tools/call", params).await,
+                rest: String::new(),
+            };
+            stream.until(|event| event.progress() == Some(5)).await;
+            demo::control(dir.path(), fault).unwrap();
+            let rest = stream.until_broken().await;
+            assert!(fault != Fault::DropAfterNext || rest.len() == 1, "{rest:?}");
+            while status(client_id).await != "interrupted" {}
+        }
+    });
+}
+
+#[test]
+fn polls_of_tasks_can_fail_and_hang_while_all_else_works() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let modern = Modern::open(&server);
+        let client = Client::open(&server).await;
+        let id = modern.begin("render_movie", json!({"scene": "x"})).await;
+        let poll = || modern.post(1, "tasks/get", json!({"taskId": id}));
+
+        demo::control(dir.path(), Fault::FailPolls { seconds: 1 }).unwrap();
+        let failed = poll().await;
+        assert_eq!(failed.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(failed.headers()["retry-after"], "1");
+        let stateful = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get",
+            "params": {"taskId": id}});
+        assert_eq!(
+            client.post(&stateful).await.status(),
+            StatusCode::SERVICE_UNAVAILABLE
+        );
+        modern.ask(2, "tools/list", json!({})).await;
+        while poll().await.status() != StatusCode::OK {}
+
+        demo::control(dir.path(), Fault::HangPoll).unwrap();
+        // Whichever comes first hangs: the other is answered, and so is the next.
+        let (one, other) = (Box::pin(poll()), Box::pin(poll()));
+        let (answered, mut hanging) = match select(one, other).await {
+            Either::Left(pair) => pair,
+            Either::Right(pair) => pair,
+        };
+        assert_eq!(answered.status(), StatusCode::OK);
+        tokio::select! {
+            biased;
+            _ = &mut hanging => panic!("it was answered"),
+            next = poll() => assert_eq!(next.status(), StatusCode::OK),
+        }
     });
 }

@@ -60,7 +60,8 @@ impl Bench {
             name: ServerName::new("lab"),
             url,
             headers: Vec::new(),
-            protocol: None,
+            // Its streams can be resumed, and it has no tasks.
+            protocol: Some("2025-06-18".to_owned()),
         };
         Session::open(Options {
             paths: self.paths.clone(),

@@ -295,7 +295,12 @@ async fn another_kind_of_body_is_read_and_dropped() {
         Server::saying("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>welcome").await;
     assert_eq!(
         all(&server.http(), get("1")).await,
-        [opened(Body::Other), Arrival::Ended]
+        [
+            opened(Body::Other {
+                media: Some("text/html".to_owned())
+            }),
+            Arrival::Ended
+        ]
     );
 }
 
@@ -570,7 +575,10 @@ async fn what_is_over_the_cap_is_too_large_and_the_last() {
             Body::Json,
         ),
         (format!("{json}\r\n{tail}"), Body::Json),
-        (format!("HTTP/1.1 200 OK\r\n\r\n{tail}"), Body::Other),
+        (
+            format!("HTTP/1.1 200 OK\r\n\r\n{tail}"),
+            Body::Other { media: None },
+        ),
     ] {
         let server = Server::saying(&answer).await;
         let mut options = HttpOptions::new(server.url());

@@ -133,7 +133,8 @@ pub enum Command {
     SetTitle(String),
     /// Ring.
     Bell,
-    /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`.
+    /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`,
+    /// `polls`, `hang`.
     Break(String),
     /// Open this page in the user's browser; http or https, and the user has agreed.
     OpenPage(String),

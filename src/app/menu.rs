@@ -307,6 +307,16 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
                 Act::Break("duplicate".to_owned()),
             ),
             item('f', "forget the session", Act::Break("forget".to_owned())),
+            item(
+                'p',
+                "fail polls of tasks for 5 s",
+                Act::Break("polls".to_owned()),
+            ),
+            item(
+                'h',
+                "never answer the next poll",
+                Act::Break("hang".to_owned()),
+            ),
         ],
     }
 }

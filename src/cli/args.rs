@@ -234,7 +234,7 @@ pub(super) struct Demo {
     /// Stop the server and remove its data and the demo's session.
     #[arg(long, group = "what")]
     pub(super) reset: bool,
-    /// Break something in the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget.
+    /// Break something in the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang.
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
     // The global one in its words for this command; clap gives both the same value.

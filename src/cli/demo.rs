@@ -11,12 +11,14 @@ use super::{
 };
 use crate::{
     demo::{self, DemoError, Options},
-    domain::{Ask, Limits, LinkRecord, NewCall, ServerName, ServerRef, TaskId},
+    domain::{Ask, Limits, LinkRecord, NewCall, ProtocolVersion, ServerName, ServerRef, TaskId},
     store::{DriverLock, ListFilter},
 };
 
 /// The server's name there.
 const SERVER: &str = "demo";
+/// The same server by its other era.
+const MODERN: &str = "demo-modern";
 /// A server in the background ends after this long without work and without anybody.
 const IDLE: Duration = Duration::from_secs(120);
 
@@ -134,20 +136,28 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
             limit: Some(1),
         })?
         .is_empty();
-    let server = ServerRef {
-        name: name_of(&reader.links()?, &running.url),
-        url: Some(running.url),
+    let known = reader.links()?;
+    // The demo shows both eras side by side, so neither is left to be chosen.
+    let server = |name: &str, version: ProtocolVersion| ServerRef {
+        name: name_of(&known, &running.url, name, version),
+        url: Some(running.url.clone()),
         headers: Vec::new(),
-        protocol: None,
+        protocol: Some(version.word().to_owned()),
     };
+    let servers = vec![
+        server(SERVER, ProtocolVersion::V20251125),
+        server(MODERN, ProtocolVersion::V20260728),
+    ];
     let calls = if is_new {
-        first_calls(&server.name)
+        servers
+            .first()
+            .map_or(Vec::new(), |server| first_calls(&server.name))
     } else {
         Vec::new()
     };
     let extra = screen::Extra {
         reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
-        servers: vec![server],
+        servers,
         asks: calls
             .into_iter()
             .map(|call| Ask::Start(Box::new(call)))
@@ -158,17 +168,20 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
 }
 
 /// The server's name in the session; another one if its port was taken meanwhile, so that old tasks keep their URL.
-fn name_of(known: &[LinkRecord], url: &str) -> ServerName {
-    if let Some(link) = known.iter().find(|link| link.url == url) {
+fn name_of(known: &[LinkRecord], url: &str, base: &str, version: ProtocolVersion) -> ServerName {
+    let is_it = |link: &&LinkRecord| {
+        link.url == url && link.wish.is_none_or(|wish| wish.era() == version.era())
+    };
+    if let Some(link) = known.iter().find(is_it) {
         return link.name.clone();
     }
     let is_free = |name: &ServerName| known.iter().all(|link| link.name != *name);
-    let numbered = (2..).map(|number| format!("{SERVER}-{number}"));
-    std::iter::once(SERVER.to_owned())
+    let numbered = (2..).map(|number| format!("{base}-{number}"));
+    std::iter::once(base.to_owned())
         .chain(numbered)
         .map(ServerName::new)
         .find(is_free)
-        .unwrap_or_else(|| ServerName::new(SERVER))
+        .unwrap_or_else(|| ServerName::new(base))
 }
 
 /// The calls that a new demo begins with: about half a minute, three minutes and ten minutes long.

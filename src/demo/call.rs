@@ -26,7 +26,7 @@ use super::{
     events::Events,
     life::{Busy, Presence},
     questions::{self, Asking},
-    runs::Runs,
+    runs::{Runs, Stop},
     sessions::Slot,
     tasks::{Task, Tasks},
     tickets::Tickets,
@@ -304,6 +304,15 @@ impl Call {
         match &self.way {
             Way::Plain(plain) => plain.asking,
             Way::Task { .. } => Asking::ANYTHING,
+        }
+    }
+
+    /// Why resumable work is stopped for this call. A client that has only gone did not say that it wants no more of it.
+    pub(super) fn stop(&self) -> Stop {
+        if self.cancel.is_cancelled() {
+            Stop::Cancel
+        } else {
+            Stop::Interrupt
         }
     }
 

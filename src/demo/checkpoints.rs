@@ -24,7 +24,7 @@ pub(super) enum Status {
     Cancelled,
     Completed,
     Failed,
-    /// The server died while it ran.
+    /// The server died while it ran, or the connection of its call did.
     Interrupted,
 }
 

@@ -115,6 +115,14 @@ impl Control {
                 };
                 format!("{count} {unit} forgotten")
             }
+            Fault::FailPolls { seconds } => {
+                self.faults.fail_polls(Duration::from_secs(seconds));
+                format!("polls of tasks fail for {seconds} s")
+            }
+            Fault::HangPoll => {
+                self.faults.hang_next_poll();
+                "the next poll of a task will not be answered".to_owned()
+            }
         };
         (format!("ok {words}"), None)
     }

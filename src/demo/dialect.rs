@@ -39,36 +39,38 @@ pub(super) fn is_modern(headers: &HeaderMap) -> bool {
         .is_some_and(|version| version >= MODERN)
 }
 
-/// A request as the SDK shall see it.
-pub(super) async fn read(request: Request) -> Result<Request, Response> {
+/// A request as the SDK shall see it, and the method that its body names.
+pub(super) async fn read(request: Request) -> Result<(Request, String), Response> {
     if request.method() != Method::POST {
-        return Ok(request);
+        return Ok((request, String::new()));
     }
     let (mut parts, body) = request.into_parts();
     let body = to_bytes(body, LONGEST)
         .await
         .map_err(|_| StatusCode::PAYLOAD_TOO_LARGE.into_response())?;
-    let renamed = rename(&mut parts, &body);
+    // What is no JSON object is the SDK's to refuse.
+    let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let method = message.get("method").and_then(Value::as_str);
+    let method = method.unwrap_or_default().to_owned();
+    let renamed = rename(&mut parts, &mut message, &method);
     if let Some(renamed) = &renamed {
         parts
             .headers
             .insert(header::CONTENT_LENGTH, HeaderValue::from(renamed.len()));
     }
     let body = renamed.map_or(body, Bytes::from);
-    Ok(Request::from_parts(parts, Body::from(body)))
+    Ok((Request::from_parts(parts, Body::from(body)), method))
 }
 
 /// The body with another method name, if it needs one.
-fn rename(parts: &mut Parts, body: &[u8]) -> Option<String> {
-    let mut message: Value = serde_json::from_slice(body).ok()?;
-    let method = message.get("method")?.as_str()?.to_owned();
-    if !is_unknown(is_modern(&parts.headers), &method, message.get("params")) {
+fn rename(parts: &mut Parts, message: &mut Value, method: &str) -> Option<String> {
+    if !is_unknown(is_modern(&parts.headers), method, message.get("params")) {
         return None;
     }
     let name = format!("{OURS}{method}");
     // Only a header that told the truth before tells it now.
     if let Some(header) = parts.headers.get_mut("mcp-method")
-        && header == method.as_str()
+        && header == method
     {
         *header = HeaderValue::from_str(&name).ok()?;
     }

@@ -38,14 +38,21 @@ pub enum Fault {
     DuplicateOnReplay,
     /// Forget all server sessions (404 from now on); their tools go on.
     ForgetSession,
+    /// Answer requests that look after a task with 503 for so many seconds.
+    FailPolls {
+        /// Seconds until they are answered again.
+        seconds: u64,
+    },
+    /// Never answer the next request that looks after a task.
+    HangPoll,
 }
 
-/// The seconds of `cut` and `stall` when none are given.
+/// The seconds of `cut`, `stall` and `polls` when none are given.
 const DEFAULT_SECONDS: u64 = 5;
 
 impl Fault {
     /// Every fault, with its default length, and one line that says what it does.
-    pub fn all() -> [(Self, &'static str); 6] {
+    pub fn all() -> [(Self, &'static str); 8] {
         [
             (
                 Self::Cut {
@@ -75,6 +82,13 @@ impl Fault {
                 Self::ForgetSession,
                 "forget all server sessions; their tools go on",
             ),
+            (
+                Self::FailPolls {
+                    seconds: DEFAULT_SECONDS,
+                },
+                "answer polls of tasks with 503; the tasks go on",
+            ),
+            (Self::HangPoll, "never answer the next poll of a task"),
         ]
     }
 }
@@ -88,6 +102,8 @@ impl fmt::Display for Fault {
             Self::DropAfterNext => f.write_str("drop"),
             Self::DuplicateOnReplay => f.write_str("duplicate"),
             Self::ForgetSession => f.write_str("forget"),
+            Self::FailPolls { seconds } => write!(f, "polls={seconds}"),
+            Self::HangPoll => f.write_str("hang"),
         }
     }
 }
@@ -95,7 +111,7 @@ impl fmt::Display for Fault {
 /// A word that names no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not something to break; there are cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget"
+    "{0:?} is not something to break; there are cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang"
 )]
 pub struct UnknownFault(
     /// What was given.
@@ -126,6 +142,10 @@ impl FromStr for Fault {
             ("drop", None) => Ok(Self::DropAfterNext),
             ("duplicate", None) => Ok(Self::DuplicateOnReplay),
             ("forget", None) => Ok(Self::ForgetSession),
+            ("polls", _) => Ok(Self::FailPolls {
+                seconds: seconds.unwrap_or(DEFAULT_SECONDS),
+            }),
+            ("hang", None) => Ok(Self::HangPoll),
             _ => Err(unknown()),
         }
     }
@@ -142,6 +162,8 @@ pub(super) struct Faults {
     stall_until: Mutex<Option<Instant>>,
     drop_next: AtomicBool,
     duplicate_next: AtomicBool,
+    fail_polls_until: Mutex<Option<Instant>>,
+    hang_next_poll: AtomicBool,
 }
 
 impl Faults {
@@ -153,6 +175,8 @@ impl Faults {
             stall_until: Mutex::new(None),
             drop_next: AtomicBool::new(false),
             duplicate_next: AtomicBool::new(false),
+            fail_polls_until: Mutex::new(None),
+            hang_next_poll: AtomicBool::new(false),
         }
     }
 
@@ -203,6 +227,22 @@ impl Faults {
 
     pub(super) fn take_duplicate(&self) -> bool {
         self.duplicate_next.swap(false, Ordering::SeqCst)
+    }
+
+    pub(super) fn fail_polls(&self, length: Duration) {
+        *locked(&self.fail_polls_until) = Some(Instant::now() + length);
+    }
+
+    pub(super) fn are_polls_failing(&self) -> bool {
+        locked(&self.fail_polls_until).is_some_and(|until| until > Instant::now())
+    }
+
+    pub(super) fn hang_next_poll(&self) {
+        self.hang_next_poll.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn take_hang(&self) -> bool {
+        self.hang_next_poll.swap(false, Ordering::SeqCst)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The HTTP layer before the SDK: answers what the SDK cannot know or says too softly.
 //!
-//! Two answers are given here, both to a GET that resumes: the rest of a stream that an earlier boot left behind, up to
+//! Two answers are given here to a GET that resumes: the rest of a stream that an earlier boot left behind, up to
 //! the line that says so, and 400 for an event id that this session has no right to or that is no longer kept. All else
 //! goes on to the SDK, Host and Origin checks included: a request that it would refuse is never answered here.
+//! Faults that concern requests are here too.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -13,11 +14,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use futures_util::StreamExt;
 
 use super::{
     dialect,
-    door::Line,
+    door::{Hook, Line},
     events::{Events, Place},
+    faults::Faults,
     sessions::{HOOK, IS_MODERN, Sessions},
 };
 
@@ -26,6 +29,7 @@ use super::{
 pub(super) struct Front {
     pub(super) events: Arc<Events>,
     pub(super) sessions: Arc<Sessions>,
+    pub(super) faults: Arc<Faults>,
 }
 
 /// Answers a request, or lets the SDK answer it.
@@ -42,9 +46,18 @@ pub(super) async fn answer(
     }
     let is_modern = dialect::is_modern(request.headers());
     match dialect::read(request).await {
-        Ok(request) => {
+        Ok((request, method)) => {
+            if let Some(failure) = front.failed_poll(&method).await {
+                return failure;
+            }
+            let hook = Arc::clone(&line.0);
             let answer = HOOK.scope(line.0, next.run(request));
-            IS_MODERN.scope(is_modern, answer).await
+            let answer = IS_MODERN.scope(is_modern, answer).await;
+            if is_modern {
+                front.droppable(answer, hook)
+            } else {
+                answer
+            }
         }
         Err(refusal) => refusal,
     }
@@ -71,6 +84,39 @@ impl Resumption {
 }
 
 impl Front {
+    /// What becomes of a poll of a task while polls are broken.
+    async fn failed_poll(&self, method: &str) -> Option<Response> {
+        if !matches!(method, "tasks/get" | "tasks/result") {
+            return None;
+        }
+        if self.faults.take_hang() {
+            // Until the client gives up: its connection ends, and this with it.
+            std::future::pending::<()>().await;
+        }
+        let refusal = (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")]);
+        self.faults
+            .are_polls_failing()
+            .then(|| refusal.into_response())
+    }
+
+    /// A stream of the modern era, which the drop fault can end after an event; others pass through the event store.
+    fn droppable(&self, answer: Response, hook: Arc<Hook>) -> Response {
+        let kind = answer.headers().get(header::CONTENT_TYPE);
+        if kind.is_none_or(|kind| kind != "text/event-stream") {
+            return answer;
+        }
+        let faults = Arc::clone(&self.faults);
+        answer.map(|body| {
+            Body::from_stream(body.into_data_stream().inspect(move |chunk| {
+                // A chunk is an event, or a comment that keeps the connection alive.
+                let is_event = chunk.as_ref().is_ok_and(|chunk| !chunk.starts_with(b":"));
+                if is_event && faults.take_drop() {
+                    hook.drop_after_flush();
+                }
+            }))
+        })
+    }
+
     async fn resumed(&self, asked: &Resumption) -> Option<Response> {
         let session = asked.session.as_str();
         let place = match self.events.locate(&asked.event) {

@@ -122,6 +122,7 @@ impl Boot {
         let front = Front {
             events,
             sessions: Arc::clone(&sessions),
+            faults: Arc::clone(&faults),
         };
         let app = Router::new()
             .route_service("/mcp", service)

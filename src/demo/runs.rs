@@ -55,6 +55,8 @@ pub(super) enum Stop {
     Pause,
     /// At once.
     Cancel,
+    /// At once, because the call's connection is gone.
+    Interrupt,
 }
 
 /// A watcher's place at a piece of work.
@@ -182,9 +184,13 @@ impl Runs {
             }
             // A cancelled batch is thrown away. A pause lets it end: that is what real tools do, and until then the
             // list says running.
+            let is_now = |asked: &Option<Stop>| asked.is_some_and(|asked| asked != Stop::Pause);
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|asked| *asked == Some(Stop::Cancel)) => break Status::Cancelled,
+                asked = stop.wait_for(is_now) => break match asked.ok().as_deref() {
+                    Some(Some(Stop::Interrupt)) => Status::Interrupted,
+                    _ => Status::Cancelled,
+                },
                 () = sleep(work.delay) => {} // sleep: it is the work
             }
             let end = (done + work.batch).min(task.total);

@@ -301,7 +301,7 @@ async fn process(call: &Call, given: Processing) -> Result<CallToolResult, Error
             step = joined.steps.recv() => step,
             () = call.cancelled(), if !is_stopping => {
                 is_stopping = true;
-                call.shared.runs.stop(&task_id, Stop::Cancel);
+                call.shared.runs.stop(&task_id, call.stop());
                 continue;
             }
         };
@@ -318,7 +318,7 @@ async fn process(call: &Call, given: Processing) -> Result<CallToolResult, Error
             None => return Err(internal("the run vanished")),
         }
     };
-    if call.is_cancelled() && status == Status::Cancelled {
+    if call.is_cancelled() && matches!(status, Status::Cancelled | Status::Interrupted) {
         return Err(cancelled());
     }
     let words = match status {

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -87,6 +87,14 @@ struct Driver<'d> {
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
+    trouble: Option<Trouble>,
+}
+
+/// Why the session file takes nothing at present, and how often it was tried in vain.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    tries: u64,
 }
 
 /// Drives the session until this process leaves; `Err` says in words why it cannot.
@@ -126,6 +134,7 @@ pub(super) async fn drive(
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
+        trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(&options.paths, board, remote_asks);
@@ -260,7 +269,7 @@ impl Driver<'_> {
 
     fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
         for record in records {
-            self.add_link(record, Vec::new(), self.protocol, now);
+            self.add_link(record, Vec::new(), now);
         }
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<String>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
@@ -283,14 +292,11 @@ impl Driver<'_> {
             .position(|linked| &linked.link.record().name == name)
     }
 
-    fn add_link(
-        &mut self,
-        record: LinkRecord,
-        headers: Vec<(String, String)>,
-        version: Option<ProtocolVersion>,
-        now: Stamp,
-    ) {
-        let link = Link::new(record, Choice { version }, self.dice.u64(..), now);
+    fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
+        let choice = Choice {
+            version: record.wish.or(self.protocol),
+        };
+        let link = Link::new(record, choice, self.dice.u64(..), now);
         self.links.push(Linked {
             link,
             http: None,
@@ -302,13 +308,11 @@ impl Driver<'_> {
         });
     }
 
-    /// Makes a server known; a name that stands for another URL already is refused.
+    /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
+    /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
-        let version = server
-            .protocol
-            .as_deref()
-            .and_then(ProtocolVersion::read)
-            .or(self.protocol);
+        let wish = server.protocol.as_deref().and_then(ProtocolVersion::read);
+        let version = wish.or(self.protocol);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -322,6 +326,11 @@ impl Driver<'_> {
                         server.name
                     )));
                 }
+                if let Some(version) = version
+                    && let Err(words) = linked.link.insist_on(version)
+                {
+                    return Err(Refused::Usage(words));
+                }
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
@@ -330,12 +339,9 @@ impl Driver<'_> {
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
                     .map_err(|error| Refused::Usage(error.to_string()))?;
-                self.add_link(
-                    LinkRecord::new(server.name, url),
-                    server.headers,
-                    version,
-                    now,
-                );
+                let mut record = LinkRecord::new(server.name, url);
+                record.wish = version;
+                self.add_link(record, server.headers, now);
                 Ok(self.links.len() - 1)
             }
             (None, None) => Err(self.unknown_server(&server.name)),
@@ -665,6 +671,11 @@ impl Driver<'_> {
             }
             Saver::Link(index, token) => match outcome {
                 Ok(()) => {
+                    if let Some(Trouble { tries, .. }) = self.trouble.take() {
+                        let tries = text::plural(tries, "save");
+                        let words = format!("the session is written again, after {tries} in vain");
+                        self.notice(NoticeLevel::Info, words, now);
+                    }
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.durable = linked.durable.max(token);
                     }
@@ -675,16 +686,30 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.held.retain(|(waits_for, _)| *waits_for != token);
                     }
-                    let text = why.clone();
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Error,
-                        text,
-                    }));
+                    // Tried once a second; it is said once.
+                    match &mut self.trouble {
+                        Some(trouble) if trouble.why == why => trouble.tries += 1,
+                        trouble => {
+                            let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
+                            *trouble = Some(Trouble {
+                                why: why.clone(),
+                                tries,
+                            });
+                            self.notice(NoticeLevel::Error, why.clone(), now);
+                        }
+                    }
                     self.feed(index, Input::SaveFailed { token, why }, now);
                 }
             },
         }
+    }
+
+    fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
+        self.board.publish(News::Notice(Notice {
+            at: now.wall,
+            level,
+            text,
+        }));
     }
 
     fn release(&mut self, index: usize, now: Stamp) {

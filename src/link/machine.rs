@@ -107,6 +107,8 @@ struct Errand {
     request_id: Option<String>,
     until: Option<Mono>,
     is_opened: bool,
+    /// What came in place of the answer that it waits for, in words.
+    came: Option<String>,
     /// The session that it was sent in; what it says of that session holds for no other.
     session_number: u64,
     is_modern: bool,
@@ -229,6 +231,39 @@ impl Link {
             published: Vec::new(),
             out: Vec::new(),
         }
+    }
+
+    /// The user insists on a revision from now on.
+    ///
+    /// # Errors
+    /// In words, where work that is under way would lose its way back with the change.
+    pub fn insist_on(&mut self, version: ProtocolVersion) -> Result<(), String> {
+        let name = &self.record.name;
+        let is_new = self.record.version.is_some_and(|known| known != version);
+        if is_new && self.tasks.values().any(|running| !running.is_settled()) {
+            let words = self.version().word();
+            return Err(format!(
+                "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
+                version.word()
+            ));
+        }
+        if self.record.wish == Some(version) {
+            return Ok(());
+        }
+        self.record.wish = Some(version);
+        self.choice = Choice {
+            version: Some(version),
+        };
+        self.belief = era::Belief::new(self.choice, self.record.version);
+        if is_new {
+            self.record.is_initialized = false;
+            (self.record.session, self.record.version) = (None, None);
+            self.record.tools_at = None;
+            self.has_fresh_tools = false;
+            self.door = Door::Shut;
+        }
+        self.record_changed();
+        Ok(())
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].
@@ -429,6 +464,7 @@ impl Link {
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
+                came: None,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
             },

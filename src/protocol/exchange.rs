@@ -112,7 +112,7 @@ pub enum Arrival {
 }
 
 /// What kind of body a 2xx response has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// `text/event-stream`.
     Stream,
@@ -121,7 +121,10 @@ pub enum Body {
     /// None, as after a notification (202).
     Empty,
     /// Something else; it is read to its cap and dropped.
-    Other,
+    Other {
+        /// Its media type in lower case, without parameters; the server's text, not yet sanitised.
+        media: Option<String>,
+    },
 }
 
 /// A response other than 2xx.

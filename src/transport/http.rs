@@ -399,12 +399,13 @@ impl Inner {
             response.status(),
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT
         );
-        let body = match media_type(headers).as_deref() {
+        let media = media_type(headers);
+        let body = match media.as_deref() {
             _ if is_bodiless => Body::Empty,
             Some("text/event-stream") => Body::Stream,
             _ if length == Some(0) => Body::Empty,
             Some("application/json") => Body::Json,
-            _ => Body::Other,
+            _ => Body::Other { media },
         };
         let cap = self.cap_bytes;
         let reader = match body {
@@ -416,7 +417,7 @@ impl Inner {
                 bytes: Box::pin(response.bytes_stream()),
                 sse: Sse::new(cap),
             },
-            Body::Json | Body::Other => Reader::Whole {
+            Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
                 read: Vec::new(),
                 seen: 0,

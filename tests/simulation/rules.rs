@@ -675,6 +675,39 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 }
 
 #[test]
+fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
+    let away = || Arrival::NotSent {
+        why: "no route".to_owned(),
+        is_refused: true,
+    };
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    for _ in 0..4 {
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(call, away());
+        bench.secs(6);
+    }
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, away());
+    bench.answers.clear();
+    for try_number in 1..=2 {
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        assert_eq!(bench.count("tools/list"), try_number);
+        assert!(bench.answers.is_empty(), "its outcome is not known yet");
+        if try_number == 1 {
+            let (list, _) = bench.last_post("tools/list");
+            bench.bring(list, away());
+            assert!(matches!(
+                bench.answers.pop(),
+                Some(Err(Refused::Unreachable(_)))
+            ));
+        }
+    }
+    bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+    assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+}
+
+#[test]
 fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
     let mut bench = Bench::known();
     bench.start("work", Limits::default());
@@ -1158,6 +1191,48 @@ fn a_server_that_answers_and_does_not_serve_is_not_stormed() {
             bench.secs(1);
         }
         assert!(bench.sent.len() < 200, "{status}: {}", bench.sent.len());
+    }
+}
+
+#[test]
+fn what_comes_in_place_of_an_answer_is_said_in_words() {
+    let page = || Arrival::Opened {
+        body: Body::Other {
+            media: Some("text/html".to_owned()),
+        },
+        session: None,
+    };
+    let says = |data: &str| Arrival::Event {
+        id: None,
+        retry_ms: None,
+        data: data.to_owned(),
+    };
+    let stranger = r#"{"jsonrpc":"2.0","id":"stranger","result":{"tools":[]}}"#;
+    for (came, words) in [
+        (vec![page()], "it answered with text/html, not MCP"),
+        (vec![opened(), says("welcome")], "text that is not JSON"),
+        (vec![opened(), says(stranger)], "JSON that is no answer to"),
+        (vec![opened()], "(no answer)"),
+    ] {
+        let came = || came.iter().cloned().chain([Arrival::Ended]);
+        let mut new = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+        new.start("steps", Limits::default());
+        let (initialize, _) = new.last_post("initialize");
+        came().for_each(|arrival| new.bring(initialize, arrival));
+        let error = new.view().task.error.clone().unwrap();
+        assert!(error.message.contains(words), "{error:?}");
+        let is_somebody = error.message.contains("is the URL right?");
+        assert_eq!(is_somebody, words != "(no answer)", "{error:?}");
+        assert_eq!(error.code, None);
+
+        let mut known = Bench::known();
+        known.ask(Ask::Tools(ServerName::new("lab")));
+        let (list, _) = known.last_post("tools/list");
+        came().for_each(|arrival| known.bring(list, arrival));
+        let refused = known.answers.pop().unwrap().unwrap_err();
+        assert!(refused.to_string().contains(words), "{refused:?}");
+        let is_reached = matches!(refused, Refused::Usage(_));
+        assert_eq!(is_reached, is_somebody, "{refused:?}");
     }
 }
 

@@ -53,11 +53,9 @@ impl Link {
                 self.unbar();
                 if self.has_fresh_tools && self.door == Door::Open {
                     Ok(Done::Tools(self.record.tools.clone()))
-                } else if let Some(down) = self.path.down() {
-                    let words = format!("could not reach {} ({})", self.record.name, down.why);
-                    self.path.hurry(self.now);
-                    Err(Refused::Unreachable(words))
                 } else {
+                    // In an outage the answer is the outcome of one more try, made now, not of one long ago.
+                    self.path.hurry(self.now);
                     self.tool_waiters.push(ask);
                     return;
                 }

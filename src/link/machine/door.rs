@@ -71,7 +71,7 @@ impl Link {
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
     pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
         let Some(shake) = protocol::handshake(result) else {
-            return self.door_failed("its answer to initialize is not one".to_owned(), None);
+            return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let read = ProtocolVersion::read(&shake.version);
         let Some(version) = read.filter(|version| version.era() == Era::Stateful) else {
@@ -203,6 +203,9 @@ impl Link {
     fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
         let (name, url) = (&self.record.name, &self.record.url);
         match refusal.status {
+            200..=299 => format!(
+                "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
+            ),
             404 | 405 | 410 => format!(
                 "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
                 refusal.status
@@ -230,7 +233,9 @@ impl Link {
                 self.fail(
                     &id,
                     kind,
-                    refusal.map(|r| i64::from(r.status)),
+                    refusal
+                        .map(|refusal| i64::from(refusal.status))
+                        .filter(|status| *status >= 400),
                     format!("{words}; nothing was sent"),
                 );
             }
@@ -415,6 +420,7 @@ impl Link {
     /// A short request got no answer.
     pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
         match &errand.kind {
+            Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
             Kind::Handshake { .. } => {
                 if refusal
                     .as_ref()
@@ -423,6 +429,8 @@ impl Link {
                     self.door_failed(why, refusal.as_ref());
                 }
             }
+            // It may know the handshake all the same.
+            Kind::Discover if errand.came.is_some() => self.is_not_modern(&why),
             Kind::Discover => self.door_failed(why, refusal.as_ref()),
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) | Kind::Listen => {
                 self.task_errand_failed(errand, &why, refusal.as_ref());
@@ -456,8 +464,13 @@ impl Link {
                     });
                 }
                 _ => {
-                    let words = self.out_of_reach(&why);
-                    self.refuse_waiters(&Refused::Unreachable(words));
+                    self.refuse_waiters(&match errand.came {
+                        Some(_) => Refused::Usage(format!(
+                            "{} did not list its tools ({why}); is the URL right?",
+                            self.record.name
+                        )),
+                        None => Refused::Unreachable(self.out_of_reach(&why)),
+                    });
                     self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
                 }
             },

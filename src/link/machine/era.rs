@@ -150,7 +150,19 @@ impl Link {
         self.door_failed(why, Some(&refusal));
     }
 
-    fn is_not_modern(&mut self, because: &str) {
+    /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras.
+    pub(super) fn not_mcp(&mut self, why: String) {
+        self.belief.refusals = 0;
+        let refusal = Refusal {
+            status: 200,
+            retry_after: None,
+            error: None,
+            said: None,
+        };
+        self.door_failed(why, Some(&refusal));
+    }
+
+    pub(super) fn is_not_modern(&mut self, because: &str) {
         if let Some(version) = self.belief.wish {
             let why = format!(
                 "it does not speak MCP {}, which --protocol asks for: {because}",

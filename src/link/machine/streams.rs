@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use super::{Errand, Kind, Link};
 use crate::{
-    domain::{Happening, LostReason, Mono, Phase, Status, TaskErrorKind, TaskId, Window, text},
+    domain::{LostReason, Mono, Phase, Status, TaskErrorKind, TaskId, Window, text},
     link::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{Cut, Line, Running},
+        running::{Line, Running},
     },
-    protocol::{Arrival, Body, Method, Refusal},
+    protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
 
 /// A resumed stream without news is asked for again after these; open is not alive.
@@ -75,10 +75,15 @@ impl Link {
                 running.heard(self.now);
             }
             self.read(of.as_ref(), None, data);
+            // Still there, so this was not its answer.
+            if let Some(errand) = self.errands.get_mut(&exchange) {
+                errand.came = no_answer(data).or_else(|| errand.came.take());
+            }
             return;
         }
         if let Arrival::Opened { body, session } = arrival {
             errand.is_opened = true;
+            errand.came = no_message(&body).filter(|_| errand.request_id.is_some());
             match &mut errand.kind {
                 Kind::Handshake { session: slot } => *slot = session,
                 Kind::Stream(id) => {
@@ -173,7 +178,11 @@ impl Link {
             // An answer was due and did not come; where it did, the errand was removed with it.
             _ => self.short_failed(
                 errand,
-                broken.unwrap_or_else(|| "no answer".to_owned()),
+                errand
+                    .came
+                    .clone()
+                    .or(broken)
+                    .unwrap_or_else(|| "no answer".to_owned()),
                 None,
             ),
         }
@@ -251,17 +260,7 @@ impl Link {
                 running.probe_found = false;
                 // The time without contact is no step of the tool.
                 running.last_step = None;
-                if !is_probe && let Some(cut) = running.cut.take() {
-                    let back = now.mono.since(cut.at).as_secs_f64();
-                    let why = format!("back after {back:.1} s");
-                    running.note(
-                        now,
-                        None,
-                        Happening::Contact {
-                            state: "live".to_owned(),
-                            why,
-                        },
-                    );
+                if !is_probe && running.note_back(now) {
                     self.saver.touch(now.mono);
                 }
             }
@@ -320,9 +319,9 @@ impl Link {
             && running.task.resumability.stream.is_none()
         {
             let is_answer = !matches!(running.line, Line::Open { .. })
-                || crate::protocol::decode(&data)
+                || protocol::decode(&data)
                     .iter()
-                    .any(|message| matches!(message, crate::protocol::Incoming::Response { .. }));
+                    .any(|message| matches!(message, Incoming::Response { .. }));
             // A bare answer says nothing about streams; a step without an id does.
             if !is_answer {
                 running.task.resumability.stream = Some(false);
@@ -394,7 +393,7 @@ impl Link {
         }
         if running.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
             let end = self.end_of_modern_call(id, Phase::Open, &why);
             return self.out_of_stream(id, end, false);
         }
@@ -421,7 +420,7 @@ impl Link {
         let is_probe = running.skip_to.is_some() || running.probe_found;
         let is_whole = broken.is_none();
         if let Some(why) = broken {
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
         } else if is_probe {
             return self.probe_ended(id);
         }
@@ -486,25 +485,6 @@ impl Link {
     fn replay_gone(&mut self, id: &TaskId) {
         let said = Some("it no longer brings back what it has sent before".to_owned());
         self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
-    }
-
-    /// One line of the log for one outage, however many tries it takes.
-    fn note_cut(running: &mut Running, now: crate::domain::Stamp, why: &str) {
-        if running.cut.is_none() {
-            running.cut = Some(Cut {
-                at: now.mono,
-                why: why.to_owned(),
-            });
-            let why = format!("cut: {}", text::clean_line(why));
-            running.note(
-                now,
-                None,
-                Happening::Contact {
-                    state: "reconnecting".to_owned(),
-                    why,
-                },
-            );
-        }
     }
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
@@ -587,25 +567,25 @@ impl Link {
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
             Line::Calling(_) if running.is_modern() => {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 let end = self.end_of_modern_call(id, Phase::Sent, why);
                 self.out_of_stream(id, end, false);
             }
             Line::Calling(_) => {
                 running.went_out(now);
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
             _ if running
                 .attempt()
                 .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
             {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 let window = self.window_without_id(id);
                 self.out_of_stream(id, Status::Unknown(window), false);
             }
             _ => {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 running.skip_to = None;
                 // Where no connection was made, the link's own back-off says when.
                 let wait = if is_unsent {
@@ -743,7 +723,7 @@ impl Link {
                 }
             },
             408 | 409 | 425 | 429 | 500..=599 => {
-                Self::note_cut(running, now, &format!("HTTP {}", refusal.status));
+                running.note_cut(now, &format!("HTTP {}", refusal.status));
                 running.tries = running.tries.saturating_add(1);
                 if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
                 {
@@ -882,7 +862,7 @@ impl Link {
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
             let exchange = running.line.exchange();
             running.line = Line::Waiting { until: now.mono };
             if let Some(exchange) = exchange {
@@ -1012,7 +992,36 @@ impl Link {
             }
             let errand = errand.clone();
             self.close(exchange);
-            self.unanswered(&errand, "no answer in time".to_owned(), false);
+            let why = errand.came.clone();
+            let why = why.unwrap_or_else(|| "no answer in time".to_owned());
+            self.unanswered(&errand, why, false);
         }
     }
+}
+
+/// What a body is that can hold no message.
+fn no_message(body: &Body) -> Option<String> {
+    match body {
+        Body::Stream | Body::Json => None,
+        Body::Empty => Some("it answered with nothing".to_owned()),
+        Body::Other { media } => Some(match media.as_deref().map(text::clean_line) {
+            Some(media) => format!("it answered with {media:.60}, not MCP"),
+            None => "it answered with something that is not MCP".to_owned(),
+        }),
+    }
+}
+
+/// What an event is that came where an answer was due; `None` for what may come beside one.
+fn no_answer(data: &str) -> Option<String> {
+    let messages = protocol::decode(data);
+    let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
+    if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
+        return None;
+    }
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
+    Some(if is_json {
+        "it answered with JSON that is no answer to this request".to_owned()
+    } else {
+        "it answered with text that is not JSON".to_owned()
+    })
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Answer, ArgumentSpec, Elicitation, Link, Mono, Question, Stamp, Task, TaskId, text,
+    Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
 };
 
 use super::{Entity, Field, FormField, State, menu::REFLEX};
@@ -145,7 +145,7 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let question = task.questions.iter().find(|question| question.key == key);
     let since = question.map_or(task.updated_at, |question| question.asked_at);
     let waits = format!("waits {}", text::span(now.wall.since(since)));
-    let until = task.server_task.as_ref().and_then(|task| task.expires_at());
+    let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
         Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
         None => format!("{waits}; the server did not say until when"),

@@ -7,6 +7,7 @@ mod behaviour;
 mod pictures;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
 mod questions;
 #[cfg(test)]
 mod support;

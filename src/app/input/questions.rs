@@ -50,7 +50,7 @@ pub(super) fn question_key(
     match action {
         Some(Action::NextField) => form.at = Some(form.at.map_or(0, |at| (at + 1).min(last))),
         Some(Action::FieldBefore) => {
-            form.at = Some(form.at.map_or(last, |at| at.saturating_sub(1)))
+            form.at = Some(form.at.map_or(last, |at| at.saturating_sub(1)));
         }
         Some(Action::OpenPage) => open_page(state, &mut form, is_opening, todo),
         Some(Action::CopyPage) => {
@@ -60,7 +60,7 @@ pub(super) fn question_key(
             }
         }
         _ if form.at.is_none() => {
-            state.answer("nothing has the keys yet; Tab goes on, Esc is later")
+            state.answer("nothing has the keys yet; Tab goes on, Esc is later");
         }
         Some(Action::Send) => send(state, &mut form, Button::Accept, todo),
         Some(Action::Accept) => match form.button() {

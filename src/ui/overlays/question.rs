@@ -112,8 +112,8 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
 
 /// The whole URL cut into rows, its host told from the rest, then what is suspicious of it.
 fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
-    let mut lines = Vec::new();
-    let mut line: Vec<(String, Role)> = Vec::new();
+    let mut url = Vec::new();
+    let mut row: Vec<(String, Role)> = Vec::new();
     let mut used = 0;
     for (part, role) in [
         (&link.before, Role::Dim),
@@ -124,19 +124,18 @@ fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
         for letter in part.chars() {
             let wide = text::width(letter.encode_utf8(&mut [0; 4]));
             if used + wide > room {
-                line.push((std::mem::take(&mut piece), role));
-                lines.push(std::mem::take(&mut line));
+                row.push((std::mem::take(&mut piece), role));
+                url.push(std::mem::take(&mut row));
                 used = 0;
             }
             piece.push(letter);
             used += wide;
         }
         if !piece.is_empty() {
-            line.push((piece, role));
+            row.push((piece, role));
         }
     }
-    lines.push(line);
-    let url = lines;
+    url.push(row);
     // First what a person has to know; a URL may be as long as its server likes.
     let mut lines = Vec::new();
     let leads = (!link.host.is_empty()).then(|| format!("It leads to {}.", link.host));

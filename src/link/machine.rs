@@ -447,7 +447,7 @@ impl Link {
         self.next_exchange += 1;
         let version = match &kind {
             Kind::Handshake { .. } => None,
-            Kind::Discover => Some(self.belief.modern_version()),
+            Kind::Discover => Some(era::MODERN),
             _ => self.record.version,
         };
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);

@@ -46,7 +46,7 @@ impl Link {
                 Err(no_such_task(&id))
             }
             Ask::Start(call) => return self.start(ask, *call),
-            Ask::Tools(_) if self.is_leaving => {
+            Ask::Tools(_) | Ask::Adopt { .. } if self.is_leaving => {
                 Err(Refused::Unreachable("longhaul is leaving".to_owned()))
             }
             Ask::Tools(_) => {
@@ -87,9 +87,6 @@ impl Link {
                 Ok(Done::Accepted)
             }
             Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), answer),
-            Ask::Adopt { .. } if self.is_leaving => {
-                Err(Refused::Unreachable("longhaul is leaving".to_owned()))
-            }
             Ask::Adopt { server_task, .. } => {
                 self.unbar();
                 self.adopters.push((ask, server_task));

@@ -88,7 +88,7 @@ impl Link {
                 Kind::Handshake { session: slot } => *slot = session,
                 Kind::Stream(id) => {
                     let id = id.clone();
-                    self.stream_opened(&id, exchange, body);
+                    self.stream_opened(&id, exchange, &body);
                 }
                 _ => {}
             }
@@ -123,7 +123,7 @@ impl Link {
                 }
                 match &errand.kind {
                     Kind::Stream(id) if errand.is_modern => {
-                        self.modern_call_refused(&id.clone(), &errand, refusal);
+                        self.modern_call_refused(&id.clone(), &errand, &refusal);
                     }
                     Kind::Stream(id) => {
                         self.stream_refused(&id.clone(), errand.session_number, &refusal);
@@ -209,7 +209,7 @@ impl Link {
         }
     }
 
-    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: Body) {
+    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
         self.is_restless = true;
         let Some(running) = self.tasks.get_mut(id) else {
@@ -243,7 +243,7 @@ impl Link {
                 }
                 self.saver.urge(now.mono);
             }
-            Line::Calling(_) if body == Body::Empty => {
+            Line::Calling(_) if *body == Body::Empty => {
                 let words = "the server took the call without answering it (HTTP 202)".to_owned();
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
@@ -614,8 +614,8 @@ impl Link {
     }
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
-    fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: Refusal) {
-        let is_disproved = self.disproves_era(&refusal);
+    fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: &Refusal) {
+        let is_disproved = self.disproves_era(refusal);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -624,10 +624,10 @@ impl Link {
         match refusal.status {
             401 | 403 => {
                 self.unsend(id);
-                self.barred(&refusal);
+                self.barred(refusal);
             }
             _ if is_disproved => {
-                self.requeue(id, &refusal);
+                self.requeue(id, refusal);
                 self.belief_failed(errand, refusal.said.as_deref());
             }
             400 | 404 => {
@@ -636,7 +636,7 @@ impl Link {
                 if is_stale && running.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
-                    return self.requeue(id, &refusal);
+                    return self.requeue(id, refusal);
                 }
                 self.fail(id, TaskErrorKind::Refused, Some(error.code), error.message);
             }
@@ -650,7 +650,7 @@ impl Link {
                 };
                 self.out_of_stream(id, end, false);
             }
-            _ => self.refused_call(id, &refusal),
+            _ => self.refused_call(id, refusal),
         }
     }
 

@@ -454,7 +454,7 @@ impl Link {
     }
 
     /// `tasks/cancel` was answered.
-    pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+    pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, &RpcError>) {
         if let Ok(result) = outcome {
             self.cancel_taken(id);
             if let Some(shape) = protocol::task_shape(result) {

@@ -756,6 +756,58 @@ fn every_command_helps_with_examples_and_exit_codes() {
 }
 
 #[test]
+fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes() {
+    let bench = Bench::new();
+    let state = bench.state("state");
+    let file = bench.dir.path().join("session_state.json");
+    let entry = |tool: &str, status: &str| {
+        json!({"tool": tool, "status": status, "progress": 40,
+            "arguments": {"dataset_name": "eu", "total_records": 20, "batch_size": 10}})
+    };
+    let write = |tasks: Value| {
+        let saved =
+            json!({"client_id": "c-old", "server_url": bench.server.url(), "active_tasks": tasks});
+        std::fs::write(&file, saved.to_string()).unwrap();
+    };
+    let adopt = ["adopt", "--from", file.to_str().unwrap()];
+    write(
+        json!({"t1": entry("resumable_data_processing", "running"), "t2": entry("x", "completed")}),
+    );
+    let shown = run(&state, &adopt);
+    assert_eq!(shown.code, Some(2), "{shown:#?}");
+    assert!(
+        shown.err.contains("would call resumable_data_processing") && shown.err.contains("c-old"),
+        "{shown:#?}"
+    );
+    assert!(!state.join("sessions/default.db").exists() || tasks(&state).is_empty());
+
+    let yes = [&adopt[..], &["--yes"]].concat();
+    let taken = run(&state, &yes);
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let id = taken.out.split(' ').next().unwrap();
+    let again = run(&state, &yes);
+    assert!(again.out.starts_with(id), "{again:#?}");
+    assert_eq!(tasks(&state).len(), 1);
+    assert_eq!(tasks(&state)[0].client_id.as_deref(), Some("c-old"));
+    let ended = run(&state, &["wait", id]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+
+    // What keeps no checkpoint would begin anew, and what is not there cannot be called.
+    for (tool, why) in [
+        ("get_forecast", "keeps no checkpoint"),
+        ("gone", "has no tool gone"),
+    ] {
+        write(json!({"t9": entry(tool, "running")}));
+        let refused = run(&state, &yes);
+        assert_eq!(refused.code, Some(2), "{refused:#?}");
+        assert!(refused.err.contains(why), "{refused:#?}");
+    }
+    std::fs::write(&file, "no json").unwrap();
+    assert!(run(&state, &yes).err.contains("it is no JSON"));
+    assert_eq!(tasks(&state).len(), 1);
+}
+
+#[test]
 fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
     let bench = Bench::new();
     let url = bench.server.url();

@@ -233,8 +233,8 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
     );
     let ended = run(state, &["wait", &id]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let expected = json!({"action": "accept", "content": {"count": 3, "mode": "slow"}});
-    assert_eq!(server.answers(), [expected]);
+    let sent = json!({"action": "accept", "content": {"count": 3, "mode": "slow"}});
+    assert_eq!(server.answers(), [sent]);
     let again = run(state, &["answer", &id, "count=4"]);
     assert_eq!(again.code, Some(2), "{again:#?}");
     assert!(again.err.contains("asks nothing"), "{again:#?}");

@@ -184,7 +184,7 @@ fn cases(task: &Task) -> Vec<String> {
                 "it is asked for by its id, which is in the session file",
                 match bound {
                     Some(false) => "it is asked for in a new one",
-                    _ => "it is asked for in a new one; the server may have ended it with the old",
+                    _ => "it is asked for in a new one, unless it ended with the old",
                 },
             ]
         }

@@ -103,12 +103,19 @@ impl QuestionForm {
         let mut given = Map::new();
         let mut complaints = Vec::new();
         for field in &self.fields {
+            // In the words on the screen, where a field may have another name.
+            let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
             match field.read() {
-                // What was cleared is left out, its default too.
+                Err(complaint) => complaints.push(complaint),
+                Ok(None) if field.spec.is_required => {
+                    complaints.push(format!("{} is missing", field.name()));
+                }
                 Ok(value) => {
+                    let wanted = value.as_ref().and_then(|value| field.spec.complaint(value));
+                    complaints.extend(wanted.map(wrong));
+                    // What was cleared is left out, its default too.
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));
                 }
-                Err(complaint) => complaints.push(complaint),
             }
         }
         if !complaints.is_empty() {
@@ -140,10 +147,7 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let waits = format!("waits {}", text::span(now.wall.since(since)));
     let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
-        Some(until) => format!(
-            "{waits}, until {} (so long the server keeps its task)",
-            state.clock_short(until, now)
-        ),
+        Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
         None => format!("{waits}; the server did not say until when"),
     }
 }

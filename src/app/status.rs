@@ -332,18 +332,19 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             Some(Overlay::Call(form)) if form.stage == Stage::Form => {
                 vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
             }
+            Some(Overlay::Question(form)) if form.at.is_none() => vec![Do::NextField, Do::Back],
             Some(Overlay::Edit(_) | Overlay::Question(_)) => {
                 vec![Do::Accept, Do::NextField, Do::Send, Do::Back]
             }
             _ => vec![Do::Accept, Do::Back],
         },
-        Scope::Page => vec![
-            Do::NextField,
-            Do::Accept,
-            Do::OpenPage,
-            Do::CopyPage,
-            Do::Back,
-        ],
+        Scope::Page => {
+            let mut keys = vec![Do::NextField, Do::OpenPage, Do::CopyPage, Do::Back];
+            if question.is_some_and(|form| form.at.is_some()) {
+                keys.insert(0, Do::Accept);
+            }
+            keys
+        }
         Scope::Text => vec![Do::Accept, Do::Back],
     };
     let mut keys: Vec<(String, String)> = wanted

@@ -213,14 +213,12 @@ impl Link {
         let shown = url::quirks::domain_to_unicode(host);
         if is_name && shown != host || host.split('.').any(|label| label.starts_with("xn--")) {
             warnings.push(format!(
-                "the host is punycode for {:?}: letters of other scripts can look alike",
+                "punycode for {:?}: letters can look alike",
                 text::clean_line(&shown)
             ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            warnings.push(format!(
-                "what stands before the @ is a user name; it leads to {host}"
-            ));
+            warnings.push("what stands before the @ is a user name, not the host".to_owned());
         }
         if url.scheme() == "http" {
             warnings.push("http: others on the way can read and change it".to_owned());

@@ -494,3 +494,25 @@ fn open_in_browser(page: &str) -> io::Result<()> {
         Err(io::Error::other(format!("it ended with {status}")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_page_is_handed_to_the_browser() {
+        for never in [
+            "file:///etc/passwd",
+            "--help",
+            "",
+            "javascript:alert(1)",
+            "HTTPS://x",
+        ] {
+            let error = open_in_browser(never).unwrap_err();
+            assert!(
+                error.to_string().contains("neither http nor https"),
+                "{error}"
+            );
+        }
+    }
+}

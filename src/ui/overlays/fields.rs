@@ -43,7 +43,23 @@ pub(super) fn form_field(
     let head = format!("{name}{need}{pad} ");
     let end = part.columns();
     // What it takes stands at the right edge, as long as there is room.
-    let mut hint = kind_word(&field.spec.kind);
+    let mut hint = if field.spec.labels.is_empty() {
+        kind_word(&field.spec.kind)
+    } else {
+        let is_many = matches!(field.value, FormValue::Many { .. });
+        let labels: Vec<&str> = field
+            .spec
+            .labels
+            .iter()
+            .take(6)
+            .map(String::as_str)
+            .collect();
+        format!(
+            "{} of {}",
+            if is_many { "any" } else { "one" },
+            labels.join(", ")
+        )
+    };
     if is_again && field.is_changed() {
         hint = format!("changed, {hint}");
     }

@@ -1,7 +1,7 @@
 //! A question of a server: who asks and for what, what it says, what is filled in, and the ways out.
 
 use crate::{
-    app::{Button, QuestionForm, State, place_of, waits},
+    app::{Button, FormValue, QuestionForm, State, place_of, waits},
     domain::{Link, Stamp, Wanted, text},
 };
 
@@ -61,7 +61,8 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
     let left = most.saturating_sub(fixed + 3 * gap);
     let middle_rows = middle.min(left.saturating_sub(message.len().min(2)).max(1));
     let message_rows = message.len().min(left.saturating_sub(middle_rows));
-    let rows = fixed + message_rows + middle_rows + 3 * gap;
+    let gaps = if middle == 0 { 2 } else { 3 };
+    let rows = fixed + message_rows + middle_rows + gaps * gap;
     let mut window = canvas.window(columns, u16::try_from(rows + 2).unwrap_or(u16::MAX), &title);
     let mut y = 0;
     for (line, role) in &head {
@@ -86,7 +87,8 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
         Some(page) => page_part(&mut window, y, page, middle_rows),
         None => fields(&mut window, y, form, middle_rows),
     }
-    y += u16::try_from(middle_rows + gap).unwrap_or(0);
+    let below = if middle == 0 { 0 } else { middle_rows + gap };
+    y += u16::try_from(below).unwrap_or(0);
     for line in &said {
         window.put(0, y, line, said_role);
         y += 1;
@@ -110,7 +112,7 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
 
 /// The whole URL cut into rows, its host told from the rest, then what is suspicious of it.
 fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
-    let mut rows = Vec::new();
+    let mut url = Vec::new();
     let mut row: Vec<(String, Role)> = Vec::new();
     let mut used = 0;
     for (part, role) in [
@@ -123,7 +125,7 @@ fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
             let wide = text::width(letter.encode_utf8(&mut [0; 4]));
             if used + wide > room {
                 row.push((std::mem::take(&mut piece), role));
-                rows.push(std::mem::take(&mut row));
+                url.push(std::mem::take(&mut row));
                 used = 0;
             }
             piece.push(letter);
@@ -133,7 +135,9 @@ fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
             row.push((piece, role));
         }
     }
-    rows.push(row);
+    url.push(row);
+    // First what a person has to know; a URL may be as long as its server likes.
+    let mut lines = Vec::new();
     let leads = (!link.host.is_empty()).then(|| format!("It leads to {}.", link.host));
     let warnings = link
         .warnings
@@ -145,9 +149,10 @@ fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
         .chain(warnings)
     {
         let wrapped = wrap(&words, room).into_iter();
-        rows.extend(wrapped.map(|row| vec![(row, role)]));
+        lines.extend(wrapped.map(|line| vec![(line, role)]));
     }
-    rows
+    lines.extend(url);
+    lines
 }
 
 fn page_part(window: &mut Canvas<'_>, y: u16, page: &[Vec<(String, Role)>], rows: usize) {
@@ -170,6 +175,9 @@ fn page_part(window: &mut Canvas<'_>, y: u16, page: &[Vec<(String, Role)>], rows
 }
 
 fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
+    if form.fields.is_empty() {
+        return;
+    }
     let at = form
         .at
         .unwrap_or(0)
@@ -201,7 +209,7 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
         return (lines.collect(), Role::Failed);
     }
     if form.is_opening {
-        let line = "o once more opens it in your browser; any other key does not.".to_owned();
+        let line = "o once more opens it in your browser.".to_owned();
         return (wrap(&line, room), Role::Needs);
     }
     let field = form.at.and_then(|at| form.fields.get(at));
@@ -214,7 +222,14 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
             };
             let about = field.spec.description.as_deref();
             let about = about.map_or(String::new(), |about| format!("; {about}"));
-            format!("{need}{}{about}", field.spec.wanted())
+            let what = match &field.value {
+                FormValue::Typed(_) => field.spec.wanted(),
+                FormValue::Many { .. } => {
+                    "the arrows go along, Space takes one or leaves it".to_owned()
+                }
+                FormValue::Toggle(_) | FormValue::Choice(_) => "the arrows turn it".to_owned(),
+            };
+            format!("{need}{what}{about}")
         }
         (None, Some(Button::Accept), Some(_)) => {
             "Accept tells the server that you agree to open it, not that you did.".to_owned()
@@ -251,5 +266,7 @@ fn buttons(window: &mut Canvas<'_>, y: u16, form: &QuestionForm) {
         };
         x = window.put(x, y, label, role) + 2;
     }
-    window.put(x, y, "Esc later", Role::Dim);
+    if window.columns().saturating_sub(x) >= 9 {
+        window.put(x, y, "Esc later", Role::Dim);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Entity, Group, Line, SortKey, State, until},
-    domain::{Contact, Elicitation, Price, Progress, Stamp, Status, text},
+    domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, text},
 };
 
 use super::super::{
@@ -483,7 +483,7 @@ fn end(
         .server_task
         .as_ref()
         .filter(|_| !task.status.is_settled() && !matches!(task.status, Status::Unknown(_)))
-        .and_then(crate::domain::ServerTask::expires_at);
+        .and_then(ServerTask::expires_at);
     match (left, until) {
         (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),
         (None, Some(at)) => {

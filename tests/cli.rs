@@ -730,7 +730,7 @@ fn every_command_helps_with_examples_and_exit_codes() {
     let state = dir.path();
     for command in [
         "demo", "tools", "call", "again", "ls", "show", "result", "logs", "attach", "watch",
-        "wait", "pause", "resume", "cancel", "rm", "clean", "paths",
+        "wait", "pause", "resume", "cancel", "answer", "adopt", "rm", "clean", "paths",
     ] {
         let help = run(state, &[command, "--help"]);
         assert_eq!(help.code, Some(0), "{command}");

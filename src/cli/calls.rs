@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     domain::{
-        ArgumentKind, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef, TaskId, Tool, text,
+        ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef,
+        TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -41,7 +42,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
         return Ok(code::OK);
     }
     for tool in &tools {
-        let arguments: Vec<String> = tool.arguments().iter().map(argument).collect();
+        let arguments: Vec<String> = tool.arguments().iter().map(takes).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
         context.terminal.line(line.trim_end())?;
         let about = tool.description.as_deref().unwrap_or_default();
@@ -61,7 +62,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
 }
 
 /// `shard=INTEGER`, in brackets where it can be left out.
-fn argument(spec: &crate::domain::ArgumentSpec) -> String {
+pub(super) fn takes(spec: &ArgumentSpec) -> String {
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
@@ -70,6 +71,10 @@ fn argument(spec: &crate::domain::ArgumentSpec) -> String {
         ArgumentKind::Choice(choices) => {
             let words: Vec<String> = choices.iter().map(plain).collect();
             words.join("|")
+        }
+        ArgumentKind::Many(choices) => {
+            let words: Vec<String> = choices.iter().map(plain).collect();
+            words.join(",")
         }
         ArgumentKind::Json => "JSON".to_owned(),
     };
@@ -98,7 +103,7 @@ fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-async fn list(
+pub(super) async fn list(
     context: &mut Context<'_>,
     live: &mut Live,
     server: &ServerName,
@@ -114,7 +119,7 @@ async fn list(
 
 /// One `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
-struct Pair {
+pub(super) struct Pair {
     key: String,
     value: Given,
 }
@@ -127,7 +132,7 @@ enum Given {
     Json(Value),
 }
 
-fn pair(text: &str) -> Result<Pair, Fail> {
+pub(super) fn pair(text: &str) -> Result<Pair, Fail> {
     let wrong = || {
         Fail::usage(format!(
             "{text:?} is no argument; write it as key=value, or as key:=json"
@@ -172,15 +177,24 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
     }
 }
 
-/// What a text stands for, by what the tool wants there.
-fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, String> {
-    let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
-    match spec.map(|spec| spec.kind) {
-        Some(ArgumentKind::Json) | None => Ok(Value::String(typed.to_owned())),
-        Some(kind) => kind
-            .read(typed)
-            .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}")),
+/// Puts typed values among others: what a text stands for is said by what is wanted there.
+pub(super) fn read_pairs(
+    pairs: Vec<Pair>,
+    specs: &[ArgumentSpec],
+    into: &mut Map<String, Value>,
+) -> Result<(), String> {
+    for Pair { key, value } in pairs {
+        let spec = specs.iter().find(|spec| spec.name == key);
+        let value = match (value, spec) {
+            (Given::Json(value), _) => value,
+            (Given::Text(typed), Some(spec)) => spec
+                .read(&typed)
+                .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}"))?,
+            (Given::Text(typed), None) => Value::String(typed),
+        };
+        into.insert(key, value);
     }
+    Ok(())
 }
 
 /// The arguments of a call, checked against the tool where its list was asked for.
@@ -189,14 +203,8 @@ fn arguments(
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
 ) -> Result<Map<String, Value>, String> {
-    for Pair { key, value } in pairs {
-        let value = match (value, tool) {
-            (Given::Json(value), _) => value,
-            (Given::Text(typed), Some(tool)) => coerced(tool, &key, &typed)?,
-            (Given::Text(typed), None) => Value::String(typed),
-        };
-        base.insert(key, value);
-    }
+    let specs = tool.map(Tool::arguments).unwrap_or_default();
+    read_pairs(pairs, &specs, &mut base)?;
     let complaints = tool.map_or(Vec::new(), |tool| tool.complaints(&base));
     if complaints.is_empty() {
         return Ok(base);
@@ -273,6 +281,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let how = How {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
+        on_input: how.on_input.or(Some(old.on_input)),
         ..how
     };
     start(
@@ -397,7 +406,7 @@ async fn begin(
             idle: how.idle_timeout,
             hard: how.max_time,
         },
-        on_input: crate::domain::OnInput::Ask,
+        on_input: how.on_input.unwrap_or_default(),
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();

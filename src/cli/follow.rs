@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Contact, Entry, Happening, News, Pace, Phase, Price, Progress, Status, Task,
-        TaskErrorKind, TaskId, TaskView, text,
+        Ask, Contact, Elicitation, Entry, Happening, News, Pace, Phase, Price, Progress, Status,
+        Task, TaskErrorKind, TaskId, TaskView, text,
     },
     store::{Lookup, Reader},
 };
@@ -543,7 +543,9 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
              forget it: longhaul rm {id}{flags}"
         ),
         Status::InputRequired => {
-            format!("{id} asks something; longhaul attach {id}{flags} shows it")
+            let asks = task.open_question().map(|question| &question.request);
+            let asks = asks.map_or(String::new(), |asks| Elicitation::message_of(asks));
+            format!("{id} asks: {asks} Answer it: longhaul answer {id}{flags}")
         }
         Status::Running | Status::Paused => return Ok(()),
     };

@@ -117,6 +117,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "forgotten_at": task.forgotten_at.map(time),
         "is_seen": task.is_seen,
         "server_task_id": task.server_task_id,
+        "questions": super::answer::documents_of(task),
         "seq": task.seq,
         "result": seen.result.map(parsed),
         "error": task.error.as_ref().map(error_of),

@@ -14,7 +14,7 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    domain::{Contact, Entry, Happening, Price, Status, Task, Wall, text},
+    domain::{Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, text},
     store::{DriverLock, ListFilter, Reader},
 };
 
@@ -162,6 +162,10 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
         (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
             task.why().unwrap_or_default()
         }
+        (Status::InputRequired, _) => task
+            .open_question()
+            .map(|question| Elicitation::message_of(&question.request))
+            .unwrap_or_default(),
         (_, Some(progress)) => lines::amount(progress),
         _ => String::new(),
     };
@@ -204,6 +208,17 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         .why()
         .map_or(String::new(), |reason| format!(": {reason}"));
     put("status", Some(format!("{}{reason}", task.status.word())));
+    for question in task.questions.iter().filter(|question| question.is_open()) {
+        put(
+            "asks",
+            Some(format!(
+                "{} (since {}; `longhaul answer {}` shows it)",
+                Elicitation::message_of(&question.request),
+                when(question.asked_at),
+                task.id
+            )),
+        );
+    }
     put("remark", task.remark.clone());
     put(
         "asked",

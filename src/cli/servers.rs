@@ -64,7 +64,7 @@ impl Servers {
         }
     }
 
-    fn named(&self, text: &str) -> Result<ServerRef, Fail> {
+    pub(super) fn named(&self, text: &str) -> Result<ServerRef, Fail> {
         if !text.contains("://") {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => Ok(self.make(link.name.clone(), None)),

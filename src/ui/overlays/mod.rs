@@ -1,6 +1,7 @@
 //! What lies over the screen and takes the keys.
 
 mod call;
+mod fields;
 mod menu;
 mod pages;
 mod typed;

@@ -38,7 +38,8 @@ impl Link {
         let version = self.version();
         match server_task {
             Some(server_task) => {
-                if let Some(id) = self.served_ids.get(&server_task).cloned() {
+                let known = self.known_tasks.get(&server_task).cloned().flatten();
+                if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
                     return self.answer(ask, Ok(Done::Adopted(vec![id])));
                 }
                 let method = encode::get_task(version, &request_id, &server_task);
@@ -92,7 +93,7 @@ impl Link {
         };
         let (tasks, next) = protocol::task_list(result);
         for shape in tasks {
-            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains(&shape.id) {
+            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains_key(&shape.id) {
                 so_far.extend(self.take_in(shape));
             }
         }

@@ -1127,6 +1127,40 @@ fn a_call_that_leaving_would_end_outlives_its_readers() {
 }
 
 #[test]
+fn a_revision_that_a_known_server_is_not_spoken_to_in_is_said() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let call = |more: &[&str]| {
+        let arguments = with(&url, &["call", "plain", "--json"]);
+        let ran = run(state, &[&arguments, more].concat());
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        (ran.events()[0]["era"].as_str().unwrap().to_owned(), ran.err)
+    };
+    let (old, other) = ("2025-06-18", "2025-11-25");
+    assert_eq!(call(&["--protocol", old]), (old.into(), String::new()));
+    assert_eq!(call(&["--protocol", old]), (old.into(), String::new()));
+    let (era, said) = call(&["--protocol", other]);
+    assert!(
+        era == old && said.contains("goes on with MCP 2025-06-18"),
+        "{era}: {said}"
+    );
+    let (era, said) = call(&["--protocol", other, "--session", "new"]);
+    assert!(era == other && said.is_empty(), "{era}: {said}");
+    // Beside a driver too.
+    let mut driver = Running::start(&mut program(state, &["call", "gate-a", "--json"]));
+    driver.prints(|event| event["event"] == "progress");
+    let (era, said) = call(&["--protocol", other]);
+    assert!(
+        era == old && said.contains("goes on with MCP 2025-06-18"),
+        "{era}: {said}"
+    );
+    assert_eq!(run(state, &["call", "open-a"]).code, Some(0));
+    assert_eq!(driver.end().code, Some(0));
+}
+
+#[test]
 fn what_has_ended_is_said_as_it_is() {
     let odd = Odd::start();
     let url = odd.url();
@@ -1141,6 +1175,28 @@ fn what_has_ended_is_said_as_it_is() {
     assert!(
         logs.out.contains("3/3") && !logs.out.contains("99 %"),
         "{logs:#?}"
+    );
+    // A line for people, where the result is an object for programs; and nothing but ASCII if that is wished.
+    let bench = Bench::new();
+    let records = ["call", "resumable_data_processing", "total_records=5"];
+    let name = "dataset_name=a-dataset-with-a-name-that-is-too-long-for-the-list";
+    let ran = run(
+        &bench.state("a"),
+        &[
+            with(&bench.server.url(), &records),
+            vec!["delay_ms=1", name],
+        ]
+        .concat(),
+    );
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let listed = run(&bench.state("a"), &["ls", "--ascii"]);
+    assert!(
+        listed.out.contains("completed 5/5") && !listed.out.contains('{'),
+        "{listed:#?}"
+    );
+    assert!(
+        listed.out.contains('~') && listed.out.is_ascii(),
+        "{listed:#?}"
     );
     // Forgetting, and bringing back, is done once.
     for (arguments, first, second) in [

@@ -224,8 +224,8 @@ fn announce(
     let needs_person = entity.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
     let words = match &task.status {
         Status::Completed => {
-            let line = task.result_line.as_deref().unwrap_or("done");
-            format!("{id} {title} is done: {}", text::clean_line(line))
+            let line = task.result_words().unwrap_or("done".into());
+            format!("{id} {title} is done: {}", text::clean_line(&line))
         }
         Status::Failed => {
             let message = task.error.as_ref().map_or("", |error| &error.message);

@@ -8,7 +8,7 @@ use super::{
     block_on, dice,
     fail::{Fail, code},
     follow::{Printer, Style, Until, follow},
-    json as documents, lines,
+    json as documents,
     live::Live,
     servers::Servers,
 };
@@ -41,6 +41,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             .line(&documents::pretty(&Value::Array(document)))?;
         return Ok(code::OK);
     }
+    let ending = context.terminal.ending();
     for tool in &tools {
         let arguments: Vec<String> = tool.arguments().iter().map(takes).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
@@ -55,7 +56,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             let first = text::clean_line(first.trim());
             context
                 .terminal
-                .line(&format!("    {}", text::truncate(&first, columns)))?;
+                .line(&format!("    {}", text::cut(&first, columns, ending)))?;
         }
     }
     Ok(code::OK)
@@ -482,7 +483,7 @@ pub(super) fn title(task: &crate::domain::Task) -> String {
         .map(|(key, value)| format!("{key}={}", plain(value)))
         .collect();
     let line = format!("{} {}", task.tool, arguments.join(" "));
-    lines::short(&line)
+    text::clean_line(&line).into_owned()
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut terminal = Terminal::new(out, cli.global.quiet);
+    let mut terminal = Terminal::new(out, cli.global.quiet, cli.global.ascii);
     let outcome = dispatch(cli, &mut terminal);
     terminal.clear_bar();
     let code = match outcome {

@@ -1,6 +1,6 @@
 //! `ls`, `show`, `result`, `logs` and `paths`: what the session file says, without lock and without network.
 
-use std::io::Write as _;
+use std::{borrow::Cow, io::Write as _};
 
 use serde_json::{Value, json};
 
@@ -20,6 +20,8 @@ use crate::{
 
 /// Entries looked at to learn how contact stands.
 const LOOK_BACK: usize = 64;
+/// The widest cell of free text, in columns.
+const CELL: usize = 48;
 
 /// The contact as far as the file tells it.
 fn contact(reader: &mut Reader, task: &Task, has_driver: bool) -> Result<Contact, Fail> {
@@ -117,11 +119,11 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let now = context.clock.now().wall;
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let ending = context.terminal.ending();
     for task in &tasks {
         let contact = contact(&mut reader, task, has_driver)?;
-        rows.push(row(task, &contact, now));
+        rows.push(row(task, &contact, now, ending));
     }
-    let ending = if context.global.ascii { "~" } else { "…" };
     for line in lines::table(&rows, context.terminal.out_columns(), 2, ending) {
         context.terminal.line(&line)?;
     }
@@ -144,7 +146,7 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
     ))
 }
 
-fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
+fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
     let word = task.status.word();
     let state = match (task.asked, contact) {
         (Some(asked), _) => asked.what.word().to_owned(),
@@ -158,7 +160,7 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
         None => state,
     };
     let progress = match (&task.status, &task.progress) {
-        (Status::Completed, _) => task.result_line.clone().unwrap_or_default(),
+        (Status::Completed, _) => task.result_words().unwrap_or_default().into_owned(),
         (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
             task.why().unwrap_or_default()
         }
@@ -174,9 +176,9 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
     vec![
         state,
         task.id.to_string(),
-        text::truncate(&title(task), 48).into_owned(),
+        text::cut(&title(task), CELL, ending).into_owned(),
         text::clean_line(task.server.as_str()).into_owned(),
-        text::truncate(&text::clean_line(&progress), 48).into_owned(),
+        text::cut(&text::clean_line(&progress), CELL, ending).into_owned(),
         text::span(age),
         leaving.as_ref().map_or("", Price::word).to_owned(),
     ]
@@ -258,7 +260,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("created", Some(when(task.created_at)));
     put("updated", Some(when(task.updated_at)));
     put("ended", task.settled_at.map(when));
-    put("result", task.result_line.clone());
+    put("result", task.result_words().map(Cow::into_owned));
     put("idle limit", task.limits.idle.map(text::span));
     put("time limit", task.limits.hard.map(text::span));
     for (key, value) in rows {

@@ -1,13 +1,14 @@
 //! The records of the session file: one [`Task`] a row of the screen, one [`LinkRecord`] a server, and the [`Row`]s
 //! that one transaction writes.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
     Asked, Entry, Era, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
-    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall,
+    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, text,
 };
 
 /// One tool call that the user cares about.
@@ -98,6 +99,34 @@ impl Task {
     pub fn why(&self) -> Option<String> {
         let error = || self.error.as_ref().map(|error| error.message.clone());
         self.status.reason().or_else(error)
+    }
+
+    /// What came of it in one line, once there is a result: the first line of its text; where that is a JSON object,
+    /// the words in it that are meant for people, e.g. `completed 50/50`. Not sanitised.
+    pub fn result_words(&self) -> Option<Cow<'_, str>> {
+        let line = self.result_line.as_deref()?;
+        let step = || match &self.progress {
+            Some(Progress {
+                value,
+                total: Some(total),
+                ..
+            }) => format!(" {}/{}", text::exact(*value), text::exact(*total)),
+            _ => String::new(),
+        };
+        // Laid out over several lines, of which this is the first.
+        if line.trim() == "{" {
+            return Some(Cow::Owned(format!("{}{}", self.status.word(), step())));
+        }
+        let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else {
+            return Some(Cow::Borrowed(line));
+        };
+        let word = |key: &str| object.get(key).and_then(Value::as_str);
+        let words = ["message", "summary", "text"].into_iter().find_map(word);
+        let status = || word("status").map(|status| format!("{status}{}", step()));
+        Some(match words {
+            Some(words) => Cow::Owned(words.to_owned()),
+            None => status().map_or(Cow::Borrowed(line), Cow::Owned),
+        })
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -87,6 +87,14 @@ struct Driver<'d> {
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
+    trouble: Option<Trouble>,
+}
+
+/// Why the session file takes nothing at present, and how often it was tried in vain.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    tries: u64,
 }
 
 /// Drives the session until this process leaves; `Err` says in words why it cannot.
@@ -126,6 +134,7 @@ pub(super) async fn drive(
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
+        trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(&options.paths, board, remote_asks);
@@ -299,13 +308,11 @@ impl Driver<'_> {
         });
     }
 
-    /// Makes a server known; a name that stands for another URL already is refused.
+    /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
+    /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
-        let version = server
-            .protocol
-            .as_deref()
-            .and_then(ProtocolVersion::read)
-            .or(self.protocol);
+        let wish = server.protocol.as_deref().and_then(ProtocolVersion::read);
+        let version = wish.or(self.protocol);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -327,7 +334,10 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
-                Ok(index)
+                match wish.and_then(|wish| unheard(linked.link.record(), wish, self.protocol)) {
+                    Some(words) => Err(Refused::Usage(words)),
+                    None => Ok(index),
+                }
             }
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
@@ -684,6 +694,11 @@ impl Driver<'_> {
             }
             Saver::Link(index, token) => match outcome {
                 Ok(()) => {
+                    if let Some(Trouble { tries, .. }) = self.trouble.take() {
+                        let tries = text::plural(tries, "save");
+                        let words = format!("the session is written again, after {tries} in vain");
+                        self.notice(NoticeLevel::Info, words, now);
+                    }
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.durable = linked.durable.max(token);
                     }
@@ -694,16 +709,30 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.held.retain(|(waits_for, _)| *waits_for != token);
                     }
-                    let text = why.clone();
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Error,
-                        text,
-                    }));
+                    // Tried once a second; it is said once.
+                    match &mut self.trouble {
+                        Some(trouble) if trouble.why == why => trouble.tries += 1,
+                        trouble => {
+                            let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
+                            *trouble = Some(Trouble {
+                                why: why.clone(),
+                                tries,
+                            });
+                            self.notice(NoticeLevel::Error, why.clone(), now);
+                        }
+                    }
                     self.feed(index, Input::SaveFailed { token, why }, now);
                 }
             },
         }
+    }
+
+    fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
+        self.board.publish(News::Notice(Notice {
+            at: now.wall,
+            level,
+            text,
+        }));
     }
 
     fn release(&mut self, index: usize, now: Stamp) {
@@ -769,6 +798,27 @@ fn connect(record: &LinkRecord, headers: &[(String, String)]) -> Result<Http, St
         .map(|(name, value)| (name.clone(), SecretString::from(value.clone())))
         .collect();
     Http::new(options).map_err(|error| error.to_string())
+}
+
+/// The words for a known server that is not spoken to in the revision that somebody wishes now.
+fn unheard(
+    record: &LinkRecord,
+    wish: ProtocolVersion,
+    ours: Option<ProtocolVersion>,
+) -> Option<String> {
+    let (name, wished) = (&record.name, wish.word());
+    match record.version.filter(|_| record.is_initialized) {
+        Some(spoken) if spoken == wish => None,
+        // Changing it would end what runs there.
+        Some(spoken) => Some(format!(
+            "{name} goes on with MCP {}, agreed on before; another --session is the way to --protocol {wished}",
+            spoken.word()
+        )),
+        None if ours == Some(wish) => None,
+        None => Some(format!(
+            "{name} is spoken to as the longhaul wishes that drives this session; another --session is the way to --protocol {wished}"
+        )),
+    }
 }
 
 /// A task that nothing is connected for.

@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use super::{Errand, Kind, Link};
 use crate::{
-    domain::{Happening, LostReason, Mono, Phase, Status, TaskErrorKind, TaskId, Window, text},
+    domain::{LostReason, Mono, Phase, Status, TaskErrorKind, TaskId, Window, text},
     link::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{Cut, Line, Running},
+        running::{Line, Running},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
@@ -260,17 +260,7 @@ impl Link {
                 running.probe_found = false;
                 // The time without contact is no step of the tool.
                 running.last_step = None;
-                if !is_probe && let Some(cut) = running.cut.take() {
-                    let back = now.mono.since(cut.at).as_secs_f64();
-                    let why = format!("back after {back:.1} s");
-                    running.note(
-                        now,
-                        None,
-                        Happening::Contact {
-                            state: "live".to_owned(),
-                            why,
-                        },
-                    );
+                if !is_probe && running.note_back(now) {
                     self.saver.touch(now.mono);
                 }
             }
@@ -403,7 +393,7 @@ impl Link {
         }
         if running.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
             let end = self.end_of_modern_call(id, Phase::Open, &why);
             return self.out_of_stream(id, end, false);
         }
@@ -430,7 +420,7 @@ impl Link {
         let is_probe = running.skip_to.is_some() || running.probe_found;
         let is_whole = broken.is_none();
         if let Some(why) = broken {
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
         } else if is_probe {
             return self.probe_ended(id);
         }
@@ -495,25 +485,6 @@ impl Link {
     fn replay_gone(&mut self, id: &TaskId) {
         let said = Some("it no longer brings back what it has sent before".to_owned());
         self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
-    }
-
-    /// One line of the log for one outage, however many tries it takes.
-    fn note_cut(running: &mut Running, now: crate::domain::Stamp, why: &str) {
-        if running.cut.is_none() {
-            running.cut = Some(Cut {
-                at: now.mono,
-                why: why.to_owned(),
-            });
-            let why = format!("cut: {}", text::clean_line(why));
-            running.note(
-                now,
-                None,
-                Happening::Contact {
-                    state: "reconnecting".to_owned(),
-                    why,
-                },
-            );
-        }
     }
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
@@ -596,25 +567,25 @@ impl Link {
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
             Line::Calling(_) if running.is_modern() => {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 let end = self.end_of_modern_call(id, Phase::Sent, why);
                 self.out_of_stream(id, end, false);
             }
             Line::Calling(_) => {
                 running.went_out(now);
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
             _ if running
                 .attempt()
                 .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
             {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 let window = self.window_without_id(id);
                 self.out_of_stream(id, Status::Unknown(window), false);
             }
             _ => {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 running.skip_to = None;
                 // Where no connection was made, the link's own back-off says when.
                 let wait = if is_unsent {
@@ -752,7 +723,7 @@ impl Link {
                 }
             },
             408 | 409 | 425 | 429 | 500..=599 => {
-                Self::note_cut(running, now, &format!("HTTP {}", refusal.status));
+                running.note_cut(now, &format!("HTTP {}", refusal.status));
                 running.tries = running.tries.saturating_add(1);
                 if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
                 {
@@ -891,7 +862,7 @@ impl Link {
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
             let exchange = running.line.exchange();
             running.line = Line::Waiting { until: now.mono };
             if let Some(exchange) = exchange {

@@ -197,6 +197,9 @@ impl Link {
         let now = self.now;
         if let Some(running) = self.tasks.get_mut(id) {
             running.heard(now);
+            if running.note_back(now) {
+                self.saver.touch(now.mono);
+            }
             if let Some(served) = &mut running.served {
                 if served.failures > 0 {
                     running.is_shown_stale = true;
@@ -305,16 +308,29 @@ impl Link {
 
     /// A poll came to nothing, which says nothing of the task.
     pub(super) fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
-        let now = self.now.mono;
+        let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        running.note_cut(now, &why);
         let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
             return;
         };
         let wait = jittered(served.failed(task, why), &mut self.dice);
-        served.next = Some(now.after(wait.max(at_least.unwrap_or_default())));
+        served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
         running.is_shown_stale = true;
+        self.saver.touch(now.mono);
+    }
+
+    /// A poll did not get through: the link's own back-off says when the way is tried again.
+    fn poll_unanswered(&mut self, id: &TaskId, why: &str) {
+        self.poll_failed(id, why.to_owned(), None);
+        let now = self.now.mono;
+        if let Some(running) = self.tasks.get_mut(id)
+            && let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task)
+        {
+            served.next = Some(now.after(served.pace(task)));
+        }
     }
 
     /// The server does not know its task: over its time, or gone before it.
@@ -574,6 +590,8 @@ impl Link {
     ) {
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
         match &errand.kind {
+            // Where no answer came at all, the back-off of the way says when.
+            Kind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
             Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
             Kind::Fetch(id) => self.fetch_ended(id),
             Kind::Update(id, _) => self.answers_unheard(id),

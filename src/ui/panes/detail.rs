@@ -167,13 +167,13 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             Role::Failed,
         ));
     }
-    if let Some(line) = &task.result_line {
+    if let Some(line) = task.result_words() {
         let size = task
             .result_bytes
             .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
         facts.push((
             "result",
-            format!("{}{size}   (Enter shows it)", text::clean_line(line)),
+            format!("{}{size}   (Enter shows it)", text::clean_line(&line)),
             Role::Done,
         ));
     }

@@ -275,8 +275,8 @@ fn progress(
     }
     match &task.status {
         Status::Completed => {
-            let line = task.result_line.as_deref().unwrap_or("done");
-            cell.put(0, 0, &text::clean_line(line), Role::Plain);
+            let line = task.result_words().unwrap_or("done".into());
+            cell.put(0, 0, &text::clean_line(&line), Role::Plain);
         }
         Status::Failed => {
             let message = task.error.as_ref().map_or("", |error| &error.message);

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, Tool, Wall, text};
+use crate::domain::{
+    Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, Tool, Wall, text,
+};
 
 /// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
 pub(super) fn text_of(value: &Value) -> String {

@@ -733,7 +733,10 @@ impl Link {
             if !stays && let Some(server_task) = &running.task.server_task {
                 served_ids.remove(&server_task.id);
                 let shown = running.task.forgotten_at.is_none();
-                known_tasks.insert(server_task.id.clone(), shown.then(|| running.task.id.clone()));
+                known_tasks.insert(
+                    server_task.id.clone(),
+                    shown.then(|| running.task.id.clone()),
+                );
             }
             stays
         });

@@ -181,11 +181,9 @@ impl Reader {
                     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
                 })?
                 .collect::<Result<_, _>>()?;
-            let known = rows
-                .into_iter()
-                .filter_map(|(theirs, ours, is_forgotten)| {
-                    Some((theirs, TaskId::parse(&ours)?, is_forgotten))
-                });
+            let known = rows.into_iter().filter_map(|(theirs, ours, is_forgotten)| {
+                Some((theirs, TaskId::parse(&ours)?, is_forgotten))
+            });
             Ok(known.collect())
         })
     }

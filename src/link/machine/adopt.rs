@@ -93,7 +93,8 @@ impl Link {
         };
         let (tasks, next) = protocol::task_list(result);
         for shape in tasks {
-            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains_key(&shape.id) {
+            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains_key(&shape.id)
+            {
                 so_far.extend(self.take_in(shape));
             }
         }

@@ -1,5 +1,7 @@
 //! Taking tasks into the list that the server has and we do not know.
 
+use core::time::Duration;
+
 use super::{Door, Kind, Link};
 use crate::{
     domain::{
@@ -186,7 +188,14 @@ impl Link {
         });
         debug_assert_eq!(task.status, Status::Running);
         let mut running = Running::new(now, task, Vec::new());
-        running.served = Some(Served::new(now.mono));
+        if let Some(task) = &running.task.server_task {
+            // It was shown just now; of a long list not all are asked for at once.
+            let mut served = Served::new(now.mono);
+            let pace = u64::try_from(served.pace(task).as_millis()).unwrap_or(0);
+            let wait = Duration::from_millis(self.dice.u64(0..=pace));
+            served.next = Some(now.mono.after(wait));
+            running.served = Some(served);
+        }
         running.remark(now, "taken over from the server".to_owned());
         running.held = Some(self.saver.next_token());
         self.served_ids.insert(shape.id.clone(), id.clone());

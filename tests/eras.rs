@@ -8,20 +8,39 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+#[path = "support/pty.rs"]
+mod pty;
 mod support;
 
 use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use futures_util::{StreamExt as _, stream};
 use longhaul::{
     demo::{self, Fault},
     domain::{LinkRecord, LinkState, News, Price},
     engine::{Clock, Options, Session},
     store::{Paths, Reader},
 };
+use pty::House;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
@@ -375,15 +394,23 @@ fn followed_through(way: Way, trouble: impl FnOnce(&Bench, &mut Running)) -> Vec
 
 const TASKS: [Way; 2] = [Way::CoreTask, Way::ExtensionTask];
 
+/// Ends what a server tells by itself, so that it has to be asked.
+fn asked_from_now_on(bench: &Bench) {
+    bench.proxy.cut();
+    bench.proxy.heal();
+}
+
 #[test]
 fn a_task_is_followed_through_polls_that_are_refused_with_503() {
     for way in TASKS {
         let events = followed_through(way, |bench, client| {
             bench.break_it(Fault::FailPolls { seconds: 3 });
+            asked_from_now_on(bench);
             client.prints(|event| event["contact"] == "reconnecting");
         });
-        let is_said = |event: &Value| event["why"].as_str().is_some_and(|why| why.contains("503"));
-        assert!(events.iter().any(is_said), "{events:#?}");
+        let told = |word: &str| events.iter().filter(|it| it["contact"] == word).count();
+        let (cut, back) = (told("reconnecting"), told("live"));
+        assert_eq!(cut, back, "each outage has its end: {events:#?}");
     }
 }
 
@@ -404,7 +431,375 @@ fn a_task_is_followed_through_refused_connections() {
 fn a_task_is_followed_through_a_poll_that_hangs() {
     thread::scope(|scope| {
         for way in TASKS {
-            scope.spawn(move || followed_through(way, |bench, _| bench.break_it(Fault::HangPoll)));
+            let hang = |bench: &Bench, _: &mut Running| {
+                bench.break_it(Fault::HangPoll);
+                let before = bench.proxy.calls("tasks/get");
+                asked_from_now_on(bench);
+                let is_asked = |proxy: &FaultProxy| proxy.calls("tasks/get") > before;
+                bench.proxy.wait_until("a poll that hangs", is_asked);
+            };
+            scope.spawn(move || followed_through(way, hang));
         }
     });
+}
+
+/// A server written by hand, of which a test says what it is.
+struct Plant {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// What a plant grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Both eras, and tasks in neither; its one tool makes one step and then works for ever.
+    BothErasWithoutTasks,
+    /// Tasks of 2025-11-25, a list of a thousand, made by others.
+    ThousandTasks,
+    /// The modern era with a checkpoint tool, whose list calls the end of a connection a cancel.
+    CancelsCheckpoints,
+}
+
+struct Shared {
+    kind: Kind,
+    /// When each task was asked for.
+    polls: Mutex<BTreeMap<String, Vec<Instant>>>,
+    /// Whether the tasks have ended.
+    is_done: AtomicBool,
+    calls: AtomicUsize,
+    /// Calls whose connection is gone.
+    gone: Arc<AtomicUsize>,
+}
+
+const THOUSAND: usize = 1000;
+/// What the plant wants between two looks at a task.
+const INTERVAL: Duration = Duration::from_secs(4);
+
+impl Plant {
+    fn new(kind: Kind) -> Self {
+        let shared = Arc::new(Shared {
+            kind,
+            polls: Mutex::default(),
+            is_done: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+            gone: Arc::default(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let state = Arc::clone(&shared);
+        // It lives as long as the test's process; every test has one of its own.
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let router = Router::new().route("/mcp", post(grow)).with_state(state);
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                axum::serve(listener, router).await.unwrap();
+            });
+        });
+        Self { addr, shared }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/mcp", self.addr)
+    }
+
+    fn polls(&self) -> BTreeMap<String, Vec<Instant>> {
+        self.shared.polls.lock().unwrap().clone()
+    }
+}
+
+/// Counts a call whose connection ends before its answer.
+struct Held(Arc<AtomicUsize>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+async fn grow(State(plant): State<Arc<Shared>>, headers: HeaderMap, body: String) -> Response {
+    let message: Value = serde_json::from_str(&body).unwrap();
+    let (id, params) = (&message["id"], &message["params"]);
+    let version = headers.get("mcp-protocol-version");
+    let is_modern = version.is_some_and(|version| version == "2026-07-28");
+    let answer = |mut result: Value| {
+        if is_modern {
+            result["resultType"] = json!("complete");
+        }
+        let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        let session = ("mcp-session-id", "s");
+        ([("content-type", "application/json"), session], body).into_response()
+    };
+    let method = message["method"].as_str().unwrap();
+    match method {
+        "server/discover" if plant.kind == Kind::ThousandTasks => {
+            StatusCode::BAD_REQUEST.into_response()
+        }
+        "initialize" if plant.kind == Kind::CancelsCheckpoints => {
+            StatusCode::BAD_REQUEST.into_response()
+        }
+        _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
+        _ => answered(&plant, method, params, id, answer),
+    }
+}
+
+/// The request of a session or era that stands.
+fn answered(
+    plant: &Arc<Shared>,
+    method: &str,
+    params: &Value,
+    id: &Value,
+    answer: impl Fn(Value) -> Response,
+) -> Response {
+    let info = json!({"name": "plant", "version": "1"});
+    match method {
+        "server/discover" => answer(json!({"supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}}, "serverInfo": info})),
+        "initialize" => {
+            let tasks = json!({"list": {}, "requests": {"tools": {"call": {}}}});
+            let capabilities = if plant.kind == Kind::ThousandTasks {
+                json!({"tools": {}, "tasks": tasks})
+            } else {
+                json!({"tools": {}})
+            };
+            answer(json!({"protocolVersion": params["protocolVersion"],
+                "capabilities": capabilities, "serverInfo": info}))
+        }
+        "tools/list" => {
+            let tool = |name: &str, properties: Value| {
+                json!({"name": name,
+                "inputSchema": {"type": "object", "properties": properties}})
+            };
+            let client = json!({"client_id": {"type": ["string", "null"]}});
+            answer(json!({"tools": if plant.kind == Kind::CancelsCheckpoints {
+                vec![tool("work", client.clone()), tool("list_session_tasks", client)]
+            } else {
+                vec![tool("work", json!({}))]
+            }}))
+        }
+        "tools/call" if params["name"] == "list_session_tasks" => {
+            let status = if plant.gone.load(Ordering::SeqCst) > 0 {
+                "cancelled"
+            } else {
+                "running"
+            };
+            let list = json!({"tasks": [{"task_id": "1", "tool": "work", "status": status,
+                "progress": 2, "total": 3, "updated_at": "2026-11-20T10:00:00Z"}]});
+            answer(json!({"content": [{"type": "text", "text": list.to_string()}]}))
+        }
+        "tools/call" => {
+            let before = plant.calls.fetch_add(1, Ordering::SeqCst);
+            if before > 0 {
+                return answer(json!({"content": [{"type": "text", "text": "all of it"}]}));
+            }
+            let token = &params["_meta"]["progressToken"];
+            let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": 2, "total": 3}});
+            let first = stream::iter([format!("id: 1\ndata: {step}\n\n")]);
+            let held = Held(Arc::clone(&plant.gone));
+            let rest = stream::once(async move {
+                let _held = held;
+                std::future::pending::<String>().await
+            });
+            let body = Body::from_stream(first.chain(rest).map(Ok::<_, Infallible>));
+            ([("content-type", "text/event-stream")], body).into_response()
+        }
+        "tasks/list" => {
+            let begin: usize = params["cursor"]
+                .as_str()
+                .map_or(0, |at| at.parse().unwrap());
+            let tasks: Vec<Value> = (begin..THOUSAND)
+                .take(100)
+                .map(|n| task(plant, &n.to_string()))
+                .collect();
+            let next = (begin + 100 < THOUSAND).then(|| (begin + 100).to_string());
+            answer(json!({"tasks": tasks, "nextCursor": next}))
+        }
+        "tasks/get" => {
+            let name = params["taskId"].as_str().unwrap();
+            let mut polls = plant.polls.lock().unwrap();
+            polls.entry(name.to_owned()).or_default().push(now());
+            answer(task(plant, name))
+        }
+        "tasks/result" => answer(json!({"content": [{"type": "text", "text": "grown"}]})),
+        "ping" => answer(json!({})),
+        _ => {
+            let error = json!({"code": -32601, "message": "no such method"});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+            ([("content-type", "application/json")], body).into_response()
+        }
+    }
+}
+
+fn task(plant: &Shared, name: &str) -> Value {
+    let is_done = plant.is_done.load(Ordering::SeqCst);
+    json!({"taskId": name, "status": if is_done { "completed" } else { "working" },
+        "createdAt": "2026-11-20T10:00:00Z", "lastUpdatedAt": "2026-11-20T10:00:00Z",
+        "ttl": null, "pollInterval": INTERVAL.as_millis()})
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server measures the pace of its client"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[test]
+fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
+    let plant = Plant::new(Kind::CancelsCheckpoints);
+    let proxy = FaultProxy::start(plant.addr);
+    let url = format!("http://{}/mcp", proxy.addr());
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["-s", &url, "call", "work", "--json"];
+    let mut client = Running::start(&mut program(dir.path(), &arguments));
+    client.prints(|event| event["event"] == "progress");
+    proxy.cut();
+    client.prints(|event| event["contact"] == "reconnecting");
+    proxy.heal();
+    let ran = client.end();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.out.contains("all of it"), "{ran:#?}");
+    assert_eq!(plant.shared.calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_why() {
+    let plant = Plant::new(Kind::BothErasWithoutTasks);
+    let house = House::new();
+    let arguments = ["-s", &plant.url(), "call", "work", "--json"];
+    let mut client = Running::start(&mut program(house.path(), &arguments));
+    let started = client.prints(|event| event["event"] == "started");
+    assert_eq!(started["era"], "2025-11-25");
+    client.prints(|event| event["event"] == "progress");
+    let id = started["id"].as_str().unwrap();
+    let why = "the server offers no tasks in 2026-07-28";
+    let shown = run(house.path(), &["show", id]);
+    let line = shown.out.lines().find(|line| line.starts_with("revision"));
+    let line = line.unwrap_or_else(|| panic!("{shown:#?}"));
+    assert!(line.contains("2025-11-25") && line.contains(why), "{line}");
+    let document = run(house.path(), &["show", id, "--json"]).document();
+    let told = (&document["leaving"], &document["era"]);
+    assert_eq!(told, (&json!("likely"), &json!("2025-11-25")));
+
+    let mut screen = house.open(&["attach", id], (120, 36));
+    screen.wait_for("[Now]");
+    screen.press("]]]]]");
+    screen.wait_for("[Resume]");
+    screen.wait_for_line(&["leaving is", "LIKELY"]);
+    screen.wait_for_line(&["revision", "2025-11-25"]);
+    screen.wait_for_line(&[why]);
+    drop(client);
+}
+
+#[test]
+fn a_plain_call_of_the_modern_era_dies_everywhere() {
+    let plant = Plant::new(Kind::BothErasWithoutTasks);
+    let proxy = FaultProxy::start(plant.addr);
+    let url = format!("http://{}/mcp", proxy.addr());
+    let house = House::new();
+    let modern = ["-s", &url, "--protocol", "2026-07-28"];
+
+    let arguments = [&modern[..], &["call", "work", "--detach"]].concat();
+    let ran = run(house.path(), &arguments);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert!(proxy.calls("tools/list") > 0);
+    assert_eq!(proxy.calls("tools/call"), 0, "nothing was sent");
+
+    let arguments = [&modern[..], &["call", "work", "--json"]].concat();
+    let mut client = Running::start(&mut program(house.path(), &arguments));
+    let started = client.prints(|event| event["event"] == "started");
+    client.prints(|event| event["event"] == "progress");
+    let id = started["id"].as_str().unwrap();
+    let document = run(house.path(), &["show", id, "--json"]).document();
+    assert_eq!(document["leaving"], "DIES");
+    let list = run(house.path(), &["ls"]).out;
+    let row = list.lines().find(|line| line.contains(id)).unwrap();
+    assert!(row.trim_end().ends_with("DIES"), "{list}");
+    let shown = run(house.path(), &["show", id]).out;
+    assert!(
+        shown.contains("2026-07-28: --protocol asks for it"),
+        "{shown}"
+    );
+
+    let mut screen = house.open(&["attach", id], (120, 36));
+    screen.wait_for_line(&[id, "work", "DIES"]);
+    screen.press("]]]]]");
+    screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
+    screen.press("n");
+    screen.wait_for_line(&["DIES", "leaving cancels it"]);
+    drop(client);
+}
+
+#[test]
+fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
+    let plant = Plant::new(Kind::ThousandTasks);
+    let house = House::new();
+    let url = plant.url();
+    let adopt = || run(house.path(), &["-s", &url, "adopt"]);
+    let first = adopt();
+    assert_eq!(first.code, Some(0), "{first:#?}");
+    assert_eq!(first.out.lines().count(), THOUSAND);
+    let listed = || run(house.path(), &["ls", "--json"]).document();
+    assert_eq!(listed().as_array().unwrap().len(), THOUSAND);
+    assert_eq!(adopt().out, "", "each once");
+
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for(" running  0 done");
+    screen.wait_for("taken over");
+    let mut paints = Vec::new();
+    for _ in 0..10 {
+        screen.press("?");
+        paints.push(screen.wait_for("─ Keys ─"));
+        screen.press("\x1b");
+        screen.wait_until("the list", |screen| !screen.contents().contains("─ Keys ─"));
+    }
+    paints.sort();
+    println!(
+        "key to paint with 1,000 rows: median {:?}, longest {:?}",
+        paints[5], paints[9]
+    );
+    // The first look of a process that has just begun is at nobody's pace.
+    plant.shared.polls.lock().unwrap().clear();
+    let are_asked_twice = |polls: &BTreeMap<String, Vec<Instant>>| {
+        polls.len() == THOUSAND && polls.values().all(|times| times.len() >= 2)
+    };
+    while !are_asked_twice(&plant.polls()) {
+        // The screen has to be read, or the program waits for it.
+        screen.watch_for(Duration::from_millis(50));
+    }
+    for (name, times) in plant.polls() {
+        let soonest = times.windows(2).map(|two| two[1] - two[0]).min();
+        assert!(soonest >= Some(INTERVAL), "{name}: {soonest:?}");
+    }
+    plant.shared.is_done.store(true, Ordering::SeqCst);
+    screen.wait_for_line(&["0 running", "000 done"]);
+    screen.press("q");
+    screen.end();
+
+    let all = listed();
+    let ends = all.as_array().unwrap().iter();
+    assert_eq!(
+        ends.filter(|task| task["status"] == "completed").count(),
+        THOUSAND
+    );
+    assert_eq!(adopt().out, "", "what has settled is not new");
+    let seventh = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|task| task["server_task_id"] == "7");
+    let named = run(house.path(), &["-s", &url, "adopt", "7"]);
+    let id = seventh.unwrap()["id"].as_str().unwrap();
+    assert!(
+        named.out.starts_with(id),
+        "by its name it is the one that is there: {named:#?}"
+    );
+    assert_eq!(listed().as_array().unwrap().len(), THOUSAND);
 }

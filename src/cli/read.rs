@@ -254,6 +254,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         Price::of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
     );
     put("resumable by", Some(task.resumability.word().to_owned()));
+    put("revision", revision(&mut reader, &task)?);
     put("attempts", Some(task.attempts.len().to_string()));
     put("server's id", task.server_task_id.clone());
     put("client id", task.client_id.clone());
@@ -269,6 +270,20 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
             .line(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
     }
     Ok(code::OK)
+}
+
+/// The revision that a task is spoken of in, and why it was chosen where that still holds for its server.
+fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
+    let Some(version) = task.attempt().and_then(|attempt| attempt.version) else {
+        return Ok(None);
+    };
+    let links = reader.links()?;
+    let link = links.into_iter().find(|link| link.name == task.server);
+    let why = link
+        .filter(|link| link.version == Some(version))
+        .and_then(|link| link.era_why)
+        .map_or(String::new(), |why| format!(": {why}"));
+    Ok(Some(format!("{}{why}", version.word())))
 }
 
 /// `result`.

@@ -27,7 +27,7 @@ use crate::{
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
-    store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
+    store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{Http, HttpOptions, ensure_provider},
 };
 
@@ -408,10 +408,30 @@ impl Driver<'_> {
                 }
             }
         };
+        if let (Ok(index), Ask::Adopt { server, .. }) = (&index, &what)
+            && let Err(error) = self.tell_known(*index, server)
+        {
+            let words = format!("could not {error}, so what is known already cannot be told");
+            return self
+                .open
+                .answer(self.board, number, Err(Refused::CannotSave(words)));
+        }
         match index {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
             Err(refused) => self.open.answer(self.board, number, Err(refused)),
         }
+    }
+
+    /// A link holds what is unsettled; what it is to adopt could have settled long ago.
+    fn tell_known(&mut self, index: usize, server: &ServerName) -> Result<(), StoreError> {
+        let known = Reader::open(self.paths)?.server_tasks(server)?;
+        if let Some(linked) = self.links.get_mut(index) {
+            let shown = |(theirs, ours, is_forgotten): (String, TaskId, bool)| {
+                (theirs, Some(ours).filter(|_| !is_forgotten))
+            };
+            linked.link.knows(known.into_iter().map(shown));
+        }
+        Ok(())
     }
 
     /// The task that an ask to start would repeat: the same id, or the same `--once` key.

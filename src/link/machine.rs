@@ -150,8 +150,8 @@ pub struct Link {
     listening: tasks::Listening,
     /// Who waits to take tasks of the server into the list, and which; all that it lists where none is named.
     adopters: Vec<(AskId, Option<String>)>,
-    /// Server tasks that the session file holds as settled.
-    known_tasks: std::collections::BTreeSet<String>,
+    /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
+    known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.
     served_ids: std::collections::BTreeMap<String, TaskId>,
     polls_out: usize,
@@ -207,7 +207,7 @@ impl Link {
             belief,
             listening: tasks::Listening::default(),
             adopters: Vec::new(),
-            known_tasks: std::collections::BTreeSet::new(),
+            known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
             polls_out: 0,
             path: Path::new(now),
@@ -358,6 +358,12 @@ impl Link {
             .map(|running| &running.task)
             .find(|task| task.id == call.id || call.once.is_some() && task.once == call.once)
             .map(|task| task.id.clone())
+    }
+
+    /// The session file knows these tasks of the server already, each with our task of it unless that is forgotten: what
+    /// is adopted next is none of them.
+    pub fn knows(&mut self, tasks: impl IntoIterator<Item = (String, Option<TaskId>)>) {
+        self.known_tasks.extend(tasks);
     }
 
     fn era(&self) -> Era {
@@ -728,7 +734,11 @@ impl Link {
                 || running.saved_seq < running.task.seq;
             if !stays && let Some(server_task) = &running.task.server_task {
                 served_ids.remove(&server_task.id);
-                known_tasks.insert(server_task.id.clone());
+                let shown = running.task.forgotten_at.is_none();
+                known_tasks.insert(
+                    server_task.id.clone(),
+                    shown.then(|| running.task.id.clone()),
+                );
             }
             stays
         });

@@ -2,11 +2,9 @@
 
 use core::time::Duration;
 
-use super::{Door, Kind, Link};
+use super::{Door, Kind, Link, tasks::made};
 use crate::{
-    domain::{
-        AskId, Done, NewCall, OnInput, Phase, Refused, ServerTask, Status, TaskId, TaskState,
-    },
+    domain::{AskId, Done, NewCall, OnInput, Phase, Refused, Status, TaskId},
     link::{
         running::{Running, new_attempt, new_task},
         served::Served,
@@ -175,17 +173,7 @@ impl Link {
         task.attempts.push(attempt);
         task.resumability.task = true;
         task.server_task_id = Some(shape.id.clone());
-        task.server_task = Some(ServerTask {
-            id: shape.id.clone(),
-            kind,
-            state: TaskState::Working,
-            message: None,
-            since: now.wall,
-            ttl_ms: shape.ttl_ms,
-            poll_ms: shape.poll_ms,
-            is_bound: self.record.binds_tasks,
-            updated: None,
-        });
+        task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
         let mut running = Running::new(now, task, Vec::new());
         if let Some(task) = &running.task.server_task {

@@ -55,17 +55,7 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let task = ServerTask {
-            id: shape.id.clone(),
-            kind,
-            state: TaskState::Working,
-            message: None,
-            since: now.wall,
-            ttl_ms: shape.ttl_ms,
-            poll_ms: shape.poll_ms,
-            is_bound: is_bound.filter(|_| kind == TaskKind::Core),
-            updated: None,
-        };
+        let task = made(&shape, kind, now.wall, is_bound);
         let exchange = running.line.exchange();
         running.line = Line::None;
         running.cut = None;
@@ -598,6 +588,26 @@ impl Link {
             Kind::Listen => self.listening_ended(refusal),
             _ => {}
         }
+    }
+}
+
+/// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
+pub(super) fn made(
+    shape: &TaskShape,
+    kind: TaskKind,
+    now: Wall,
+    is_bound: Option<bool>,
+) -> ServerTask {
+    ServerTask {
+        id: shape.id.clone(),
+        kind,
+        state: TaskState::Working,
+        message: None,
+        since: now,
+        ttl_ms: shape.ttl_ms,
+        poll_ms: shape.poll_ms,
+        is_bound: is_bound.filter(|_| kind == TaskKind::Core),
+        updated: None,
     }
 }
 

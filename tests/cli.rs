@@ -10,6 +10,7 @@ mod support;
 
 use std::{
     collections::BTreeSet,
+    io::Write as _,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::{
@@ -764,10 +765,14 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
         json!({"tool": tool, "status": status, "progress": 40,
             "arguments": {"dataset_name": "eu", "total_records": 20, "batch_size": 10}})
     };
+    let put = |words: &str| {
+        let mut file = std::fs::File::create(&file).unwrap();
+        file.write_all(words.as_bytes()).unwrap();
+    };
     let write = |tasks: Value| {
         let saved =
             json!({"client_id": "c-old", "server_url": bench.server.url(), "active_tasks": tasks});
-        std::fs::write(&file, saved.to_string()).unwrap();
+        put(&saved.to_string());
     };
     let adopt = ["adopt", "--from", file.to_str().unwrap()];
     write(
@@ -802,7 +807,7 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
         assert_eq!(refused.code, Some(2), "{refused:#?}");
         assert!(refused.err.contains(why), "{refused:#?}");
     }
-    std::fs::write(&file, "no json").unwrap();
+    put("no json");
     assert!(run(&state, &yes).err.contains("it is no JSON"));
     assert_eq!(tasks(&state).len(), 1);
 }

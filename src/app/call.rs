@@ -329,6 +329,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
         };
         form.take_tool(tool, given.as_object().unwrap());
         form
@@ -409,6 +410,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
         };
         let given = json!({"odd": 1});
         form.take_tool(tool, given.as_object().unwrap());

@@ -229,7 +229,10 @@ fn announce(
             format!("{id} {title} is done: {}", text::clean_line(&line))
         }
         Status::Failed => {
-            let message = task.error.as_ref().map_or("", |error| &error.message);
+            let message = task
+                .error
+                .as_ref()
+                .map_or(String::new(), crate::domain::TaskError::words);
             let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
             format!("{id} {title} failed: {line}")
         }
@@ -281,7 +284,10 @@ fn take_answer(
     match (pending, outcome) {
         (Pending::Tools(server), Ok(Done::Tools(list))) => {
             let tools = state.tools.entry(server).or_default();
-            tools.list = list;
+            tools.list = list
+                .into_iter()
+                .filter(crate::domain::Tool::is_offered)
+                .collect();
             tools.is_known = true;
             tools.asked = None;
             tools.refused = None;

@@ -34,6 +34,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     if context.global.json {
         let document: Vec<Value> = tools
             .iter()
+            .filter(|tool| tool.is_offered())
             .map(|tool| documents::tool(name.as_str(), tool))
             .collect();
         context
@@ -43,6 +44,11 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     }
     let ending = context.terminal.ending();
     for tool in &tools {
+        if let Some(fault) = &tool.fault {
+            let words = format!("not offered: {} ({fault})", tool.name);
+            context.terminal.remark(&text::clean_line(&words));
+            continue;
+        }
         let arguments: Vec<String> = tool.arguments().iter().map(takes).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
         context.terminal.line(line.trim_end())?;
@@ -507,6 +513,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
         }
     }
 

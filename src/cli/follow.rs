@@ -520,7 +520,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
     let said = task
         .error
         .as_ref()
-        .map_or("", |error| error.message.as_str());
+        .map_or(String::new(), crate::domain::TaskError::words);
     let words = match &task.status {
         Status::Completed => match &task.remark {
             Some(remark) => format!("{id}: {remark}"),
@@ -531,7 +531,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
             Some(TaskErrorKind::Tool) if result.is_some() => {
                 format!("{} failed ({id})", task.title())
             }
-            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => said.to_owned(),
+            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => said,
             _ => format!("{} failed ({id}): {said}", task.title()),
         },
         Status::Cancelled => format!("{id} was cancelled"),

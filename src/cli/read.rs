@@ -295,7 +295,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             Some(error) => format!(
                 "{} has no result, it failed: {}",
                 task.id,
-                text::clean_line(&error.message)
+                text::clean_line(&error.words())
             ),
             None if task.status.ends_waiting() => {
                 format!("{} has no result, it is {}", task.id, task.status.word())

@@ -97,7 +97,7 @@ impl Task {
 
     /// Why it stands as it does, in words: the status's own reason, else the error; not sanitised.
     pub fn why(&self) -> Option<String> {
-        let error = || self.error.as_ref().map(|error| error.message.clone());
+        let error = || self.error.as_ref().map(TaskError::words);
         self.status.reason().or_else(error)
     }
 
@@ -139,6 +139,29 @@ pub struct TaskError {
     pub code: Option<i64>,
     /// In words, as the server gave them; not yet sanitised.
     pub message: String,
+}
+
+impl TaskError {
+    /// What it means, before what the server said of it. Codes without a meaning of their own are left to the
+    /// server's words (protocol codes of MCP 2025-11-25 and 2026-07-28; JSON-RPC 2.0).
+    pub fn words(&self) -> String {
+        let is_answer = matches!(self.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
+        let meaning = match self.code.filter(|_| is_answer) {
+            Some(-32700) => "the server could not read our message",
+            Some(-32601) => "not supported by the server",
+            Some(-32602) => "the server does not take the call as it is",
+            Some(-32603) => "server error",
+            Some(-32020) => "our headers are out of date",
+            Some(-32021) => "the server wants something that longhaul does not offer",
+            Some(-32022) => "no common version",
+            Some(-32042) => "a page has to be visited first",
+            _ => return self.message.clone(),
+        };
+        match self.message.trim() {
+            "" => meaning.to_owned(),
+            said => format!("{meaning}: {said}"),
+        }
+    }
 }
 
 /// The kinds of [`TaskError`].

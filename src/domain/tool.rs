@@ -23,6 +23,9 @@ pub struct Tool {
     /// `execution.taskSupport` (2025-11-25); nothing where the server offers no tasks.
     #[serde(default)]
     pub task_support: TaskSupport,
+    /// Why it must not be offered, though its server lists it; only a modern server's tool can have such a fault.
+    #[serde(default)]
+    pub fault: Option<String>,
 }
 
 /// Whether a tool may be called as a core task (MCP 2025-11-25, basic/utilities/tasks).
@@ -80,6 +83,11 @@ impl Tool {
 
     fn schema(&self) -> Map<String, Value> {
         serde_json::from_str(&self.input_schema).unwrap_or_default()
+    }
+
+    /// Whether it may be shown and called.
+    pub fn is_offered(&self) -> bool {
+        self.fault.is_none()
     }
 
     /// Names and plain values of the `Mcp-Param-*` headers that the schema asks for, for these arguments (MCP
@@ -272,6 +280,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: TaskSupport::Forbidden,
+            fault: None,
         }
     }
 

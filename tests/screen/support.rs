@@ -315,6 +315,7 @@ pub(crate) fn tools() -> Vec<Tool> {
         read_only: None,
         destructive: None,
         task_support: longhaul::domain::TaskSupport::Forbidden,
+        fault: None,
     };
     vec![
         tool(

@@ -269,6 +269,12 @@ impl Link {
                 known.join(", ")
             ));
         };
+        if let Some(fault) = &tool.fault {
+            return Some(format!(
+                "{name} describes {} in a way that must not be called: {fault}; nothing was sent",
+                tool.name
+            ));
+        }
         let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
         let is_first = running.phase() == Phase::Queued && running.task.attempts.len() == 1;
         let complaints = if is_first {

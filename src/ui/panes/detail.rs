@@ -173,7 +173,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     if let Some(error) = &task.error {
         facts.push((
             "error",
-            text::clean_line(&error.message).into_owned(),
+            text::clean_line(&error.words()).into_owned(),
             Role::Failed,
         ));
     }

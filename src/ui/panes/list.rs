@@ -279,7 +279,10 @@ fn progress(
             cell.put(0, 0, &text::clean_line(&line), Role::Plain);
         }
         Status::Failed => {
-            let message = task.error.as_ref().map_or("", |error| &error.message);
+            let message = task
+                .error
+                .as_ref()
+                .map_or(String::new(), crate::domain::TaskError::words);
             let line = message.lines().find(|line| !line.trim().is_empty());
             let line = text::clean_line(line.unwrap_or("failed without a word")).into_owned();
             with_last(

@@ -771,6 +771,7 @@ fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
         "key to paint with 1,000 rows: median {:?}, longest {:?}",
         paints[5], paints[9]
     );
+    assert_eq!(adopt().out, "", "each once, asked of another process too");
     // The first look of a process that has just begun is at nobody's pace.
     plant.shared.polls.lock().unwrap().clear();
     let are_asked_twice = |polls: &BTreeMap<String, Vec<Instant>>| {

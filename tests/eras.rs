@@ -728,6 +728,12 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         "{shown}"
     );
 
+    // Once the server was seen the refusal comes from the session, for the same reason.
+    let ran = run(house.path(), &["call", "work", "--detach"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
+
     let mut screen = house.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
@@ -765,6 +771,7 @@ fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
         "key to paint with 1,000 rows: median {:?}, longest {:?}",
         paints[5], paints[9]
     );
+    assert_eq!(adopt().out, "", "each once, asked of another process too");
     // The first look of a process that has just begun is at nobody's pace.
     plant.shared.polls.lock().unwrap().clear();
     let are_asked_twice = |polls: &BTreeMap<String, Vec<Instant>>| {

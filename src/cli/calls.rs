@@ -387,10 +387,12 @@ async fn begin(
             let note = format!("{tool} has no argument {key:?}; sent all the same");
             context.terminal.remark(&text::clean_line(&note));
         }
-        if how.detach && dies(reader, &server.name, described, &listed)? {
+        if how.detach
+            && let Some(price) = dies(reader, &server.name, described, &listed)?
+        {
             return Err(Fail::usage(format!(
-                "leaving would end this call: {} gives its events no ids; nothing was sent. Call it without --detach and stay",
-                server.name
+                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
+                price.why()
             )));
         }
     }
@@ -443,18 +445,19 @@ fn has_used(reader: &mut Reader, once: Option<&str>) -> Result<bool, Fail> {
     Ok(tasks.iter().any(|task| task.once.as_deref() == Some(once)))
 }
 
-/// Whether it is known beforehand that leaving would end a call, whenever that is.
+/// The price of leaving a call, where it is known beforehand that leaving would end it, whenever that is.
 fn dies(
     reader: &mut Reader,
     server: &ServerName,
     tool: &Tool,
     beside: &[Tool],
-) -> Result<bool, Fail> {
+) -> Result<Option<Price>, Fail> {
     let links = reader.links()?;
     let link = links.iter().find(|link| link.name == *server);
-    Ok(link.is_some_and(|link| {
+    Ok(link.and_then(|link| {
         let footing = link.footing();
-        footing.is_known_for(tool) && Price::of_call(tool, beside, &footing).dies()
+        let price = Price::of_call(tool, beside, &footing);
+        Some(price).filter(|price| footing.is_known_for(tool) && price.dies())
     }))
 }
 

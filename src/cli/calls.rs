@@ -457,7 +457,7 @@ fn dies(
     Ok(link.and_then(|link| {
         let footing = link.footing();
         let price = Price::of_call(tool, beside, &footing);
-        Some(price).filter(|price| footing.is_known_for(tool) && price.dies())
+        Some(price).filter(|price| footing.is_known() && price.dies())
     }))
 }
 

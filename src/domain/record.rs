@@ -299,10 +299,11 @@ pub struct Footing {
 }
 
 impl Footing {
-    /// Whether the price of a call of `tool` is known before it is sent, not only feared.
-    pub fn is_known_for(&self, tool: &Tool) -> bool {
+    /// Whether the price of a call is known before it is sent, not only feared.
+    pub fn is_known(&self) -> bool {
         match self.version.map(ProtocolVersion::era) {
-            Some(Era::Modern) => self.tasks.is_none() || self.ran_as_task.contains_key(&tool.name),
+            // Where tasks are offered the server decides anew for each call; how the last one ran is a hint.
+            Some(Era::Modern) => self.tasks.is_none(),
             Some(Era::Stateful) => self.gives_ids.is_some(),
             None => false,
         }

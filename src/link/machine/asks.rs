@@ -291,7 +291,7 @@ impl Link {
         }
         let footing = self.record.footing();
         let price = Price::of_call(tool, &self.record.tools, &footing);
-        let dies = footing.is_known_for(tool) && price.dies();
+        let dies = footing.is_known() && price.dies();
         (running.must_survive && dies).then(|| {
             format!(
                 "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",

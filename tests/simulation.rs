@@ -6,9 +6,11 @@
 #[cfg(test)]
 #[path = "simulation"]
 mod simulation {
+    pub(crate) mod crowd;
     pub(crate) mod file;
     mod rules;
     pub(crate) mod server;
+    pub(crate) mod tasks;
     pub(crate) mod world;
 
     use std::{
@@ -39,9 +41,18 @@ mod simulation {
     }
 
     #[test]
-    fn no_schedule_breaks_a_promise() {
+    fn no_schedule_of_streams_and_sessions_breaks_a_promise() {
+        run_from(0);
+    }
+
+    #[test]
+    fn no_schedule_of_eras_tasks_and_questions_breaks_a_promise() {
+        run_from(world::NEWER);
+    }
+
+    fn run_from(base: u64) {
         let count = number("LONGHAUL_SIM_SCHEDULES").unwrap_or(SCHEDULES);
-        let first = number("LONGHAUL_SIM_FIRST").unwrap_or(0);
+        let first = base + number("LONGHAUL_SIM_FIRST").unwrap_or(0);
         let next = AtomicU64::new(first);
         let failures = Mutex::new(Vec::new());
         let tally: Mutex<(BTreeMap<&str, u32>, u64)> = Mutex::new((BTreeMap::new(), 0));

@@ -58,7 +58,7 @@ impl Price {
         }
         let is_taken = attempt.phase >= Phase::Open || attempt.number > 1;
         Some(match attempt.phase {
-            Phase::Queued if attempt.number == 1 => Self::Safe {
+            Phase::Queued if attempt.number == 1 || !task.resumability.checkpoint => Self::Safe {
                 why: "it does not run yet; it is sent when longhaul runs again".to_owned(),
             },
             _ if task.resumability.checkpoint && is_taken => Self::Safe {

@@ -107,6 +107,8 @@ struct Errand {
     request_id: Option<String>,
     until: Option<Mono>,
     is_opened: bool,
+    /// The save that it waits for before it goes out.
+    after: Option<SaveToken>,
     /// What came in place of the answer that it waits for, in words.
     came: Option<String>,
     /// The session that it was sent in; what it says of that session holds for no other.
@@ -115,16 +117,32 @@ struct Errand {
 }
 
 impl Errand {
-    /// Whether a refusal is the answer itself: modern servers give an error a status of its own.
+    /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
+    /// do so for a task that they do not know.
     fn is_answered_by(&self, refusal: &Refusal) -> bool {
-        self.is_modern
-            && !matches!(self.kind, Kind::Discover)
-            && self.request_id.is_some()
+        let Some(error) = refusal.error.as_ref().filter(|_| self.request_id.is_some()) else {
+            return false;
+        };
+        if !self.is_modern {
+            return refusal.status == 400
+                && self.is_about_task()
+                && matches!(error.code, -32603..=-32601);
+        }
+        !matches!(self.kind, Kind::Discover)
             && matches!(refusal.status, 200..=299 | 400 | 404)
-            && refusal
-                .error
-                .as_ref()
-                .is_some_and(|error| matches!(error.code, -32603..=-32601 | -32021..=-32020))
+            && matches!(error.code, -32603..=-32601 | -32021..=-32020)
+    }
+
+    fn is_about_task(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Poll(_)
+                | Kind::Fetch(_)
+                | Kind::Update(..)
+                | Kind::Cancel(_)
+                | Kind::ListTasks { .. }
+                | Kind::Adopt { .. }
+        )
     }
 }
 
@@ -470,6 +488,7 @@ impl Link {
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
+                after,
                 came: None,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
@@ -600,12 +619,13 @@ impl Link {
     }
 
     fn keep_alive_at(&self) -> Option<Mono> {
-        let has_stream = self
-            .tasks
-            .values()
-            .any(|running| matches!(running.line, Line::Open { .. } | Line::Calling(_)));
+        let has_stream = || {
+            self.tasks
+                .values()
+                .any(|running| matches!(running.line, Line::Open { .. } | Line::Calling(_)))
+        };
         let is_stateful = self.era() == Era::Stateful;
-        (has_stream && is_stateful && self.door == Door::Open && self.path.down().is_none())
+        (is_stateful && self.door == Door::Open && self.path.down().is_none() && has_stream())
             .then(|| self.last_traffic.after(PING_AFTER))
     }
 
@@ -796,11 +816,33 @@ impl Link {
                 }
             }
         }
+        self.never_went_out(token);
         // A view that waits for the disk is shown now, marked as not saved.
         self.tasks
             .values_mut()
             .for_each(|running| running.held = None);
         self.is_restless = true;
+    }
+
+    /// Answers that waited for a save that failed were forgotten with it; they are sent again with the next.
+    fn never_went_out(&mut self, token: SaveToken) {
+        let waits = |errand: &Errand| errand.after == Some(token);
+        let dropped: Vec<ExchangeId> = self
+            .errands
+            .iter()
+            .filter(|(_, errand)| waits(errand) && !matches!(errand.kind, Kind::Stream(_)))
+            .map(|(exchange, _)| *exchange)
+            .collect();
+        for exchange in dropped {
+            self.path.prober_gone();
+            if let Some(Errand {
+                kind: Kind::Update(id, _) | Kind::Reply(Some((id, _))),
+                ..
+            }) = self.forget_errand(exchange)
+            {
+                self.reply_unheard(&id);
+            }
+        }
     }
 
     /// The words for refusing a new call while the disk fails.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::domain::{
-    Entry, Happening, LinkRecord, LostReason, Phase, Row, Status, Task, TaskId, Window,
+    Entry, Happening, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
+    TaskErrorKind, TaskId, Window,
 };
 use serde_json::Value;
 
@@ -117,6 +118,14 @@ impl File {
                 return Err(format!("{id}: attempt {} started twice", entry.attempt));
             }
         }
+        let mut asked = BTreeSet::new();
+        for entry in history.values() {
+            if let Happening::InputRequired { key, .. } = &entry.what
+                && !asked.insert((entry.attempt, key))
+            {
+                return Err(format!("{id}: {key} is asked twice in the history"));
+            }
+        }
         let mut last: HashMap<u32, f64> = HashMap::new();
         for entry in history.values() {
             if let Happening::Progress { value, .. } = entry.what {
@@ -184,6 +193,10 @@ fn compare(
                     })
             }
             What::Log(_) => history.values().any(|entry| entry.event_id == event.id),
+            What::Ask(_) if server.style.crosses => true,
+            What::Ask(number) => history.values().any(|entry| {
+                matches!(&entry.what, Happening::InputRequired { key, .. } if key.ends_with(&format!(".{number}")))
+            }),
             What::Response => attempt.phase == Phase::Ended,
         };
         if !is_there {
@@ -216,6 +229,27 @@ fn truth(
             task.status.reason()
         ))
     };
+    let in_reach = server.task_in_reach(&plan.key);
+    let has_id = task.server_task.is_some();
+    match &task.status {
+        Status::Lost(reason) if in_reach.is_some() && *reason != LostReason::GivenUp => {
+            return wrong("the server still has its task");
+        }
+        Status::Failed
+            if has_id
+                && in_reach.is_some_and(|job| !job.is_over() || job.state == "completed")
+                && task.error.as_ref().is_some_and(|error| {
+                    !matches!(error.kind, TaskErrorKind::Tool | TaskErrorKind::TimedOut)
+                }) =>
+        {
+            return wrong("its task has not failed");
+        }
+        Status::Cancelled if has_id && in_reach.is_some_and(|job| !job.is_over()) => {
+            return wrong("its task goes on");
+        }
+        _ => {}
+    }
+    let is_modern = attempt.version == Some(ProtocolVersion::V20260728);
     match &task.status {
         Status::Completed => {
             let Some(result) = result else {
@@ -262,16 +296,22 @@ fn truth(
                 Window::BeforeFirstId => cursors.newest.is_none(),
                 Window::NoIds => cursors.newest.is_none() && (!server.style.gives_ids || is_json),
                 Window::NoReplay => {
-                    server.style.on_get == OnGet::NotAllowed || !server.style.has_session
+                    server.style.on_get == OnGet::NotAllowed
+                        || !server.style.has_session
+                        || server.desk.is_new
                 }
-                Window::HttpStatus(_) | Window::BeforeTaskId => false,
+                Window::BeforeTaskId => is_modern && server.desk.manner.may_make_tasks(),
+                Window::HttpStatus(_) => false,
                 Window::NoCheckpoint => server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0),
             };
             if !is_right {
                 return wrong("that is not its window");
             }
         }
-        Status::Cancelled if server.is_working(&plan.key) => return wrong("it works on"),
+        // Closing its stream cancels a modern call, as soon as the server sees that.
+        Status::Cancelled if server.is_working(&plan.key) && !is_modern => {
+            return wrong("it works on");
+        }
         Status::Paused => {
             let moves = |checkpoint: &super::server::Checkpoint| {
                 let is_good = server.style.convention == Some(Convention::Good);
@@ -286,9 +326,10 @@ fn truth(
         }
         Status::Failed => {
             let kind = task.error.as_ref().map(|error| error.kind);
-            let is_tool = kind == Some(longhaul::domain::TaskErrorKind::Tool);
-            let is_late = kind == Some(longhaul::domain::TaskErrorKind::TimedOut);
-            if is_tool != plan.fails && is_tool || is_late && !plan.has_limit {
+            let is_tool = kind == Some(TaskErrorKind::Tool);
+            let is_late = kind == Some(TaskErrorKind::TimedOut);
+            let may_fail = plan.fails || server.desk.vain.contains(&plan.key);
+            if is_tool && !may_fail || is_late && !plan.has_limit {
                 return wrong("nothing of it failed like that");
             }
         }

@@ -13,6 +13,8 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+mod newer;
+
 const START: i64 = 1_700_000_000_000;
 
 /// A machine whose disk is as fast as a test wants it, and what it sent.
@@ -66,10 +68,14 @@ fn refused(status: u16) -> Arrival {
 
 impl Bench {
     fn new(record: LinkRecord) -> Self {
-        // These rules are those of the stateful era; finding the era has rules of its own.
+        // The rules in this file are those of the stateful era; finding the era has rules of its own.
         let choice = Choice {
             version: Some(ProtocolVersion::V20251125),
         };
+        Self::with(record, choice)
+    }
+
+    fn with(record: LinkRecord, choice: Choice) -> Self {
         let stamp = Stamp {
             mono: Mono(0),
             wall: Wall(START),

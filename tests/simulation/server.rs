@@ -1,4 +1,5 @@
-//! A model of an MCP server of the stateful era: what it does with requests, and everything that real ones do wrong.
+//! A model of an MCP server: what it does with requests, and everything that real ones do wrong. The stateful era and its
+//! streams are here, the rest in `tasks`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,6 +8,8 @@ use longhaul::{
     protocol::{Arrival, Body, Method, Refusal, Request},
 };
 use serde_json::{Value, json};
+
+use super::tasks::{Desk, Manner};
 
 pub(crate) type Conn = usize;
 
@@ -172,6 +175,8 @@ pub(crate) enum What {
     Prime,
     Progress(f64),
     Log(String),
+    /// A request of the server, with its number.
+    Ask(u64),
     Response,
 }
 
@@ -198,6 +203,8 @@ pub(crate) struct Stream {
     pub(crate) is_done: bool,
     replays_until: u64,
     is_json: bool,
+    /// Of the modern era: no ids, and whoever leaves it ends the work.
+    is_modern: bool,
 }
 
 /// A plain tool at work.
@@ -210,6 +217,10 @@ struct Run {
     every: u64,
     next: u64,
     fails: bool,
+    /// Questions that it still asks.
+    asks: u64,
+    /// The number of its question, and when it gives up.
+    waits_for: Option<u64>,
 }
 
 /// A loop of a checkpoint tool.
@@ -240,7 +251,8 @@ pub(crate) struct Checkpoint {
 /// The server.
 pub(crate) struct Server {
     pub(crate) style: Style,
-    dice: fastrand::Rng,
+    pub(super) dice: fastrand::Rng,
+    pub(crate) desk: Desk,
     pub(crate) now: u64,
     pub(crate) sessions: BTreeSet<String>,
     next_session: u64,
@@ -267,10 +279,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(style: Style, seed: u64) -> Self {
+    pub(crate) fn new(style: Style, manner: Option<Manner>, seed: u64) -> Self {
+        let is_new = manner.is_some();
         Self {
             style,
             dice: fastrand::Rng::with_seed(seed),
+            desk: Desk::new(manner.unwrap_or_else(Manner::old), is_new),
             now: 0,
             sessions: BTreeSet::new(),
             next_session: 1,
@@ -293,11 +307,11 @@ impl Server {
         }
     }
 
-    fn send(&mut self, conn: Conn, arrival: Arrival) {
+    pub(super) fn send(&mut self, conn: Conn, arrival: Arrival) {
         self.wire.push((conn, arrival));
     }
 
-    fn refuse(&mut self, conn: Conn, status: u16, said: &str, retry_after: Option<u64>) {
+    pub(super) fn refuse(&mut self, conn: Conn, status: u16, said: &str, retry_after: Option<u64>) {
         let refusal = Refusal {
             status,
             retry_after: retry_after.map(std::time::Duration::from_secs),
@@ -307,12 +321,18 @@ impl Server {
         self.send(conn, Arrival::Refused(refusal));
     }
 
-    fn open(&mut self, conn: Conn, body: Body, session: Option<String>) {
+    pub(super) fn open(&mut self, conn: Conn, body: Body, session: Option<String>) {
         self.send(conn, Arrival::Opened { body, session });
     }
 
     /// A short answer, as JSON or as a stream of one event.
-    fn answer(&mut self, conn: Conn, id: &Value, result: &Value, session: Option<String>) {
+    pub(super) fn answer(
+        &mut self,
+        conn: Conn,
+        id: &Value,
+        result: &Value,
+        session: Option<String>,
+    ) {
         let data = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         let body = if self.style.answers_json {
             Body::Json
@@ -338,12 +358,15 @@ impl Server {
 
     /// A request has come in whole.
     pub(crate) fn request(&mut self, conn: Conn, request: &Request) {
-        self.requests.push(self.now);
+        self.note_request(request);
         if self.now < self.barred_until {
             return self.refuse(conn, 401, "who are you", None);
         }
         if self.now < self.busy_until {
             return self.refuse(conn, 503, "busy", Some(3));
+        }
+        if self.desk.is_new && self.meets_newer(conn, request) {
+            return;
         }
         match &request.method {
             Method::Post { body, .. } => {
@@ -373,7 +396,7 @@ impl Server {
                 self.sessions.insert(session.clone());
                 session
             });
-            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": self.capabilities(),
                 "serverInfo": {"name": "model", "version": "1"}});
             return self.answer(conn, &id, &result, session);
         }
@@ -400,8 +423,11 @@ impl Server {
         }
     }
 
-    fn tools(&self) -> Value {
-        let plain = json!({"name": "steps", "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}}}});
+    pub(super) fn tools(&self) -> Value {
+        let mut plain = json!({"name": "steps", "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}}}});
+        if let Some(support) = self.task_support() {
+            plain["execution"] = json!({"taskSupport": support});
+        }
         let work = json!({"name": "work", "inputSchema": {"type": "object", "properties": {
             "key": {"type": "string"}, "client_id": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}});
         let list = json!({"name": "list_session_tasks", "inputSchema": {"type": "object", "properties": {
@@ -419,7 +445,7 @@ impl Server {
         self.answer(conn, id, &result, None);
     }
 
-    fn called(&mut self, conn: Conn, request: &Request, message: &Value) {
+    pub(super) fn called(&mut self, conn: Conn, request: &Request, message: &Value) {
         let params = &message["params"];
         let arguments = &params["arguments"];
         let id = message["id"].clone();
@@ -463,7 +489,7 @@ impl Server {
             }
             _ => {
                 let steps = number("steps", 0);
-                let is_json = self.style.answers_json && steps == 0;
+                let is_json = self.style.answers_json && steps == 0 && number("asks", 0) == 0;
                 let stream = self.begin_stream(
                     conn,
                     request,
@@ -474,6 +500,7 @@ impl Server {
                 );
                 *self.begun.entry(key.clone()).or_default() += 1;
                 let every = number("every", 1000);
+                let is_modern = self.streams.get(stream).is_some_and(|of| of.is_modern);
                 self.runs.push(Run {
                     stream,
                     key,
@@ -482,6 +509,8 @@ impl Server {
                     every,
                     next: self.now + every,
                     fails: arguments["fails"].as_bool().unwrap_or_default(),
+                    asks: number("asks", 0) * u64::from(!is_modern),
+                    waits_for: None,
                 });
             }
         }
@@ -498,6 +527,7 @@ impl Server {
     ) -> usize {
         let stream = self.streams.len();
         let request_id = id.as_str().unwrap_or_default().to_owned();
+        let is_modern = request.version == Some(longhaul::domain::ProtocolVersion::V20260728);
         if self.by_request.insert(request_id.clone(), stream).is_some() {
             self.violations
                 .push(format!("request id {request_id} was used twice"));
@@ -512,10 +542,11 @@ impl Server {
             is_done: false,
             replays_until: 0,
             is_json,
+            is_modern,
         });
         if !is_json {
             self.open(conn, Body::Stream, None);
-            if self.style.primes {
+            if self.style.primes && !is_modern {
                 self.emit(stream, &What::Prime, "");
             }
         }
@@ -523,8 +554,11 @@ impl Server {
     }
 
     fn emit(&mut self, stream: usize, what: &What, data: &str) {
-        let gives_ids =
-            self.style.gives_ids && self.streams.get(stream).is_some_and(|s| !s.is_json);
+        let gives_ids = self.style.gives_ids
+            && self
+                .streams
+                .get(stream)
+                .is_some_and(|s| !s.is_json && !s.is_modern);
         self.order += 1;
         let order = self.order;
         let retry_ms = self.style.retry_ms.filter(|_| *what == What::Prime);
@@ -823,6 +857,7 @@ impl Server {
             .filter(|run| is_of(self.streams.get(run.stream)));
         self.ended_by_delete
             .extend(ended.map(|run| run.key.clone()));
+        self.end_session_of_tasks(&session);
         self.sessions.remove(&session);
         let streams = &self.streams;
         self.runs.retain(|run| {
@@ -837,6 +872,19 @@ impl Server {
     /// The server has noticed that a connection is dead.
     pub(crate) fn dropped(&mut self, conn: Conn) {
         self.silent_conns.remove(&conn);
+        self.newer_dropped(conn);
+        let left: Vec<usize> = (0..self.streams.len())
+            .filter(|at| {
+                let of = self.streams.get(*at);
+                of.is_some_and(|of| of.is_modern && of.conn == Some(conn))
+            })
+            .collect();
+        self.runs.retain(|run| !left.contains(&run.stream));
+        for checkpoint in self.checkpoints.values_mut() {
+            checkpoint
+                .loops
+                .retain(|l| !l.streams.iter().all(|stream| left.contains(stream)));
+        }
         for stream in &mut self.streams {
             if stream.conn == Some(conn) {
                 stream.conn = None;
@@ -851,6 +899,7 @@ impl Server {
     /// The process dies; what is on its disk stays.
     pub(crate) fn die(&mut self) {
         self.runs.clear();
+        self.newer_died();
         self.silent_conns.clear();
         for checkpoint in self.checkpoints.values_mut() {
             if !checkpoint.loops.is_empty() && self.style.says_interrupted {
@@ -870,6 +919,7 @@ impl Server {
 
     /// It is back; calls whose stream survived their work end in words.
     pub(crate) fn boot(&mut self) {
+        self.newer_booted();
         if self.style.survives {
             for stream in 0..self.streams.len() {
                 self.error(stream, -32603, "the server was restarted");
@@ -893,7 +943,12 @@ impl Server {
             self.streams.iter().any(|of| of.conn.is_some()) || !self.silent_conns.is_empty();
         let comment =
             (self.style.comments && has_listener).then_some(self.next_comment.max(self.now));
-        runs.chain(loops).chain(primes).chain(comment).min()
+        let newer = self.newer_tick_at();
+        runs.chain(loops)
+            .chain(primes)
+            .chain(comment)
+            .chain(newer)
+            .min()
     }
 
     pub(crate) fn tick(&mut self, now: u64) {
@@ -920,6 +975,7 @@ impl Server {
                 self.emit(stream, &What::Prime, "");
             }
         }
+        self.newer_tick();
         self.tick_runs();
         let clients: Vec<String> = self.checkpoints.keys().cloned().collect();
         for client in clients {
@@ -935,6 +991,20 @@ impl Server {
             let Some(run) = self.runs.get_mut(at) else {
                 continue;
             };
+            if run.waits_for.take().is_some() {
+                // Nobody answered in time.
+                run.fails = true;
+                self.desk.vain.insert(run.key.clone());
+                (run.step, run.next) = (run.steps, self.now);
+            } else if run.asks > 0 && run.step >= run.steps / 2 {
+                run.asks -= 1;
+                let stream = run.stream;
+                self.ask(at, stream);
+                continue;
+            }
+            let Some(run) = self.runs.get_mut(at) else {
+                continue;
+            };
             run.step += 1;
             run.next = self.now + run.every;
             let run = run.clone();
@@ -947,6 +1017,37 @@ impl Server {
             if run.step >= run.steps.max(1) {
                 self.runs.remove(at);
                 self.result(run.stream, &format!("result {}", run.key), run.fails);
+            }
+        }
+    }
+
+    /// A plain tool asks on its stream and waits for the answer, for a time.
+    fn ask(&mut self, run: usize, stream: usize) {
+        let session = self
+            .streams
+            .get(stream)
+            .and_then(|of| of.session.clone())
+            .filter(|_| self.style.has_session);
+        let number = self.next_number(session.as_ref());
+        let patience = *[60_000, 600_000]
+            .get(self.dice.usize(0..2))
+            .unwrap_or(&60_000);
+        if let Some(run) = self.runs.get_mut(run) {
+            (run.waits_for, run.next) = (Some(number), self.now + patience);
+        }
+        let data = json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create",
+            "params": {"message": "go on?"}});
+        self.emit(stream, &What::Ask(number), &data.to_string());
+    }
+
+    /// The question of a plain tool was answered.
+    pub(super) fn run_answered(&mut self, session: Option<&String>, number: u64) {
+        let (now, has_session) = (self.now, self.style.has_session);
+        let streams = &self.streams;
+        for run in &mut self.runs {
+            let of = streams.get(run.stream).and_then(|of| of.session.as_ref());
+            if run.waits_for == Some(number) && (!has_session || of == session) {
+                (run.waits_for, run.next) = (None, now + run.every);
             }
         }
     }

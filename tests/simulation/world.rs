@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
     domain::{
-        Ask, AskId, Happening, Limits, LinkRecord, Mono, NewCall, Phase, Row, ServerName, Stamp,
-        Status, TaskId, TaskView, Wall,
+        Answer, Ask, AskId, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Price,
+        Row, ServerName, Stamp, Status, TaskId, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Arrival, Request},
@@ -15,12 +15,16 @@ use serde_json::json;
 use super::{
     file::File,
     server::{Conn, Server, Style},
+    tasks::Manner,
 };
 
 /// Connections that were cut without a word are given up by the operating system after this.
 const KERNEL_PATIENCE: u64 = 16 * 60_000;
 /// Everything has to be decided within this after the last fault.
 const HORIZON: u64 = 2 * 3_600_000;
+
+/// Schedules from here on meet servers of both eras, tasks and questions.
+pub(crate) const NEWER: u64 = 1_000_000_000;
 
 /// What a schedule came to.
 #[derive(Debug, Default)]
@@ -39,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) fails: bool,
     pub(crate) steps: u64,
     pub(crate) has_limit: bool,
+    /// Its person never answers a question.
+    pub(crate) is_ignored: bool,
 }
 
 #[derive(Debug)]
@@ -64,8 +70,9 @@ enum Event {
     Wake(u64),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Act {
+    Reply(TaskId, String),
     Start,
     Pause(usize),
     Resume(usize),
@@ -159,6 +166,11 @@ pub(crate) struct World {
     /// Request ids that left our machine.
     gone_out: BTreeSet<String>,
     is_leaving: bool,
+    /// What the row of each task said of leaving when our process last went, and for which attempt.
+    promised: BTreeMap<TaskId, (String, u32)>,
+    /// Questions that a person is thinking about.
+    pondered: BTreeSet<(TaskId, String)>,
+    replies: u64,
 }
 
 /// Runs the schedule of a seed to its end.
@@ -173,11 +185,12 @@ impl World {
     fn drawn(seed: u64, is_traced: bool) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
         let style = Style::drawn(&mut dice);
+        let manner = (seed >= NEWER).then(|| Manner::drawn(&mut dice));
         let faults_end = dice.u64(20_000..120_000);
         let trouble = *[0, 0, 5, 30].get(dice.usize(0..4)).unwrap_or(&0);
         let kill_rate = *[0, 0, 30, 300].get(dice.usize(0..4)).unwrap_or(&0);
         let mut world = Self {
-            server: Server::new(style, dice.u64(..)),
+            server: Server::new(style, manner, dice.u64(..)),
             now: 1000,
             slept: 0,
             jumped: 0,
@@ -211,12 +224,16 @@ impl World {
             unsent: BTreeSet::new(),
             gone_out: BTreeSet::new(),
             is_leaving: false,
+            promised: BTreeMap::new(),
+            pondered: BTreeSet::new(),
+            replies: 0,
             dice,
         };
+        world.server.desk.trouble_until = faults_end;
         world.say(|w| {
             format!(
-                "style {:?}, trouble {trouble}, kill rate {kill_rate}, faults until {faults_end}",
-                w.server.style
+                "style {:?}, manner {:?}, trouble {trouble}, kill rate {kill_rate}, faults until {faults_end}",
+                w.server.style, w.server.desk.manner
             )
         });
         for _ in 0..world.dice.u32(0..6) {
@@ -392,10 +409,18 @@ impl World {
             && self.file.tasks.values().all(|task| {
                 task.forgotten_at.is_some()
                     || task.status.is_settled()
+                    || self.is_ignored(task)
                     || (task.asked.is_none()
                         && matches!(task.status, Status::Paused | Status::Unknown(_)))
             })
             && self.asks.values().all(|count| *count == 1)
+    }
+
+    /// Whether a task waits for an answer that never comes.
+    fn is_ignored(&self, task: &longhaul::domain::Task) -> bool {
+        task.status == Status::InputRequired
+            && task.asked.is_none()
+            && self.plans.get(&task.id).is_some_and(|plan| plan.is_ignored)
     }
 
     /// The horizon has come and something is still under way: only what may wait for ever may.
@@ -404,7 +429,8 @@ impl World {
             .file
             .tasks
             .values()
-            .filter(|task| task.status == Status::Running && task.forgotten_at.is_none())
+            .filter(|task| matches!(task.status, Status::Running | Status::InputRequired))
+            .filter(|task| task.forgotten_at.is_none() && !self.is_ignored(task))
             .map(|task| task.id.clone())
             .collect();
         if running.is_empty() {
@@ -538,6 +564,23 @@ impl World {
         }
     }
 
+    /// A person who sees a question answers it after a while.
+    fn ponder(&mut self, view: &TaskView) {
+        let id = &view.task.id;
+        if view.task.status != Status::InputRequired
+            || self.plans.get(id).is_none_or(|plan| plan.is_ignored)
+        {
+            return;
+        }
+        for question in view.task.questions.iter().filter(|q| q.is_open()) {
+            if self.pondered.insert((id.clone(), question.key.clone())) {
+                let at = self.now + self.dice.u64(500..40_000);
+                let act = Act::Reply(id.clone(), question.key.clone());
+                self.push(at, Event::Act(act));
+            }
+        }
+    }
+
     /// The driver has left in order; somebody starts it again later.
     fn left(&mut self) {
         self.say(|_| "LEFT".to_owned());
@@ -664,15 +707,35 @@ impl World {
         }
         let changed = self.file.write(rows);
         let wrongs: Vec<String> = match changed {
-            Ok(ids) => ids
-                .iter()
-                .filter_map(|id| self.file.check(id, &self.server, &self.plans).err())
-                .collect(),
+            Ok(ids) => {
+                let broken = ids.iter().filter_map(|id| self.broken_price(id));
+                let mut wrongs: Vec<String> = broken.collect();
+                let (server, plans) = (&self.server, &self.plans);
+                let false_words = ids
+                    .iter()
+                    .filter_map(|id| self.file.check(id, server, plans).err());
+                wrongs.extend(false_words);
+                wrongs
+            }
             Err(words) => vec![words],
         };
         for words in wrongs {
             self.wrong(words);
         }
+    }
+
+    /// A task that leaving was said not to end must not end by it.
+    fn broken_price(&self, id: &TaskId) -> Option<String> {
+        let task = self.file.tasks.get(id)?;
+        let (word, attempt) = self.promised.get(id)?;
+        let is_same = task.attempts.last().map_or(0, |attempt| attempt.number) == *attempt;
+        let is_by_leaving = match &task.status {
+            Status::Lost(LostReason::CancelledByDisconnect { why }) => why.contains("nobody"),
+            Status::Unknown(window) => matches!(window, Window::BeforeTaskId | Window::NoIds),
+            _ => false,
+        };
+        (is_same && is_by_leaving && word != "DIES")
+            .then(|| format!("{id} was {word} to leave and is {:?} by it", task.status))
     }
 
     fn shown(&mut self, view: TaskView) {
@@ -704,6 +767,7 @@ impl World {
         {
             self.wrong(format!("{id} was settled and changed"));
         }
+        self.ponder(&view);
         self.views.insert(id, view);
     }
 
@@ -720,6 +784,18 @@ impl World {
 
     fn gone(&mut self) {
         self.is_leaving = false;
+        self.promised = self
+            .file
+            .tasks
+            .values()
+            .filter_map(|task| {
+                let price = Price::of_task(task)?;
+                let attempt = task.attempts.last()?;
+                let is_out = attempt.phase != Phase::Queued;
+                is_out.then(|| (task.id.clone(), (price.word().to_owned(), attempt.number)))
+            })
+            .collect();
+        self.pondered.clear();
         self.link = None;
         self.life += 1;
         self.held.clear();
@@ -870,6 +946,19 @@ impl World {
             return;
         };
         let message: serde_json::Value = serde_json::from_str(body).expect("we send JSON");
+        if let Some(task) = message["params"]["taskId"].as_str()
+            && message["method"] == "tasks/get"
+            && self.now > self.disk_fails_until + 5000
+        {
+            let mut known = self
+                .file
+                .tasks
+                .values()
+                .filter_map(|of| of.server_task.as_ref());
+            if !known.any(|of| of.id == task) {
+                self.wrong(format!("{task} was asked for before its id was on disk"));
+            }
+        }
         if message["params"]["arguments"]["key"].is_null() {
             return;
         }
@@ -1094,6 +1183,9 @@ impl World {
             let at = self.now + 21_000;
             return self.push(at, Event::Act(act));
         }
+        if matches!(act, Act::RetryNow | Act::Resume(_)) {
+            self.server.desk.nudges += 4;
+        }
         let chosen = |world: &Self, which: usize| {
             let count = world.order.len();
             (count > 0)
@@ -1114,6 +1206,23 @@ impl World {
                 .map(Ask::GiveUp),
             Act::Forget(which) => chosen(self, which).map(Ask::Forget),
             Act::RetryNow => Some(Ask::RetryNow),
+            Act::Reply(id, key) => {
+                self.pondered.remove(&(id.clone(), key.clone()));
+                let is_open = self.views.get(&id).is_some_and(|view| {
+                    let mut open = view.task.questions.iter().filter(|q| q.is_open());
+                    open.any(|question| question.key == key)
+                });
+                self.replies += 1;
+                let answer = match self.dice.u32(0..8) {
+                    0 => Answer::Decline,
+                    1 => Answer::Dismiss,
+                    _ => Answer::Accept {
+                        content: Some(json!({"n": self.replies}).to_string()),
+                    },
+                };
+                let key = Some(key);
+                is_open.then_some(Ask::Answer { id, key, answer })
+            }
             Act::Leave => {
                 self.is_leaving = true;
                 self.feed(Input::Leave);
@@ -1137,10 +1246,21 @@ impl World {
         let every = self.dice.u64(50..3000);
         let fails = self.dice.u32(0..10) == 0;
         let has_limit = self.dice.u32(0..12) == 0;
+        let (asks, rounds, is_ignored) = if self.server.desk.is_new {
+            let some = |dice: &mut fastrand::Rng| dice.u64(0..5).saturating_sub(2);
+            (
+                some(&mut self.dice),
+                some(&mut self.dice),
+                self.dice.u32(0..15) == 0,
+            )
+        } else {
+            (0, 0, false)
+        };
         let arguments = if is_checkpoint {
             json!({"key": key, "total": steps * 2 + 4, "batch": 2, "every": every})
         } else {
-            json!({"key": key, "steps": steps, "every": if steps == 0 { every * 20 } else { every }, "fails": fails})
+            json!({"key": key, "steps": steps, "every": if steps == 0 { every * 20 } else { every }, "fails": fails,
+                "asks": asks, "rounds": rounds})
         };
         let plan = Plan {
             key,
@@ -1148,6 +1268,7 @@ impl World {
             fails,
             steps,
             has_limit,
+            is_ignored,
         };
         self.plans.insert(id.clone(), plan);
         self.order.push(id.clone());
@@ -1200,6 +1321,20 @@ impl World {
         for (key, times) in self.server.begun.clone() {
             if times > 1 {
                 self.wrong(format!("{key} ran {times} times"));
+            }
+        }
+        for (task, polls) in &self.server.desk.polls {
+            let (Some(first), Some(last)) = (polls.first(), polls.last()) else {
+                continue;
+            };
+            let pace = self.server.desk.pace();
+            let allowed = (last - first) / pace + 12 + 3 * self.server.desk.nudges;
+            if u64::try_from(polls.len()).unwrap_or(0) > allowed {
+                let words = format!(
+                    "{task} was asked for {} times, allowed {allowed}",
+                    polls.len()
+                );
+                return self.wrong(words);
             }
         }
         let streams = 4;

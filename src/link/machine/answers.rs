@@ -34,6 +34,7 @@ impl Link {
             task.and_then(|id| link.tasks.get(id))
                 .is_some_and(|running| running.task.attempts.iter().any(is_it))
         };
+        let is_modern = self.era() == crate::domain::Era::Modern;
         for message in messages {
             is_ours |= match &message {
                 Incoming::Progress { token, .. } => {
@@ -84,6 +85,8 @@ impl Link {
                     Ok(result) => self.responded(id.as_ref(), Ok(result.get())),
                     Err(error) => self.responded(id.as_ref(), Err(error)),
                 },
+                // The modern era has no requests of the server, and nothing to answer them with.
+                Incoming::Request { .. } if is_modern => {}
                 Incoming::Request { id, method, params } if method == "elicitation/create" => {
                     self.stream_asks(task, id.get(), params);
                 }
@@ -195,7 +198,7 @@ impl Link {
 
     /// The answer to one of our requests, on whatever stream it came.
     fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
-        self.is_restless = true;
+        let was_restless = std::mem::replace(&mut self.is_restless, true);
         if let Some(id) = self.calls.get(request_id).cloned() {
             self.door_tries = 0;
             return self.call_answered(&id, request_id, outcome);
@@ -208,8 +211,12 @@ impl Link {
         else {
             return;
         };
+        let before = self.before_look(&errand.kind).filter(|_| !was_restless);
         self.close(exchange);
         self.errand_answered(errand, outcome);
+        if let Some(before) = before {
+            self.looked_in_vain(before);
+        }
     }
 
     /// A short request was answered, by a result or an error.
@@ -391,6 +398,7 @@ impl Link {
         };
         let exchange = running.line.exchange();
         (running.line, running.follow) = (Line::None, None);
+        let fetching = running.served.take().and_then(|served| served.fetching);
         end_attempts(running, now);
         running.task.status = Status::Paused;
         running.set_wish(now, None);
@@ -413,7 +421,7 @@ impl Link {
         for request_id in request_ids {
             self.calls.remove(&request_id);
         }
-        if let Some(exchange) = exchange {
+        for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
@@ -446,7 +454,8 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.is_settled() {
+        // What was forgotten is left as it was, for as long as it is still here.
+        if running.is_settled() || running.task.forgotten_at.is_some() {
             return;
         }
         let exchange = running.line.exchange();

@@ -330,7 +330,8 @@ impl Link {
             return;
         };
         let exchange = running.line.exchange();
-        (running.line, running.follow, running.served) = (Line::None, None, None);
+        (running.line, running.follow) = (Line::None, None);
+        let fetching = running.served.take().and_then(|served| served.fetching);
         (running.tries, running.empties, running.round) = (0, 0, 0);
         (running.task.server_task, running.task.resumability.task) = (None, false);
         (running.cut, running.skip_to, running.orphan) = (None, None, None);
@@ -352,7 +353,7 @@ impl Link {
         if let Some(old) = old {
             self.calls.remove(&old);
         }
-        if let Some(exchange) = exchange {
+        for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
@@ -459,7 +460,7 @@ impl Link {
         self.spares_session |= !running.is_settled();
         let exchange = running.line.exchange();
         (running.line, running.follow, running.wish) = (Line::None, None, None);
-        running.served = None;
+        let fetching = running.served.take().and_then(|served| served.fetching);
         let request_ids: Vec<String> = running
             .task
             .attempts
@@ -469,7 +470,7 @@ impl Link {
         for request_id in &request_ids {
             self.calls.remove(request_id);
         }
-        if let Some(exchange) = exchange {
+        for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
@@ -544,7 +545,7 @@ impl Link {
             return self.gather();
         }
         if is_modern {
-            let end = self.end_of_modern_call(&id, phase, why);
+            let end = self.end_of_modern_call(&id, why);
             return self.out_of_stream(&id, end, false);
         }
         if phase == Phase::Open && has_cursor && is_same_session {

@@ -117,12 +117,13 @@ impl Link {
             .errands
             .values()
             .any(|errand| matches!(errand.kind, Kind::ListTools { .. }));
-        let has_queued = self
-            .tasks
-            .values()
-            .any(|running| running.phase() == Phase::Queued && running.is_active());
+        let has_queued = || {
+            self.tasks
+                .values()
+                .any(|running| running.phase() == Phase::Queued && running.is_active())
+        };
         let for_asker = !self.tool_waiters.is_empty() && !self.has_fresh_tools;
-        !is_listing && (for_asker || has_queued && self.record.tools_at.is_none())
+        !is_listing && (for_asker || self.record.tools_at.is_none() && has_queued())
     }
 
     fn ask_tools(&mut self, so_far: Vec<Tool>, cursors: Vec<String>) {
@@ -337,6 +338,11 @@ impl Link {
                 // Its task may outlive the session; the next look in a new one tells.
                 continue;
             }
+            // It may have become a task whose id never came and that outlives the session: still nobody knows.
+            let may_be_task = self.record.tasks.is_some() && self.record.binds_tasks != Some(true);
+            if matches!(running.task.status, Status::Unknown(_)) && may_be_task {
+                continue;
+            }
             // A call that is out hears of it by its own answer.
             if !matches!(running.phase(), Phase::Sent | Phase::Open)
                 || !running.is_active()
@@ -374,7 +380,8 @@ impl Link {
                 self.barred(&refusal);
                 self.errand_lost(errand);
             }
-            _ if self.disproves_era(&refusal) => {
+            // A handshake that fails has an end of its own.
+            _ if !matches!(errand.kind, Kind::Handshake { .. }) && self.disproves_era(&refusal) => {
                 self.belief_failed(errand, refusal.said.as_deref());
                 self.errand_lost(errand);
             }

@@ -6,7 +6,10 @@
 use super::{Door, Errand, Kind, Link};
 use crate::{
     domain::{Era, LostReason, ProtocolVersion, Status, TaskId, TaskKind, TaskOffer, text},
-    link::{Choice, running::Line},
+    link::{
+        Choice,
+        running::{Line, Running},
+    },
     protocol::{self, Discovery, Refusal, encode},
 };
 
@@ -240,6 +243,7 @@ impl Link {
         self.record.has_logging = false;
         self.record.server_info = found.server_info;
         self.record.tasks = found.has_tasks.then_some(offer);
+        self.greeted_modern();
         self.record.era_why = Some(why.to_owned());
         self.record.tools_at = None;
         self.has_fresh_tools = false;
@@ -308,7 +312,12 @@ impl Link {
                     | -32603
             )
         });
-        self.era() == Era::Modern && !is_known && matches!(refusal.status, 400 | 404 | 405 | 410)
+        if self.era() == Era::Stateful {
+            let says_modern = |code| matches!(code, HEADER_MISMATCH | UNSUPPORTED_VERSION);
+            let code = refusal.error.as_ref().map(|error| error.code);
+            return refusal.status == 400 && code.is_some_and(says_modern);
+        }
+        !is_known && matches!(refusal.status, 400 | 404 | 405 | 410)
     }
 
     /// The server is greeted anew: what was believed of it does not hold.
@@ -342,11 +351,19 @@ impl Link {
             })
     }
 
-    /// Whether the server may have made a task of a call whose answer never came.
-    pub(super) fn may_become_task(&self, id: &TaskId) -> bool {
+    /// Whether the server most likely makes a task of a call, as far as it did before.
+    fn may_become_task(&self, id: &TaskId) -> bool {
         self.record.tasks.is_some()
             && self.tasks.get(id).is_some_and(|running| {
                 self.record.ran_as_task.get(&running.task.tool) != Some(&false)
             })
+    }
+
+    /// Whether the server may have made a task of a call whose answer never came. What it made of the last one proves
+    /// nothing, for it decides anew each time; a step on the stream does, for tasks send none.
+    pub(super) fn may_be_task(&self, id: &TaskId) -> bool {
+        let has_moved = |attempt: &crate::domain::Attempt| attempt.last_value.is_some();
+        let attempt = self.tasks.get(id).and_then(Running::attempt);
+        self.record.tasks.is_some() && !attempt.is_some_and(has_moved)
     }
 }

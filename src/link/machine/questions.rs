@@ -40,6 +40,18 @@ impl Link {
             self.record.session_number,
             raw_id.trim_matches('"')
         );
+        // Some servers replay the requests of other streams too: whoever had it first keeps it.
+        let has_it = |running: &Running| {
+            let mut questions = running.task.questions.iter();
+            questions.any(|question| question.key == key && question.way == way)
+        };
+        if self
+            .tasks
+            .iter()
+            .any(|(of, running)| *of != id && has_it(running))
+        {
+            return;
+        }
         self.ask_person(&id, key, way, params.to_owned());
     }
 

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use super::{Errand, Kind, Link};
 use crate::{
-    domain::{LostReason, Mono, Phase, Status, TaskErrorKind, TaskId, Window, text},
+    domain::{
+        Era, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window, text,
+    },
     link::{
         ExchangeId,
         checkpoint::Follow,
@@ -317,6 +319,8 @@ impl Link {
         } else if has_data
             && attempt.cursors.newest.is_none()
             && running.task.resumability.stream.is_none()
+            // The modern era has no ids, which says nothing of this server's other streams.
+            && attempt.version.map(ProtocolVersion::era) != Some(Era::Modern)
         {
             let is_answer = !matches!(running.line, Line::Open { .. })
                 || protocol::decode(&data)
@@ -394,7 +398,7 @@ impl Link {
         if running.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
             running.note_cut(now, &why);
-            let end = self.end_of_modern_call(id, Phase::Open, &why);
+            let end = self.end_of_modern_call(id, &why);
             return self.out_of_stream(id, end, false);
         }
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
@@ -568,7 +572,7 @@ impl Link {
             Line::Calling(_) if is_unsent => self.unsend(id),
             Line::Calling(_) if running.is_modern() => {
                 running.note_cut(now, why);
-                let end = self.end_of_modern_call(id, Phase::Sent, why);
+                let end = self.end_of_modern_call(id, why);
                 self.out_of_stream(id, end, false);
             }
             Line::Calling(_) => {
@@ -604,8 +608,8 @@ impl Link {
 
     /// What a plain call of the modern era ends as when its connection does: the server must cancel it, unless it may
     /// have made a task of it whose id never came.
-    pub(super) fn end_of_modern_call(&self, id: &TaskId, phase: Phase, why: &str) -> Status {
-        if phase == Phase::Sent && self.may_become_task(id) {
+    pub(super) fn end_of_modern_call(&self, id: &TaskId, why: &str) -> Status {
+        if self.may_be_task(id) {
             return Status::Unknown(Window::BeforeTaskId);
         }
         Status::Lost(LostReason::CancelledByDisconnect {
@@ -642,8 +646,7 @@ impl Link {
             }
             // A gateway may have passed the call on before it gave up.
             408 | 425 | 500..=502 | 504..=599 => {
-                let end =
-                    self.end_of_modern_call(id, Phase::Sent, &format!("HTTP {}", refusal.status));
+                let end = self.end_of_modern_call(id, &format!("HTTP {}", refusal.status));
                 let end = match end {
                     Status::Unknown(_) => end,
                     _ => Status::Unknown(Window::HttpStatus(refusal.status)),
@@ -820,7 +823,14 @@ impl Link {
         };
         let line = std::mem::replace(&mut running.line, Line::None);
         running.orphan = None;
+        let mut fetching = None;
         if running.task.resumability.checkpoint {
+            // Its server task is out of reach too, or it would not have come here.
+            if running.task.server_task.take().is_some() {
+                fetching = running.served.take().and_then(|served| served.fetching);
+                running.task.resumability.task = false;
+                running.task.server_task_id = None;
+            }
             // In a session that is gone a late call is refused; in any other it runs whenever it comes.
             let is_adrift = running.phase() == Phase::Sent
                 && !matches!(end, Status::Lost(LostReason::SessionGone { .. }));
@@ -839,7 +849,7 @@ impl Link {
         } else {
             self.conclude(id, end, None);
         }
-        if let Some(exchange) = line.exchange() {
+        for exchange in [line.exchange(), fetching].into_iter().flatten() {
             self.close(exchange);
         }
     }
@@ -948,7 +958,8 @@ impl Link {
         if now < until || self.door != super::Door::Open {
             return;
         }
-        let is_of_another = self.record.session.is_some()
+        // The modern era has no sessions and no streams to ask for again.
+        let is_of_another = (self.record.session.is_some() || self.era() == Era::Modern)
             && running
                 .attempt()
                 .is_some_and(|attempt| attempt.session_number != self.record.session_number);

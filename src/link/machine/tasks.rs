@@ -17,7 +17,7 @@ use crate::{
     link::{
         ExchangeId,
         path::{doubled, jittered},
-        running::Line,
+        running::{Line, Running},
         served::Served,
     },
     protocol::{self, Refusal, RpcError, TaskShape, encode},
@@ -29,6 +29,8 @@ pub(super) const TTL_WISH_MS: u64 = 86_400_000;
 const POLLS_AT_ONCE: usize = 16;
 /// After news that a task changes soon, it is asked for this soon.
 const SOON: Duration = Duration::from_millis(250);
+/// Tasks that are due this close together, in milliseconds, are asked for in one go.
+const TOGETHER_MS: u64 = 50;
 /// How long new tasks are gathered before the server is asked to tell of them.
 const GATHER: Duration = Duration::from_secs(1);
 /// The first and the longest wait before a broken subscription is asked for again.
@@ -40,6 +42,8 @@ const LAST_LISTEN: Duration = Duration::from_secs(60);
 pub(super) struct Listening {
     on: Option<ExchangeId>,
     asked: BTreeSet<String>,
+    /// Since when the present one stands.
+    since: Mono,
     /// When the next is due; set whenever the tasks change.
     next: Option<Mono>,
     failures: u32,
@@ -110,8 +114,12 @@ impl Link {
             return;
         };
         let is_older = is_before(shape.updated.as_deref(), task.updated.as_deref());
-        if task.id != shape.id || task.state.is_terminal() || is_older {
+        if running.served.is_none() || task.id != shape.id || is_older {
             return;
+        }
+        if task.state.is_terminal() {
+            // Its result may still have to be fetched: no way was open then, or our process ended in between.
+            return self.fetch(id);
         }
         // Not `lastUpdatedAt`: one server sets it at every look.
         let has_moved =
@@ -199,6 +207,13 @@ impl Link {
         }
     }
 
+    /// Whether a look at a task is due, or will be: its id is on disk before anything is made of it.
+    fn next_look(running: &Running) -> Option<Mono> {
+        let next = running.served.as_ref()?.next?;
+        let is_over = running.is_settled() || running.task.forgotten_at.is_some();
+        (!is_over && running.held.is_none()).then_some(next)
+    }
+
     /// Asks for what is due, a few at a time.
     pub(super) fn step_polls(&mut self) {
         if self.door != Door::Open || self.is_leaving {
@@ -209,15 +224,11 @@ impl Link {
         if free == 0 || !self.path.may_send(self.now) {
             return;
         }
-        let is_due = |served: &Served| served.next.is_some_and(|next| now >= next);
         let mut due: Vec<(Mono, TaskId)> = self
             .tasks
             .iter()
-            .filter_map(|(id, running)| {
-                let served = running.served.as_ref().filter(|served| is_due(served))?;
-                let is_over = running.is_settled() || running.task.forgotten_at.is_some();
-                (!is_over).then(|| (served.next.unwrap_or(now), id.clone()))
-            })
+            .filter_map(|(id, running)| Some((Self::next_look(running)?, id.clone())))
+            .filter(|(next, _)| now >= *next)
             .collect();
         due.sort();
         for (_, id) in due.into_iter().take(free) {
@@ -253,7 +264,7 @@ impl Link {
         let mut next = None;
         if self.polls_out < POLLS_AT_ONCE {
             for running in self.tasks.values() {
-                next = earliest(next, running.served.as_ref().and_then(|served| served.next));
+                next = earliest(next, Self::next_look(running));
             }
         }
         let listen = self.listening.next.filter(|_| self.may_listen());
@@ -282,6 +293,7 @@ impl Link {
         }
     }
 
+    /// Sets the time of the next look; while one is out, its answer does.
     fn poll_again(&mut self, id: &TaskId) {
         let now = self.now.mono;
         let Some(running) = self.tasks.get_mut(id) else {
@@ -290,10 +302,37 @@ impl Link {
         let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
             return;
         };
-        // Up to an eighth more, so that tasks that were made together do not ask together.
+        // Up to an eighth more: half of it by chance, so that tasks that were made together do not ask together, half of
+        // it to ask for several in one go.
         let pace = served.pace(task);
-        let more = u64::try_from(pace.as_millis() / 8).unwrap_or(0);
-        served.next = Some(now.after(pace + Duration::from_millis(self.dice.u64(0..=more))));
+        let more = u64::try_from(pace.as_millis() / 16).unwrap_or(0);
+        let at = now.after(pace + Duration::from_millis(self.dice.u64(0..=more)));
+        served.next = Some(Mono(at.0.next_multiple_of(more.clamp(1, TOGETHER_MS))));
+    }
+
+    /// What a look at a task is compared with, if nothing waits for its end.
+    pub(super) fn before_look(&self, kind: &Kind) -> Option<(TaskId, u64)> {
+        let Kind::Poll(id) = kind else {
+            return None;
+        };
+        let is_last = self.polls_out >= POLLS_AT_ONCE || self.path.down().is_some();
+        let seq = self.tasks.get(id)?.task.seq;
+        (!is_last).then(|| (id.clone(), seq))
+    }
+
+    /// Most looks show nothing new; then nothing is due but the next one, and no other task needs to be looked through.
+    pub(super) fn looked_in_vain(&mut self, (id, seq): (TaskId, u64)) {
+        let Some(running) = self.tasks.get(&id) else {
+            return;
+        };
+        let is_same = running.task.seq == seq
+            && running.is_parked()
+            && !running.is_dirty
+            && !self.is_record_dirty;
+        if is_same && let Some(next) = Self::next_look(running) {
+            self.is_restless = false;
+            self.wake = earliest(self.wake, Some(next));
+        }
     }
 
     /// A poll came to nothing, which says nothing of the task.
@@ -394,9 +433,10 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        if let Some(served) = &mut running.served {
-            served.fetching = None;
-        }
+        let Some(served) = &mut running.served else {
+            return;
+        };
+        served.fetching = None;
         let state = running.task.server_task.as_ref().map(|task| task.state);
         match outcome {
             _ if state == Some(TaskState::Cancelled) => self.conclude(id, Status::Cancelled, None),
@@ -413,20 +453,17 @@ impl Link {
     }
 
     /// The stream of `tasks/result` ended without an answer; the next poll says whether it is still wanted.
-    pub(super) fn fetch_ended(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id) {
-            if let Some(served) = &mut running.served {
-                served.fetching = None;
-            }
-            // The poll skips what is terminal already, so the state is open again until it is seen once more.
-            if let Some(task) = &mut running.task.server_task
-                && task.kind == TaskKind::Core
-                && task.state.is_terminal()
-            {
-                task.state = TaskState::Working;
+    fn fetch_ended(&mut self, id: &TaskId, why: &str, at_least: Option<Duration>) {
+        if let Some(served) = self
+            .tasks
+            .get_mut(id)
+            .and_then(|running| running.served.as_mut())
+        {
+            served.fetching = None;
+            if served.next.is_some() {
+                self.poll_failed(id, why.to_owned(), at_least);
             }
         }
-        self.look_soon(id);
     }
 
     /// Asks for a task soon, because it has most likely changed.
@@ -516,6 +553,7 @@ impl Link {
         let method = encode::listen(version, &request_id, &ids);
         let exchange = self.send(Kind::Listen, method, Some(request_id), None);
         (self.listening.on, self.listening.asked) = (Some(exchange), wanted);
+        self.listening.since = self.now.mono;
     }
 
     fn nobody_tells(&mut self) {
@@ -533,7 +571,6 @@ impl Link {
             .pointer("/notifications/taskIds")
             .and_then(|ids| ids.as_array());
         let now = self.now.mono;
-        self.listening.failures = 0;
         for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
             let id = self.served_ids.get(server_task);
             if let Some(served) = id
@@ -553,7 +590,18 @@ impl Link {
     /// The subscription ended or was refused.
     pub(super) fn listening_ended(&mut self, refusal: Option<&Refusal>) {
         self.listening.on = None;
+        let told = |running: &Running| running.served.as_ref().is_some_and(|served| served.is_told);
+        let told: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, running)| told(running))
+            .map(|(id, _)| id.clone())
+            .collect();
         self.nobody_tells();
+        // Only one that stood for a while worked; a server may accept it and hang up at once.
+        if self.now.mono.since(self.listening.since) >= LAST_LISTEN {
+            self.listening.failures = 0;
+        }
         let is_final = refusal.is_some_and(|refusal| {
             refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 425 | 429)
         });
@@ -565,10 +613,16 @@ impl Link {
         self.listening.failures = self.listening.failures.saturating_add(1);
         let at = self.now.mono.after(jittered(wait, &mut self.dice));
         self.listening.next = Some(at);
-        // What changed in between is found by asking.
-        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            self.look_soon(&id);
+        // What changes in between is found by asking, at the usual pace again.
+        for id in told {
+            self.poll_again(&id);
         }
+    }
+
+    /// A modern server was greeted, perhaps another one than before.
+    pub(super) fn greeted_modern(&mut self) {
+        self.listening.is_refused = false;
+        self.gather();
     }
 
     /// A short request about a task got no answer or was refused in a way that says nothing of the task.
@@ -583,7 +637,7 @@ impl Link {
             // Where no answer came at all, the back-off of the way says when.
             Kind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
             Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
-            Kind::Fetch(id) => self.fetch_ended(id),
+            Kind::Fetch(id) => self.fetch_ended(id, why, at_least),
             Kind::Update(id, _) => self.answers_unheard(id),
             Kind::Listen => self.listening_ended(refusal),
             _ => {}

@@ -156,7 +156,7 @@ impl Link {
     /// A plain call of the modern era is cancelled by closing its stream (2026-07-28, transports, cancellation).
     fn hang_up(&mut self, id: &TaskId) -> Done {
         let now = self.now;
-        let may_be_task = self.may_become_task(id);
+        let may_be_task = self.may_be_task(id);
         if let Some(running) = self.tasks.get_mut(id) {
             let is_unanswered = matches!(running.line, Line::Calling(_));
             let words = if is_unanswered && may_be_task {
@@ -240,7 +240,8 @@ impl Link {
             return;
         };
         // A request id means nothing in another session; what the list shows is all that can be known.
-        let is_ours = attempt.session_number == session_number;
+        // The modern era has no such notification: its stream is closed already.
+        let is_ours = attempt.session_number == session_number && !running.is_modern();
         let request_id = attempt.request_id.clone();
         let server_task = running
             .served

@@ -1,0 +1,179 @@
+//! Many server tasks on the bare machine, for as long as a minute: what asking for them costs.
+
+use std::collections::VecDeque;
+
+use longhaul::{
+    domain::{
+        Ask, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, ServerName, Stamp,
+        TaskId, TaskKind, TaskOffer, Wall,
+    },
+    link::{Choice, ExchangeId, Input, Link, Output},
+    protocol::{Arrival, Body, Method},
+};
+use serde_json::{Value, json};
+
+const START: i64 = 1_700_000_000_000;
+/// How long the server takes to answer, in milliseconds.
+const LATENCY: u64 = 5;
+
+/// What a minute came to.
+pub(crate) struct Minute {
+    pub(crate) polls: usize,
+    /// Requests that were no polls, in that minute.
+    pub(crate) others: usize,
+}
+
+/// A call of the one tool.
+pub(crate) fn call(id: TaskId) -> NewCall {
+    NewCall {
+        id,
+        server: ServerName::new("lab"),
+        tool: "steps".to_owned(),
+        arguments: "{}".to_owned(),
+        name: None,
+        tag: None,
+        once: None,
+        origin: None,
+        must_survive: false,
+        limits: Limits::default(),
+        on_input: OnInput::Ask,
+    }
+}
+
+struct Crowd {
+    link: Link,
+    now: u64,
+    poll_ms: u64,
+    answers: VecDeque<(u64, ExchangeId, String)>,
+    polls: usize,
+    others: usize,
+    made: usize,
+}
+
+/// Lets so many tasks of this pace be followed for a minute.
+pub(crate) fn minute(tasks: u64, poll_ms: u64) -> Minute {
+    let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+    (record.session_number, record.is_initialized) = (1, true);
+    record.version = Some(ProtocolVersion::V20260728);
+    record.tasks = Some(TaskOffer {
+        kind: TaskKind::Extension,
+        can_list: false,
+        can_cancel: true,
+    });
+    record.tools_at = Some(Wall(START));
+    record.tools = longhaul::protocol::tools(r#"{"tools":[{"name":"steps"}]}"#).0;
+    let stamp = Stamp {
+        mono: Mono(0),
+        wall: Wall(START),
+    };
+    let mut crowd = Crowd {
+        link: Link::new(record, Choice::default(), 7, stamp),
+        now: 0,
+        poll_ms,
+        answers: VecDeque::new(),
+        polls: 0,
+        others: 0,
+        made: 0,
+    };
+    for number in 0..tasks {
+        // Made over the time of one pace, as a person or a script would.
+        crowd.run_to(number * poll_ms / tasks);
+        let what = Ask::Start(Box::new(call(TaskId::from_bits(number + 1))));
+        crowd.feed(Input::Ask { ask: number, what });
+    }
+    crowd.run_to(2 * poll_ms + 2000);
+    (crowd.polls, crowd.others) = (0, 0);
+    crowd.run_to(2 * poll_ms + 62_000);
+    Minute {
+        polls: crowd.polls,
+        others: crowd.others,
+    }
+}
+
+impl Crowd {
+    fn run_to(&mut self, end: u64) {
+        loop {
+            let wake = self.link.next_wake().map(|wake| wake.0.max(self.now));
+            let answer = self.answers.front().map(|(at, ..)| *at);
+            let Some(at) = wake.into_iter().chain(answer).min().filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = at;
+            if answer == Some(at) {
+                if let Some((_, exchange, data)) = self.answers.pop_front() {
+                    let opened = Arrival::Opened {
+                        body: Body::Json,
+                        session: None,
+                    };
+                    let event = Arrival::Event {
+                        id: None,
+                        retry_ms: None,
+                        data,
+                    };
+                    for arrival in [opened, event, Arrival::Ended] {
+                        self.feed(Input::Arrived { exchange, arrival });
+                    }
+                }
+            } else {
+                self.feed(Input::Timer);
+            }
+        }
+        self.now = end;
+    }
+
+    fn feed(&mut self, input: Input) {
+        let stamp = Stamp {
+            mono: Mono(self.now),
+            wall: Wall(START + i64::try_from(self.now).unwrap_or(0)),
+        };
+        self.link.handle(stamp, input);
+        let mut saved = Vec::new();
+        for output in self.link.take_outputs() {
+            match output {
+                Output::Save { token, .. } => saved.push(token),
+                Output::Send {
+                    exchange, request, ..
+                } => {
+                    if let Method::Post { body, .. } = request.method {
+                        self.sent(exchange, &body);
+                    }
+                }
+                Output::Close { .. } | Output::Answer { .. } => {}
+            }
+        }
+        let _ = (self.link.take_views(), self.link.take_server_view());
+        for token in saved {
+            self.feed(Input::Saved(token));
+        }
+    }
+
+    fn sent(&mut self, exchange: ExchangeId, body: &str) {
+        let message: Value = serde_json::from_str(body).unwrap_or_default();
+        let shape =
+            |id: &Value| json!({"taskId": id, "status": "working", "pollIntervalMs": self.poll_ms});
+        let mut result = match message["method"].as_str() {
+            Some("tasks/get") => {
+                self.polls += 1;
+                shape(&message["params"]["taskId"])
+            }
+            Some("tools/call") => {
+                self.made += 1;
+                let mut made = shape(&json!(format!("t{}", self.made)));
+                made["resultType"] = json!("task");
+                made
+            }
+            _ => {
+                self.others += 1;
+                Value::Null
+            }
+        };
+        let outcome = if result.is_null() {
+            ("error", json!({"code": -32601, "message": "no"}))
+        } else {
+            ("result", result.take())
+        };
+        let data = json!({"jsonrpc": "2.0", "id": message["id"], outcome.0: outcome.1});
+        self.answers
+            .push_back((self.now + LATENCY, exchange, data.to_string()));
+    }
+}

@@ -1,0 +1,567 @@
+//! Rules of the eras, of server tasks and of questions.
+
+use longhaul::domain::{Answer, OnInput, TaskKind, TaskOffer};
+
+use super::*;
+use crate::simulation::crowd;
+
+/// A server of the modern era with tasks that was spoken to before.
+fn modern() -> Bench {
+    let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+    (record.session_number, record.is_initialized) = (1, true);
+    record.version = Some(ProtocolVersion::V20260728);
+    record.tasks = Some(TaskOffer {
+        kind: TaskKind::Extension,
+        can_list: false,
+        can_cancel: true,
+    });
+    record.tools_at = Some(Wall(START));
+    record.tools = longhaul::protocol::tools(r#"{"tools":[{"name":"steps"}]}"#).0;
+    Bench::with(record, Choice::default())
+}
+
+fn task(id: &str, status: &str, poll_ms: Option<u64>) -> Value {
+    json!({"resultType": "task", "taskId": id, "status": status, "pollIntervalMs": poll_ms})
+}
+
+/// A machine whose one call became a task.
+fn with_task(poll_ms: Option<u64>) -> Bench {
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    bench.answer("tools/call", &task("t", "working", poll_ms));
+    bench
+}
+
+fn error(status: u16, code: i64, data: Option<Value>) -> Arrival {
+    Arrival::Refused(Refusal {
+        status,
+        retry_after: None,
+        error: Some(longhaul::protocol::RpcError {
+            code,
+            message: "no".to_owned(),
+            data,
+        }),
+        said: None,
+    })
+}
+
+/// When each look at the task went out, over a time in which every one is answered at once.
+fn looks(bench: &mut Bench, seconds: u64, poll_ms: Option<u64>) -> Vec<u64> {
+    let (mut seen, end) = (bench.count("tasks/get"), bench.now + seconds * 1000);
+    while let Some(wake) = bench.link.next_wake().filter(|wake| wake.0 <= end) {
+        bench.now = bench.now.max(wake.0);
+        bench.feed(Input::Timer);
+        if bench.count("tasks/get") > seen {
+            seen += 1;
+            bench.answer("tasks/get", &task("t", "working", poll_ms));
+        }
+    }
+    bench.now = end;
+    bench
+        .posts("tasks/get")
+        .iter()
+        .map(|(at, ..)| *at)
+        .collect()
+}
+
+#[test]
+fn a_task_is_asked_for_at_its_pace_and_up_to_an_eighth_later() {
+    for (poll_ms, pace, seconds) in [
+        (Some(1000), 1000, 60),
+        (None, 5000, 120),
+        (Some(1), 250, 20),
+        (Some(86_400_000), 60_000, 600),
+    ] {
+        let mut bench = with_task(poll_ms);
+        let looks = looks(&mut bench, seconds, poll_ms);
+        assert!(looks.len() > 6, "{poll_ms:?}: {looks:?}");
+        for pair in looks.windows(2) {
+            let gap = pair[1] - pair[0];
+            assert!(
+                (pace..=pace + pace / 8 + 1).contains(&gap),
+                "{poll_ms:?}: {gap}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_task_that_the_server_tells_of_is_asked_for_a_quarter_as_often() {
+    let mut bench = with_task(Some(1000));
+    bench.secs(2);
+    let (listen, _) = bench.last_post("subscriptions/listen");
+    bench.bring(listen, opened());
+    let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": {"notifications": {"taskIds": ["t"]}}});
+    bench.bring(
+        listen,
+        Arrival::Event {
+            id: None,
+            retry_ms: None,
+            data: ack.to_string(),
+        },
+    );
+    bench.answer("tasks/get", &task("t", "working", Some(1000)));
+    let first = bench.count("tasks/get");
+    let looks = looks(&mut bench, 60, Some(1000));
+    for pair in looks[first..].windows(2).skip(1) {
+        assert!((4000..=4501).contains(&(pair[1] - pair[0])), "{looks:?}");
+    }
+    assert!(looks.len() - first > 10, "{looks:?}");
+}
+
+#[test]
+fn a_subscription_that_ends_at_once_is_not_asked_for_again_and_again() {
+    let mut bench = with_task(Some(60_000));
+    for _ in 0..3600 {
+        bench.secs(1);
+        let (listen, id) = bench.last_post("subscriptions/listen");
+        if bench.closed.contains(&listen) {
+            continue;
+        }
+        bench.closed.push(listen);
+        bench.bring(listen, opened());
+        let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+            "params": {"notifications": {"taskIds": ["t"]}, "_meta": {"id": id}}});
+        bench.bring(
+            listen,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data: ack.to_string(),
+            },
+        );
+        bench.bring(listen, Arrival::Ended);
+    }
+    let count = bench.count("subscriptions/listen");
+    assert!((10..80).contains(&count), "{count}");
+}
+
+#[test]
+fn a_poll_that_fails_is_no_failed_task_and_the_next_comes_later_each_time_up_to_a_minute() {
+    let mut bench = with_task(Some(500));
+    for _ in 0..600 {
+        bench.secs(1);
+        let (poll, _) = bench.last_post("tasks/get");
+        bench.bring(poll, refused(500));
+    }
+    assert_eq!(bench.status(), &Status::Running);
+    let looks: Vec<u64> = bench
+        .posts("tasks/get")
+        .iter()
+        .map(|(at, ..)| *at)
+        .collect();
+    let gaps: Vec<u64> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    for (gap, expected) in gaps
+        .iter()
+        .zip([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000])
+    {
+        assert!(
+            (expected..=expected + expected / 4 + 1000).contains(gap),
+            "{gaps:?}"
+        );
+    }
+    assert!(gaps.iter().all(|gap| *gap <= 76_000), "{gaps:?}");
+}
+
+#[test]
+fn sixteen_looks_at_once_are_enough() {
+    let mut bench = modern();
+    for number in 0..40_u64 {
+        bench.start_as(TaskId::from_bits(number), "steps", Limits::default());
+        bench.answer(
+            "tools/call",
+            &task(&format!("t{number}"), "working", Some(1000)),
+        );
+    }
+    bench.secs(10);
+    assert_eq!(bench.count("tasks/get"), 16);
+    bench.answer("tasks/get", &task("t0", "working", Some(1000)));
+    assert_eq!(bench.count("tasks/get"), 17);
+}
+
+#[test]
+fn a_task_is_asked_for_only_once_its_id_is_on_disk() {
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    bench.saves_at_once = false;
+    bench.answer("tools/call", &task("t", "working", Some(250)));
+    bench.secs(3);
+    assert_eq!(bench.count("tasks/get"), 0);
+    while let Some(token) = bench.pending.pop() {
+        bench.feed(Input::Saved(token));
+    }
+    bench.secs(1);
+    assert_eq!(bench.count("tasks/get"), 1);
+}
+
+#[test]
+fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
+    let mut bench = with_task(Some(1000));
+    bench.ask(Ask::Cancel(id()));
+    bench.answer("tasks/cancel", &json!({"resultType": "complete"}));
+    looks(&mut bench, 28, Some(1000));
+    assert!(bench.view().task.asked.is_some());
+    looks(&mut bench, 4, Some(1000));
+    assert!(bench.view().task.asked.is_none());
+    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    assert!(remark.contains("did not react"), "{remark}");
+    assert_eq!(bench.status(), &Status::Running);
+}
+
+#[test]
+fn what_discovery_brings_decides_the_greeting_that_follows() {
+    let answered =
+        |result: Value| move |bench: &mut Bench| bench.answer("server/discover", &result);
+    let met = |arrival: Arrival| {
+        move |bench: &mut Bench| {
+            let (discover, _) = bench.last_post("server/discover");
+            bench.bring(discover, arrival.clone());
+        }
+    };
+    let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let with_tasks = json!({"supportedVersions": ["2026-07-28"], "capabilities": extension});
+    let versions = |all: &[&str]| Some(json!({"supported": all}));
+    type Brings = Box<dyn Fn(&mut Bench)>;
+    let table: Vec<(&str, Brings, Option<&str>)> = vec![
+        (
+            "modern with tasks",
+            Box::new(answered(with_tasks)),
+            Some("tools/list"),
+        ),
+        (
+            "modern without tasks",
+            Box::new(answered(
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": {}}),
+            )),
+            Some("initialize"),
+        ),
+        (
+            "another result",
+            Box::new(answered(json!({}))),
+            Some("initialize"),
+        ),
+        (
+            "only stateful versions",
+            Box::new(met(error(400, -32022, versions(&["2025-11-25"])))),
+            Some("initialize"),
+        ),
+        (
+            "no version that we know",
+            Box::new(met(error(400, -32022, versions(&["2031-01-01"])))),
+            None,
+        ),
+        (
+            "headers do not fit",
+            Box::new(met(error(400, -32020, None))),
+            None,
+        ),
+        (
+            "404 and no such method",
+            Box::new(met(error(404, -32601, None))),
+            Some("initialize"),
+        ),
+        (
+            "200 and no such method",
+            Box::new(met(error(200, -32601, None))),
+            Some("initialize"),
+        ),
+        (
+            "400 without a word",
+            Box::new(met(refused(400))),
+            Some("initialize"),
+        ),
+        (
+            "400 and a code of no meaning",
+            Box::new(met(error(400, -32001, None))),
+            Some("initialize"),
+        ),
+        ("401", Box::new(met(refused(401))), None),
+        ("403", Box::new(met(refused(403))), None),
+        ("503", Box::new(met(refused(503))), None),
+        (
+            "nobody there",
+            Box::new(met(Arrival::NotSent {
+                why: "no route".to_owned(),
+                is_refused: true,
+            })),
+            None,
+        ),
+    ];
+    for (name, brings, follows) in table {
+        let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+        let mut bench = Bench::with(record, Choice::default());
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        brings(&mut bench);
+        let (_, _, last) = bench.sent.last().cloned().expect("a request");
+        let Method::Post { body, .. } = last.method else {
+            panic!("a POST")
+        };
+        let message: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            message["method"],
+            follows.unwrap_or("server/discover"),
+            "{name}"
+        );
+        if follows.is_none() {
+            assert!(
+                bench.answers.pop().is_some_and(|answer| answer.is_err()),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_handshake_without_a_session_prefers_the_modern_era() {
+    for session in [None, Some("s2".to_owned())] {
+        let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+        let mut bench = Bench::with(record, Choice::default());
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+        bench.answer("server/discover", &found);
+        let (initialize, request_id) = bench.last_post("initialize");
+        let has_session = session.is_some();
+        bench.bring(
+            initialize,
+            Arrival::Opened {
+                body: Body::Json,
+                session,
+            },
+        );
+        let data = json!({"jsonrpc": "2.0", "id": request_id, "result": {"protocolVersion": "2025-11-25"}});
+        bench.bring(
+            initialize,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data: data.to_string(),
+            },
+        );
+        let version = bench.link.record().version.map(ProtocolVersion::era);
+        let is_modern = version == Some(longhaul::domain::Era::Modern);
+        assert_eq!(is_modern, !has_session);
+    }
+}
+
+#[test]
+fn a_handshake_that_a_known_modern_server_refuses_is_tried_again() {
+    let mut bench = modern();
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    let (list, _) = bench.last_post("tools/list");
+    bench.bring(list, refused(404));
+    for _ in 0..60 {
+        if let Some((_, exchange, _)) = bench.sent.last().cloned() {
+            bench.bring(exchange, refused(400));
+        }
+        bench.secs(1);
+    }
+    let before = bench.sent.len();
+    bench.ask(Ask::RetryNow);
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.secs(60);
+    assert!(bench.sent.len() > before, "the door is not stuck");
+}
+
+#[test]
+fn headers_that_do_not_fit_refresh_the_list_of_tools_and_the_call_goes_out_once_more() {
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    for round in 1..=2 {
+        assert_eq!(bench.count("tools/call"), round);
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(call, error(400, -32020, None));
+        if round == 1 {
+            bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+        }
+    }
+    assert_eq!(
+        (bench.count("tools/list"), bench.count("tools/call")),
+        (1, 2)
+    );
+    assert_eq!(bench.status(), &Status::Failed);
+}
+
+#[test]
+fn a_call_that_asks_nothing_again_and_again_ends_after_ten_rounds() {
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    for _ in 0..30 {
+        if bench.status() == &Status::Failed {
+            break;
+        }
+        bench.answer(
+            "tools/call",
+            &json!({"resultType": "input_required", "requestState": "s"}),
+        );
+        bench.secs(1);
+    }
+    assert_eq!(bench.status(), &Status::Failed);
+    assert_eq!(bench.count("tools/call"), 11);
+}
+
+#[test]
+fn the_state_of_a_round_goes_back_byte_for_byte_with_the_answer() {
+    let state = "a\"\\\u{1}é\u{2028}/ ";
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    let asks = json!({"who": {"method": "elicitation/create", "params": {"message": "who?"}}});
+    bench.answer(
+        "tools/call",
+        &json!({"resultType": "input_required", "requestState": state, "inputRequests": asks}),
+    );
+    assert_eq!(bench.status(), &Status::InputRequired);
+    bench.ask(Ask::Answer {
+        id: id(),
+        key: None,
+        answer: Answer::Decline,
+    });
+    bench.secs(1);
+    let posts = bench.posts("tools/call");
+    assert_eq!(posts.len(), 2);
+    let (first, second) = (&posts[0].2, &posts[1].2);
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(second["params"]["requestState"], state);
+    assert_eq!(
+        second["params"]["inputResponses"]["who"]["action"],
+        "decline"
+    );
+}
+
+#[test]
+fn the_other_way_of_calling_is_tried_once() {
+    let mut bench = Bench::known();
+    let mut record = bench.link.record().clone();
+    record.tasks = Some(TaskOffer {
+        kind: TaskKind::Core,
+        can_list: false,
+        can_cancel: true,
+    });
+    bench = Bench::new(record);
+    bench.start("steps", Limits::default());
+    for _ in 0..3 {
+        let (call, request_id) = bench.last_post("tools/call");
+        bench.bring(call, opened());
+        let data =
+            json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": -32601, "message": "no"}});
+        bench.bring(
+            call,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data: data.to_string(),
+            },
+        );
+        if bench.count("tools/list") == 1 && bench.count("tools/call") == 1 {
+            bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+        }
+        bench.secs(1);
+    }
+    let posts = bench.posts("tools/call");
+    let with_task: Vec<bool> = posts
+        .iter()
+        .map(|(_, _, message)| message["params"]["task"].is_object())
+        .collect();
+    assert_eq!(with_task, [false, true]);
+    assert_eq!(bench.status(), &Status::Failed);
+}
+
+#[test]
+fn a_request_of_a_modern_server_is_not_answered() {
+    let mut bench = modern();
+    let (call, _) = bench.call("steps");
+    let before = bench.sent.len();
+    for method in ["ping", "elicitation/create"] {
+        let data = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {}});
+        bench.bring(
+            call,
+            Arrival::Event {
+                id: None,
+                retry_ms: None,
+                data: data.to_string(),
+            },
+        );
+    }
+    bench.secs(5);
+    assert_eq!(bench.sent.len(), before);
+}
+
+#[test]
+fn an_answer_whose_save_failed_goes_out_with_the_next_and_the_way_stays_open() {
+    let mut bench = with_task(Some(1000));
+    bench.secs(1);
+    let asks = json!({"k": {"method": "elicitation/create", "params": {"message": "sure?"}}});
+    let mut asking = task("t", "input_required", Some(1000));
+    asking["inputRequests"] = asks;
+    bench.secs(1);
+    bench.answer("tasks/get", &asking);
+    assert_eq!(bench.status(), &Status::InputRequired);
+    bench.saves_at_once = false;
+    bench.ask(Ask::Answer {
+        id: id(),
+        key: Some("k".to_owned()),
+        answer: Answer::Decline,
+    });
+    let token = bench.pending.pop().expect("a save");
+    bench.held.clear();
+    assert_eq!(bench.count("tasks/update"), 0);
+    bench.saves_at_once = true;
+    bench.feed(Input::SaveFailed {
+        token,
+        why: "disk full".to_owned(),
+    });
+    bench.secs(3);
+    assert_eq!(bench.count("tasks/update"), 1);
+    let view = bench.link.take_server_view();
+    let is_down =
+        view.is_some_and(|view| matches!(view.state, longhaul::domain::LinkState::Down { .. }));
+    assert!(!is_down);
+}
+
+#[test]
+fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
+    let minute = crowd::minute(1000, 5000);
+    let wanted = 1000 * 60_000 / 5000;
+    assert!(
+        (wanted * 85 / 100..=wanted * 105 / 100).contains(&minute.polls),
+        "{} of {wanted}",
+        minute.polls
+    );
+    assert!(minute.others < 10, "{}", minute.others);
+}
+
+#[test]
+fn questions_are_declined_where_the_call_says_so() {
+    let mut bench = modern();
+    bench.ask(Ask::Start(Box::new(NewCall {
+        on_input: OnInput::Decline,
+        ..crowd::call(id())
+    })));
+    let asks = json!({"who": {"method": "elicitation/create", "params": {}}});
+    bench.answer(
+        "tools/call",
+        &json!({"resultType": "input_required", "inputRequests": asks}),
+    );
+    bench.secs(1);
+    let posts = bench.posts("tools/call");
+    assert_eq!(
+        posts[1].2["params"]["inputResponses"]["who"]["action"],
+        "decline"
+    );
+}
+
+#[test]
+fn a_question_that_comes_on_two_streams_is_asked_once() {
+    let mut bench = Bench::known();
+    let (first, token) = bench.call("steps");
+    bench.step(first, "a", &token, 1);
+    bench.start_as(TaskId::from_bits(8), "steps", Limits::default());
+    let (second, token) = bench.last_post("tools/call");
+    bench.bring(second, opened());
+    bench.step(second, "b", &token, 1);
+    let asks = json!({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": {}});
+    bench.bring(first, event("q", &asks));
+    bench.bring(second, event("q", &asks));
+    let is_asked = |row: &&Row| matches!(row, Row::History { entries, .. } if entries.iter().any(|entry| matches!(entry.what, Happening::InputRequired { .. })));
+    assert_eq!(bench.rows.iter().filter(is_asked).count(), 1);
+}

@@ -16,7 +16,7 @@
 //! | `domain` | the words of the trade: task, status, contact, price, progress, text, what is asked and told | yes |
 //! | `protocol` | JSON-RPC and MCP shapes, and one HTTP exchange as data | yes |
 //! | `transport` | bytes to events: the frame splitter, SSE, HTTP, headers, TLS | |
-//! | `link` | the machine of one server: sessions, streams, resumption, checkpoints, back-off | yes |
+//! | `link` | the machine of one server: eras, sessions, streams, resumption, server tasks, questions, checkpoints, back-off | yes |
 //! | `store` | the session file on SQLite, the driver's lock, quarantine | |
 //! | `engine` | runs the machines: journal thread, driver loop, socket, take-over | |
 //! | `app` | the screen as a value: state, events, update, keys, selection | yes |

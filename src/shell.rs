@@ -51,6 +51,8 @@ pub trait Backstage {
     fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String>;
     /// A task's result.
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
+    /// Opens a page in the user's browser; only a failure is an event later.
+    fn open_page(&mut self, url: &str);
     /// Breaks something on the demo server; what came of it is an event later.
     fn break_demo(&mut self, what: &str);
 }
@@ -141,6 +143,7 @@ async fn turns<S: Surface, B: Backstage, T: Time>(
             if let Err(error) = surface.draw(state, now) {
                 return gone(&error);
             }
+            state.drawn(now);
             pacer.drawn(now);
         }
         let is_dirty = state.is_dirty();
@@ -270,6 +273,10 @@ async fn carry_out<S: Surface, B: Backstage>(
         }
         Command::Break(what) => {
             backstage.break_demo(&what);
+            Vec::new()
+        }
+        Command::OpenPage(url) => {
+            backstage.open_page(&url);
             Vec::new()
         }
         Command::Quit(_) => Vec::new(),

@@ -10,6 +10,7 @@ mod support;
 
 use std::{
     collections::BTreeSet,
+    io::Write as _,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::{
@@ -730,7 +731,7 @@ fn every_command_helps_with_examples_and_exit_codes() {
     let state = dir.path();
     for command in [
         "demo", "tools", "call", "again", "ls", "show", "result", "logs", "attach", "watch",
-        "wait", "pause", "resume", "cancel", "rm", "clean", "paths",
+        "wait", "pause", "resume", "cancel", "answer", "adopt", "rm", "clean", "paths",
     ] {
         let help = run(state, &[command, "--help"]);
         assert_eq!(help.code, Some(0), "{command}");
@@ -753,6 +754,62 @@ fn every_command_helps_with_examples_and_exit_codes() {
     let usage = run(state, &["show"]);
     assert_eq!(usage.code, Some(2));
     assert!(!usage.err.contains("--state-dir"), "{usage:#?}");
+}
+
+#[test]
+fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes() {
+    let bench = Bench::new();
+    let state = bench.state("state");
+    let file = bench.dir.path().join("session_state.json");
+    let entry = |tool: &str, status: &str| {
+        json!({"tool": tool, "status": status, "progress": 40,
+            "arguments": {"dataset_name": "eu", "total_records": 20, "batch_size": 10}})
+    };
+    let put = |words: &str| {
+        let mut file = std::fs::File::create(&file).unwrap();
+        file.write_all(words.as_bytes()).unwrap();
+    };
+    let write = |tasks: Value| {
+        let saved =
+            json!({"client_id": "c-old", "server_url": bench.server.url(), "active_tasks": tasks});
+        put(&saved.to_string());
+    };
+    let adopt = ["adopt", "--from", file.to_str().unwrap()];
+    write(
+        json!({"t1": entry("resumable_data_processing", "running"), "t2": entry("x", "completed")}),
+    );
+    let shown = run(&state, &adopt);
+    assert_eq!(shown.code, Some(2), "{shown:#?}");
+    assert!(
+        shown.err.contains("would call resumable_data_processing") && shown.err.contains("c-old"),
+        "{shown:#?}"
+    );
+    assert!(!state.join("sessions/default.db").exists() || tasks(&state).is_empty());
+
+    let yes = [&adopt[..], &["--yes"]].concat();
+    let taken = run(&state, &yes);
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let id = taken.out.split(' ').next().unwrap();
+    let again = run(&state, &yes);
+    assert!(again.out.starts_with(id), "{again:#?}");
+    assert_eq!(tasks(&state).len(), 1);
+    assert_eq!(tasks(&state)[0].client_id.as_deref(), Some("c-old"));
+    let ended = run(&state, &["wait", id]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+
+    // What keeps no checkpoint would begin anew, and what is not there cannot be called.
+    for (tool, why) in [
+        ("get_forecast", "keeps no checkpoint"),
+        ("gone", "has no tool gone"),
+    ] {
+        write(json!({"t9": entry(tool, "running")}));
+        let refused = run(&state, &yes);
+        assert_eq!(refused.code, Some(2), "{refused:#?}");
+        assert!(refused.err.contains(why), "{refused:#?}");
+    }
+    put("no json");
+    assert!(run(&state, &yes).err.contains("it is no JSON"));
+    assert_eq!(tasks(&state).len(), 1);
 }
 
 #[test]
@@ -1127,6 +1184,33 @@ fn a_call_that_leaving_would_end_outlives_its_readers() {
 }
 
 #[test]
+fn a_known_server_is_spoken_to_in_another_revision_unless_that_would_lose_work() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let call = |version: &str| {
+        let arguments = ["-s", &url, "--protocol", version, "call", "plain", "--json"];
+        let ran = run(state, &arguments);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        (ran.events()[0]["era"].as_str().unwrap().to_owned(), ran.err)
+    };
+    let (old, other) = ("2025-06-18", "2025-11-25");
+    assert_eq!(call(old), (old.into(), String::new()));
+    assert_eq!(call(other), (other.into(), String::new()));
+    assert_eq!(call(old), (old.into(), String::new()));
+    let mut driver = Running::start(&mut program(state, &["call", "gate-a", "--json"]));
+    driver.prints(|event| event["event"] == "progress");
+    let (era, said) = call(other);
+    assert!(
+        era == old && said.contains("has unsettled work in MCP 2025-06-18"),
+        "{era}: {said}"
+    );
+    assert_eq!(run(state, &["call", "open-a"]).code, Some(0));
+    assert_eq!(driver.end().code, Some(0));
+}
+
+#[test]
 fn what_has_ended_is_said_as_it_is() {
     let odd = Odd::start();
     let url = odd.url();
@@ -1141,6 +1225,28 @@ fn what_has_ended_is_said_as_it_is() {
     assert!(
         logs.out.contains("3/3") && !logs.out.contains("99 %"),
         "{logs:#?}"
+    );
+    // A line for people, where the result is an object for programs; and nothing but ASCII if that is wished.
+    let bench = Bench::new();
+    let records = ["call", "resumable_data_processing", "total_records=5"];
+    let name = "dataset_name=a-dataset-with-a-name-that-is-too-long-for-the-list";
+    let ran = run(
+        &bench.state("a"),
+        &[
+            with(&bench.server.url(), &records),
+            vec!["delay_ms=1", name],
+        ]
+        .concat(),
+    );
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let listed = run(&bench.state("a"), &["ls", "--ascii"]);
+    assert!(
+        listed.out.contains("completed 5/5") && !listed.out.contains('{'),
+        "{listed:#?}"
+    );
+    assert!(
+        listed.out.contains('~') && listed.out.is_ascii(),
+        "{listed:#?}"
     );
     // Forgetting, and bringing back, is done once.
     for (arguments, first, second) in [

@@ -1721,6 +1721,19 @@ fn tasks_survive_a_restart_of_the_server() {
                 json!({"scene": "noon", "frames": 60, "frame_ms": 20}),
             )
             .await;
+        let answered = modern
+            .begin("deploy", json!({"env": "test", "steps": 3, "step_ms": 300}))
+            .await;
+        modern
+            .task_when(&answered, |task| task["status"] == "input_required")
+            .await;
+        // The first answer counts, after the restart too.
+        for version in ["1.0.0", "9.9.9"] {
+            let content = json!({"version": version, "strategy": "rolling"});
+            let params = json!({"taskId": answered, "inputResponses":
+                {"release": {"action": "accept", "content": content}}});
+            modern.ask(3, "tasks/update", params).await;
+        }
         let frame = |task: &Value| -> u64 {
             let words = task["statusMessage"].as_str().unwrap();
             let frame = words.strip_prefix("frame ").unwrap_or("0 of");
@@ -1732,6 +1745,11 @@ fn tasks_survive_a_restart_of_the_server() {
         let server = demo::serve(options(dir.path())).await.unwrap();
         let modern = Modern::open(&server);
         assert_eq!(modern.task(&finished).await, before);
+        // A session of the other era finds them too, in its own spelling.
+        let client = Client::open(&server).await;
+        let params = json!({"taskId": finished});
+        let result = client.result(1, "tasks/result", params).await;
+        assert_eq!(said(&result), "Crunched exactly 1 steps");
         let back = modern.task(&movie).await;
         assert_eq!(back["createdAt"], working["createdAt"]);
         assert!(frame(&back) >= frame(&working), "it goes on at its frame");
@@ -1747,6 +1765,10 @@ fn tasks_survive_a_restart_of_the_server() {
             .task_when(&asking, |task| task.get("result").is_some())
             .await;
         assert!(said(&done["result"]).contains("2.0"));
+        let done = modern
+            .task_when(&answered, |task| task.get("result").is_some())
+            .await;
+        assert!(said(&done["result"]).contains("1.0.0"), "{done}");
         let done = modern
             .task_when(&movie, |task| task.get("result").is_some())
             .await;
@@ -1822,7 +1844,7 @@ fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
         assert_eq!(support("render_movie"), "required");
         assert_eq!(support("crunch"), "optional");
         assert_eq!(support(TOOL), "optional");
-        assert_eq!(support("get_forecast"), "optional");
+        assert_eq!(support("get_forecast"), "forbidden");
         assert_eq!(support("send_burst"), "forbidden");
 
         let arguments = json!({"steps": 3, "step_ms": 1});
@@ -1858,7 +1880,7 @@ fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
                 TOOL,
                 json!({"dataset_name": "t", "total_records": 20, "delay_ms": 1}),
             ),
-            (11, "get_forecast", json!({"city": "Faro", "delay_ms": 1})),
+            (11, "crunch", json!({"steps": 2, "step_ms": 1})),
         ] {
             let id = client.begin(n, tool, arguments).await;
             let result = client
@@ -2257,8 +2279,7 @@ fn polls_of_tasks_can_fail_and_hang_while_all_else_works() {
         // Whichever comes first hangs: the other is answered, and so is the next.
         let (one, other) = (Box::pin(poll()), Box::pin(poll()));
         let (answered, mut hanging) = match select(one, other).await {
-            Either::Left(pair) => pair,
-            Either::Right(pair) => pair,
+            Either::Left(pair) | Either::Right(pair) => pair,
         };
         assert_eq!(answered.status(), StatusCode::OK);
         tokio::select! {
@@ -2266,5 +2287,25 @@ fn polls_of_tasks_can_fail_and_hang_while_all_else_works() {
             _ = &mut hanging => panic!("it was answered"),
             next = poll() => assert_eq!(next.status(), StatusCode::OK),
         }
+    });
+}
+
+#[test]
+fn a_task_is_gone_when_its_time_is_over() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let movie = json!({"scene": "x", "frames": 1000, "frame_ms": 1});
+        let params = json!({"name": "render_movie", "arguments": movie, "task": {"ttl": 200}});
+        let made = client.result(1, "tools/call", params).await["task"].clone();
+        assert_eq!(made["ttl"], 200);
+        let named = json!({"taskId": made["taskId"]});
+        // Whoever waits for its result hears so at that moment.
+        let ended = client.response(2, "tasks/result", named.clone()).await;
+        assert_eq!(ended["error"]["code"], -32602);
+        let gone = client.response(3, "tasks/get", named).await;
+        assert_eq!(gone["error"]["code"], -32602);
+        let list = client.result(4, "tasks/list", json!({})).await;
+        assert_eq!(list["tasks"], json!([]));
     });
 }

@@ -21,8 +21,9 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State},
     domain::{
-        Ask, AskId, Chord, Contact, Entry, Happening, Level, Limits, Mono, News, Price, Progress,
-        Resumability, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
+        Ask, AskId, Chord, Contact, Entry, Happening, Key, Level, Limits, Mono, News, Price,
+        Progress, Question, QuestionWay, Resumability, ServerName, Stamp, Status, Task, TaskId,
+        TaskView, Wall,
     },
     shell::{self, Backstage, Outcome, Outside, Surface, Time},
     ui,
@@ -156,6 +157,8 @@ impl Backstage for FakeBackstage {
     fn result(&mut self, _task: &TaskId) -> Result<Option<String>, String> {
         Ok(None)
     }
+
+    fn open_page(&mut self, _url: &str) {}
 
     fn break_demo(&mut self, _what: &str) {}
 }
@@ -295,6 +298,41 @@ fn end(at: u64) -> (u64, Line) {
 
 fn news(news: News) -> Line {
     Line::News(Event::News(news))
+}
+
+#[test]
+fn a_question_counts_keys_only_once_its_frame_was_drawn() {
+    let mut asking = task(1, Status::InputRequired);
+    asking.questions = vec![Question {
+        key: "q".to_owned(),
+        way: QuestionWay::Round,
+        request: r#"{"message":"Go on?"}"#.to_owned(),
+        asked_at: Wall(WALL),
+        answer: None,
+        is_delivered: false,
+    }];
+    let view = TaskView {
+        task: asking,
+        contact: Contact::Idle,
+        leaving: None,
+        saved_seq: 0,
+        is_unsaved: false,
+    };
+    let asks = |keys_at: u64| {
+        let keys = [Key::Enter, Key::Tab, Key::Enter].map(Chord::plain);
+        let mut script = vec![(0, news(News::Task(Arc::new(view.clone())))), end(5_000)];
+        // The first opens the dialog.
+        for (place, key) in keys.into_iter().enumerate() {
+            let at = 1_000 + if place == 0 { 0 } else { keys_at };
+            script.push((at, chord(key)));
+        }
+        let played = play(script);
+        let is_answer = |ask: &&Ask| matches!(ask, Ask::Answer { .. });
+        played.world.asks.iter().filter(is_answer).count()
+    };
+    // Typed ahead in one turn, and faster than anybody reads.
+    assert_eq!((asks(0), asks(100)), (0, 0));
+    assert_eq!(asks(1_000), 1);
 }
 
 fn id(number: u64) -> TaskId {

@@ -207,6 +207,7 @@ fn rich_rows() -> Vec<Row> {
         read_only: Some(true),
         destructive: None,
         task_support: longhaul::domain::TaskSupport::Forbidden,
+        fault: None,
     }];
     vec![
         Row::Link(Box::new(link)),

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, ServerName, TaskId, Tool, text};
+use crate::domain::{ServerName, TaskId, Tool, text};
 
-use super::{Field, State};
+use super::{Field, FormField, State};
 
 /// How far a new call is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,96 +50,6 @@ pub struct CallForm {
     pub sent: Option<TaskId>,
     /// The task that this repeats.
     pub origin: Option<TaskId>,
-}
-
-/// One argument.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FormField {
-    /// What it is.
-    pub spec: ArgumentSpec,
-    /// What is filled in.
-    pub value: FormValue,
-    /// What was filled in at first, to show what was changed.
-    pub before: Option<Value>,
-}
-
-/// What is filled in.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FormValue {
-    /// Text, a number or JSON.
-    Typed(Field),
-    /// Yes, no, or left out.
-    Toggle(Option<bool>),
-    /// One of the choices, or left out.
-    Choice(Option<usize>),
-}
-
-impl FormField {
-    fn new(spec: ArgumentSpec, given: Option<&Value>) -> Self {
-        let start = given.or(spec.default.as_ref()).filter(|v| !v.is_null());
-        let value = match &spec.kind {
-            ArgumentKind::Boolean => FormValue::Toggle(start.and_then(Value::as_bool)),
-            ArgumentKind::Choice(choices) => FormValue::Choice(
-                start.and_then(|start| choices.iter().position(|choice| choice == start)),
-            ),
-            kind => {
-                let words = match (kind, start) {
-                    (_, None) => String::new(),
-                    (ArgumentKind::Text, Some(Value::String(words))) => {
-                        text::clean_line(words).into_owned()
-                    }
-                    (_, Some(other)) => other.to_string(),
-                };
-                // A text of the user's own is more often mended than replaced; a number never is.
-                let is_number = matches!(kind, ArgumentKind::Number | ArgumentKind::Integer);
-                FormValue::Typed(if is_number || given.is_none() {
-                    Field::prefilled(words)
-                } else {
-                    Field::new(words)
-                })
-            }
-        };
-        Self {
-            before: start.cloned(),
-            spec,
-            value,
-        }
-    }
-
-    /// What would be sent; `None` if it is left out, an error if it cannot be read.
-    pub fn read(&self) -> Result<Option<Value>, String> {
-        let name = text::clean_line(&self.spec.name);
-        match (&self.value, &self.spec.kind) {
-            (FormValue::Toggle(value), _) => Ok(value.map(Value::Bool)),
-            (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
-                Ok(at.and_then(|at| choices.get(at)).cloned())
-            }
-            (FormValue::Choice(_), _) => Ok(None),
-            (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
-            (FormValue::Typed(field), ArgumentKind::Text) => {
-                // What cleaning changed for the eye goes back as it came.
-                let unchanged = self.before.as_ref().filter(|before| {
-                    before
-                        .as_str()
-                        .is_some_and(|before| text::clean_line(before) == field.text())
-                });
-                Ok(Some(
-                    unchanged
-                        .cloned()
-                        .unwrap_or_else(|| Value::String(field.text().to_owned())),
-                ))
-            }
-            (FormValue::Typed(field), kind) => kind
-                .read(field.text())
-                .map(Some)
-                .map_err(|wanted| format!("{name} must be {wanted}")),
-        }
-    }
-
-    /// Whether it differs from what was filled in at first.
-    pub fn is_changed(&self) -> bool {
-        self.read() != Ok(self.before.clone())
-    }
 }
 
 impl CallForm {
@@ -352,44 +262,18 @@ impl CallForm {
                 } else if let Some(raw) = &mut self.raw {
                     Some(raw)
                 } else {
-                    match self.fields.get_mut(self.at).map(|field| &mut field.value) {
-                        Some(FormValue::Typed(field)) => Some(field),
-                        _ => None,
-                    }
+                    self.fields.get_mut(self.at)?.typed()
                 }
             }
         }
     }
 
-    /// Turns a toggle or a choice to the next value, or the one before.
-    pub(super) fn turn(&mut self, forward: bool) -> bool {
-        let Some(field) = self.fields.get_mut(self.at) else {
-            return false;
-        };
+    /// The field of an argument under the cursor.
+    pub(super) fn argument(&mut self) -> Option<&mut FormField> {
         if self.raw.is_some() {
-            return false;
+            return None;
         }
-        let can_be_left_out = !field.spec.is_required;
-        match (&mut field.value, &field.spec.kind) {
-            (FormValue::Toggle(value), _) => {
-                *value = match *value {
-                    None => Some(forward),
-                    Some(value) if value == forward && can_be_left_out => None,
-                    Some(value) => Some(!value),
-                };
-                true
-            }
-            (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
-                // One more place than choices stands for leaving it out.
-                let places = choices.len() + usize::from(can_be_left_out);
-                let place = at.unwrap_or(choices.len());
-                let step = if forward { 1 } else { places.saturating_sub(1) };
-                let next = (place + step) % places.max(1);
-                *at = (next < choices.len()).then_some(next);
-                true
-            }
-            _ => false,
-        }
+        self.fields.get_mut(self.at)
     }
 
     /// The tools that are left by the filter, in the server's order.
@@ -445,6 +329,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
         };
         form.take_tool(tool, given.as_object().unwrap());
         form
@@ -485,20 +370,18 @@ mod tests {
     #[test]
     fn toggles_and_choices_turn_and_can_be_left_out() {
         let mut form = form(&schema(), &json!({"name": "x"}));
-        form.at = 2;
         let seen: Vec<_> = (0..4)
             .map(|_| {
-                form.turn(true);
+                form.fields[2].turn(true);
                 form.fields[2].read().unwrap()
             })
             .collect();
         assert_eq!(seen, [Some(json!(true)), None, Some(json!(true)), None]);
-        form.turn(false);
+        form.fields[2].turn(false);
         assert_eq!(form.fields[2].read(), Ok(Some(json!(false))));
-        form.at = 3;
-        form.turn(true);
+        form.fields[3].turn(true);
         assert_eq!(form.fields[3].read(), Ok(Some(json!("a"))));
-        form.turn(false);
+        form.fields[3].turn(false);
         assert_eq!(form.fields[3].read(), Ok(None));
     }
 
@@ -527,6 +410,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
         };
         let given = json!({"odd": 1});
         form.take_tool(tool, given.as_object().unwrap());

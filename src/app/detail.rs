@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::domain::{Entry, Happening, Phase, Resumable, Status, text};
+use crate::domain::{
+    Entry, Era, Happening, Phase, ProtocolVersion, Resumable, ServerTask, ServerView, Status, Task,
+    TaskKind, TaskState, text,
+};
 
 use super::{State, Tab, state::Entity};
 
@@ -166,6 +169,87 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     lines
 }
 
+/// A label, and words that go on below it.
+fn told(label: &str, words: &str) -> String {
+    format!("{label:<15}{}", text::clean_line(words))
+}
+
+/// What can happen, and what becomes of this task then (the table of promises in words).
+fn cases(task: &Task) -> Vec<String> {
+    let [cut, death, gone] = match task.resumability.strongest() {
+        Some(Resumable::Task) => {
+            let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
+            [
+                "it is asked for again until its time is over",
+                "it is asked for by its id, which is in the session file",
+                match bound {
+                    Some(false) => "it is asked for in a new one",
+                    _ => "it is asked for in a new one, unless it ended with the old",
+                },
+            ]
+        }
+        Some(Resumable::Checkpoint) => [
+            "its stream is picked up; if that is gone, its checkpoint",
+            "the same, from the session file",
+            "its checkpoint is picked up in a new one",
+        ],
+        Some(Resumable::Stream) => [
+            "its stream is asked for after the last event",
+            "the same, from the session file",
+            "it is lost: no other way leads to it",
+        ],
+        None if is_modern(task) => [
+            "it is lost: the server must cancel it then",
+            "it is lost: leaving cancels it",
+            "there is none in this revision",
+        ],
+        None if task.resumability.stream.is_none() => [
+            "not known before its first event",
+            "not known before its first event",
+            "it is lost",
+        ],
+        None => [
+            "it is unknown: nobody can tell what became of it",
+            "it is unknown: nobody can tell what became of it",
+            "it is lost",
+        ],
+    };
+    vec![
+        told("network drops", cut),
+        told("longhaul dies", death),
+        told("session gone", gone),
+    ]
+}
+
+fn is_modern(task: &Task) -> bool {
+    let version = task.attempt().and_then(|attempt| attempt.version);
+    version.map(ProtocolVersion::era) == Some(Era::Modern)
+}
+
+/// The server's own task: what it is, how it stands, and how long it is kept.
+fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
+    let kind = match task.kind {
+        TaskKind::Core => "a task of MCP 2025-11-25",
+        TaskKind::Extension => "a task of the tasks extension",
+    };
+    let stands = match task.state {
+        TaskState::Working => "working",
+        TaskState::InputRequired => "waits for an answer",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Cancelled => "cancelled",
+    };
+    let kept = match task.expires_at() {
+        Some(at) => format!("kept until {}", state.clock_day(at)),
+        None => "kept without a limit that it told".to_owned(),
+    };
+    let whole = format!("{kind}, {stands}, {kept}");
+    let said = task.message.as_deref().map(|said| told("it says", said));
+    std::iter::once(told("server task", &whole))
+        .chain(said)
+        .collect()
+}
+
 fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
     let task = &entity.view.task;
     let server = state.server(&task.server);
@@ -190,6 +274,9 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 );
                 lines.push("               with data".to_owned());
             }
+            None if is_modern(task) => {
+                lines.push("picked up by   nothing: a plain call of this revision".to_owned());
+            }
             None if task.resumability.stream.is_none() => {
                 lines.push("picked up by   not known yet: no event has come".to_owned());
             }
@@ -207,6 +294,10 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 text::clean_line(price.why())
             ));
         }
+        lines.extend(cases(task));
+    }
+    if let Some(server_task) = &task.server_task {
+        lines.extend(server_task_lines(state, server_task));
     }
     if let Some(server) = server {
         let era = if server.era.is_empty() {
@@ -214,12 +305,12 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
         } else {
             text::clean_line(&server.era).into_owned()
         };
-        lines.push(format!("revision       {era}"));
+        lines.push(told("revision", &era));
         if !server.era_why.is_empty() {
-            lines.push(format!(
-                "               {}",
-                text::clean_line(&server.era_why)
-            ));
+            lines.push(told("", &server.era_why));
+        }
+        if server.footing.version.is_some() || server.footing.tasks.is_some() {
+            lines.push(told("server tasks", &task_offer(server)));
         }
         let ids = match server.footing.gives_ids {
             Some(true) => "yes",
@@ -241,6 +332,28 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
         lines.extend(line.lines().map(|line| format!("  {line}")));
     }
     lines
+}
+
+/// What a server offers of tasks, in words.
+pub fn task_offer(server: &ServerView) -> String {
+    let Some(offer) = server.footing.tasks else {
+        return "none offered".to_owned();
+    };
+    let kind = match offer.kind {
+        TaskKind::Core => "of 2025-11-25, where a tool takes them",
+        TaskKind::Extension => "of the extension, where the server decides so",
+    };
+    let list = if offer.can_list {
+        "listed"
+    } else {
+        "not listed"
+    };
+    let cancel = if offer.can_cancel {
+        "can be cancelled"
+    } else {
+        "cannot be cancelled"
+    };
+    format!("{kind}; {list}, {cancel}")
 }
 
 /// The request that picks the stream up, for a person to send.

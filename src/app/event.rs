@@ -95,8 +95,8 @@ pub enum Event {
         /// The JSON text; `None` if there is none on disk.
         json: Option<String>,
     },
-    /// A demo fault was asked for; what came of it, in words.
-    FaultDone(String),
+    /// Something that the shell tried worked, in words: a demo fault, a page that was opened.
+    Worked(String),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
     /// The time that [`super::next_wake`] named has come.
@@ -136,6 +136,8 @@ pub enum Command {
     /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`,
     /// `polls`, `hang`.
     Break(String),
+    /// Open this page in the user's browser; http or https, and the user has agreed.
+    OpenPage(String),
     /// Leave the program.
     Quit(LeaveNote),
 }

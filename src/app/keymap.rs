@@ -38,6 +38,7 @@ pub enum Action {
     Resume,
     Cancel,
     Edit,
+    Answer,
     CopyMenu,
     Print,
     Forget,
@@ -48,6 +49,7 @@ pub enum Action {
     Freeze,
     SignIn,
     AddServer,
+    Adopt,
     Palette,
     Help,
     Break,
@@ -60,6 +62,8 @@ pub enum Action {
     FieldBefore,
     Send,
     Raw,
+    OpenPage,
+    CopyPage,
     ChoiceBefore,
     ChoiceAfter,
 }
@@ -81,13 +85,15 @@ pub enum Scope {
     Menu,
     /// A form.
     Form,
+    /// A question that wants a page opened.
+    Page,
     /// A line that is being typed.
     Text,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::List,
         Self::Detail,
         Self::Tools,
@@ -95,6 +101,7 @@ impl Scope {
         Self::Messages,
         Self::Menu,
         Self::Form,
+        Self::Page,
         Self::Text,
     ];
 
@@ -108,6 +115,7 @@ impl Scope {
             Self::Messages => "In the messages",
             Self::Menu => "In a choice",
             Self::Form => "In a form",
+            Self::Page => "In a question about a page",
             Self::Text => "While typing",
         }
     }
@@ -130,7 +138,7 @@ pub struct Binding {
     pub help: &'static str,
 }
 
-use Scope::{Detail, Form, List, Menu, Messages, Servers, Text, Tools};
+use Scope::{Detail, Form, List, Menu, Messages, Page, Servers, Text, Tools};
 
 const PANES: &[Scope] = &[List, Detail, Tools, Servers, Messages];
 const TASK: &[Scope] = &[List, Detail];
@@ -285,6 +293,14 @@ pub const BINDINGS: &[Binding] = &[
         "edit",
         "edit",
         "edit name, note and limits",
+    ),
+    bind(
+        Action::Answer,
+        &["a"],
+        &[Detail],
+        "answer",
+        "answer",
+        "answer what the server asks; in the list Enter does it",
     ),
     bind(
         Action::Forget,
@@ -456,6 +472,14 @@ pub const BINDINGS: &[Binding] = &[
         "add a server by its URL",
     ),
     bind(
+        Action::Adopt,
+        &["A"],
+        &[Servers],
+        "adopt",
+        "adopt",
+        "take over the tasks that the server has and this list has not",
+    ),
+    bind(
         Action::Freeze,
         &["Z"],
         PANES,
@@ -530,7 +554,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(
         Action::Accept,
         &["enter"],
-        &[Menu, Form, Text],
+        &[Menu, Form, Page, Text],
         "",
         "choose",
         "take what is chosen; in a form, on to the next field",
@@ -538,7 +562,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(
         Action::Back,
         &["esc"],
-        &[Menu, Form, Text],
+        &[Menu, Form, Page, Text],
         "",
         "close",
         "close; changes nothing",
@@ -546,7 +570,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(
         Action::NextField,
         &["tab", "down"],
-        &[Form, Text],
+        &[Form, Page, Text],
         "",
         "next field",
         "to the next field",
@@ -554,7 +578,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(
         Action::FieldBefore,
         &["backtab", "up"],
-        &[Form, Text],
+        &[Form, Page, Text],
         "",
         "field before",
         "to the field before",
@@ -562,7 +586,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(
         Action::ChoiceBefore,
         &["left"],
-        &[Form],
+        &[Form, Page],
         "",
         "other choice",
         "the choice before",
@@ -570,7 +594,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(
         Action::ChoiceAfter,
         &["right"],
-        &[Form],
+        &[Form, Page],
         "",
         "other choice",
         "the next choice",
@@ -581,7 +605,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form],
         "",
         "send",
-        "send the form",
+        "send the form; a question: accept, once a field or button has the keys",
     ),
     bind(
         Action::Raw,
@@ -590,6 +614,22 @@ pub const BINDINGS: &[Binding] = &[
         "",
         "as JSON",
         "type the arguments as JSON, or as fields again",
+    ),
+    bind(
+        Action::OpenPage,
+        &["o"],
+        &[Page],
+        "",
+        "open",
+        "open the page in your browser; asks first",
+    ),
+    bind(
+        Action::CopyPage,
+        &["y"],
+        &[Page],
+        "",
+        "copy",
+        "copy its URL to the terminal's clipboard",
     ),
 ];
 

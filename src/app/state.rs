@@ -12,8 +12,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Field, Filter, Group, LeaveNote, Leaving, Line, Menu, Setup, SortKey, TaskLog,
-    log::ResultText,
+    CallForm, Field, Filter, Group, LeaveNote, Leaving, Line, Menu, QuestionForm, Setup, SortKey,
+    TaskLog, log::ResultText,
 };
 
 /// Messages kept; older ones are counted.
@@ -313,6 +313,8 @@ pub enum Overlay {
     Call(Box<CallForm>),
     /// Name, note and limits of a task.
     Edit(Box<EditForm>),
+    /// A question of a server.
+    Question(Box<QuestionForm>),
     /// The filter being typed; what was kept before is brought back by nothing, Esc clears.
     Filter(Field),
     /// The search being typed.
@@ -418,6 +420,17 @@ pub enum Pending {
     Start(TaskId),
     /// A server that was typed in; its tools are asked for once it is known.
     Server(ServerName),
+    /// An answer; the dialog stays open until it is saved.
+    Answer {
+        /// Whose question.
+        task: TaskId,
+        /// Which.
+        key: String,
+        /// What was chosen, for the message about it.
+        word: &'static str,
+    },
+    /// Tasks of this server are taken over.
+    Adopt(ServerName),
 }
 
 /// How many shown tasks stand where; kept with every change, so that a frame never counts them.
@@ -655,6 +668,14 @@ impl State {
     /// Whether a frame is due; asking takes the flag.
     pub fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.is_dirty)
+    }
+
+    /// Notes that a frame with everything that is open now is on the screen: keys that come from now on can be meant
+    /// for it.
+    pub fn drawn(&mut self, now: Stamp) {
+        if let Some(Overlay::Question(form)) = self.overlays.last_mut() {
+            form.drawn.get_or_insert(now.mono);
+        }
     }
 
     /// Whether a frame is due.

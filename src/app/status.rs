@@ -247,7 +247,8 @@ pub fn finds(line: &str, search: &str) -> bool {
 pub fn scope(state: &State) -> Scope {
     match state.overlays.last() {
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => Scope::Menu,
-        Some(Overlay::Call(_) | Overlay::Edit(_)) => Scope::Form,
+        Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
+        Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
         Some(Overlay::Palette { .. } | Overlay::Filter(_) | Overlay::Search(_)) => Scope::Text,
         None => pane_scope(state),
     }
@@ -271,6 +272,10 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     let selected = state.selected().map(|entity| &entity.view.task.status);
     let edit = match state.overlays.last() {
         Some(Overlay::Edit(form)) => Some(form),
+        _ => None,
+    };
+    let question = match state.overlays.last() {
+        Some(Overlay::Question(form)) => Some(form),
         _ => None,
     };
     let is_edit = edit.is_some();
@@ -304,6 +309,9 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         }
         Scope::Detail => {
             let mut keys = vec![Do::Back, Do::TabAfter];
+            if selected == Some(&Status::InputRequired) {
+                keys.insert(0, Do::Answer);
+            }
             if state.tab != Tab::Now {
                 keys.push(Do::Search);
             }
@@ -317,16 +325,26 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             keys
         }
         Scope::Tools => vec![Do::Open, Do::AddServer, Do::Back],
-        Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Back],
+        Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Adopt, Do::Back],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
         Scope::Form => match state.overlays.last() {
             Some(Overlay::Call(form)) if form.stage == Stage::Form => {
                 vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
             }
-            Some(Overlay::Edit(_)) => vec![Do::Accept, Do::NextField, Do::Send, Do::Back],
+            Some(Overlay::Question(form)) if form.at.is_none() => vec![Do::NextField, Do::Back],
+            Some(Overlay::Edit(_) | Overlay::Question(_)) => {
+                vec![Do::Accept, Do::NextField, Do::Send, Do::Back]
+            }
             _ => vec![Do::Accept, Do::Back],
         },
+        Scope::Page => {
+            let mut keys = vec![Do::NextField, Do::OpenPage, Do::CopyPage, Do::Back];
+            if question.is_some_and(|form| form.at.is_some()) {
+                keys.insert(0, Do::Accept);
+            }
+            keys
+        }
         Scope::Text => vec![Do::Accept, Do::Back],
     };
     let mut keys: Vec<(String, String)> = wanted
@@ -339,6 +357,12 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::NextField, Scope::Page, _) => "to the buttons",
+                (Do::Back, _, _) if question.is_some() => "later",
+                (Do::Send, Scope::Form, _) if question.is_some() => "accept",
+                (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => {
+                    "choose"
+                }
                 (Do::Send, Scope::Form, _) if is_edit => "save",
                 (Do::Accept, Scope::Form, _) if is_at_end => "save",
                 (Do::Accept, Scope::Form, _) => "next",

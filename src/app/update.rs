@@ -46,7 +46,7 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
             state.results.insert(task, text);
             state.is_dirty = true;
         }
-        Event::FaultDone(words) => state.say(NoticeLevel::Info, &words, now),
+        Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
         Event::Resumed => {
             state.has_focus = true;
@@ -166,6 +166,7 @@ pub(super) fn take_task(
         is_asked_for = state.wanted.as_ref() == Some(&id) || state.lines.is_empty();
     }
     state.count(&id, true);
+    input::close_gone(state, &id, now);
     if is_renamed {
         index_arguments(state, &id);
     }
@@ -224,11 +225,14 @@ fn announce(
     let needs_person = entity.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
     let words = match &task.status {
         Status::Completed => {
-            let line = task.result_line.as_deref().unwrap_or("done");
-            format!("{id} {title} is done: {}", text::clean_line(line))
+            let line = task.result_words().unwrap_or("done".into());
+            format!("{id} {title} is done: {}", text::clean_line(&line))
         }
         Status::Failed => {
-            let message = task.error.as_ref().map_or("", |error| &error.message);
+            let message = task
+                .error
+                .as_ref()
+                .map_or(String::new(), crate::domain::TaskError::words);
             let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
             format!("{id} {title} failed: {line}")
         }
@@ -280,7 +284,10 @@ fn take_answer(
     match (pending, outcome) {
         (Pending::Tools(server), Ok(Done::Tools(list))) => {
             let tools = state.tools.entry(server).or_default();
-            tools.list = list;
+            tools.list = list
+                .into_iter()
+                .filter(crate::domain::Tool::is_offered)
+                .collect();
             tools.is_known = true;
             tools.asked = None;
             tools.refused = None;
@@ -334,6 +341,20 @@ fn take_answer(
             } else {
                 state.say(NoticeLevel::Error, &words, now);
             }
+        }
+        (Pending::Answer { task, key, word }, outcome) => {
+            input::took_answer(state, &task, &key, word, outcome, now);
+        }
+        (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
+            let name = text::clean_line(server.as_str());
+            let words = match u64::try_from(tasks.len()) {
+                Ok(0) => format!("{name} lists nothing that is not here already"),
+                count => {
+                    let count = text::plural(count.unwrap_or(u64::MAX), "task");
+                    format!("{count} of {name} taken over")
+                }
+            };
+            state.say(NoticeLevel::Info, &words, now);
         }
         (_, Err(refused)) => {
             let words = refused.to_string();

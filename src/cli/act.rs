@@ -300,6 +300,12 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             context
                 .terminal
                 .line(&format!("{} {}{reason}", task.id, task.status.word()))?;
+            if task.status == Status::InputRequired {
+                let (id, flags) = (&task.id, context.flags());
+                context
+                    .terminal
+                    .say(&format!("longhaul: {id} asks: longhaul answer {id}{flags}"));
+            }
         }
     }
     let codes = ended.iter().map(outcome).filter(|code| *code != code::OK);

@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
 
-use crate::domain::{ProtocolVersion, Status, Wall, text};
+use crate::domain::{OnInput, ProtocolVersion, Status, Wall, text};
 
 /// What stands under every help text: scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
@@ -194,6 +194,12 @@ pub(super) enum Command {
     /// Cancel a task.
     #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
     Cancel(Which),
+    /// Show what the server asks for a task (code 6), or answer it.
+    #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
+    Answer(Answer),
+    /// Take tasks into the list that a server has and this session does not know.
+    #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt --from session_state.json"))]
+    Adopt(Adopt),
     /// Forget tasks here; nothing is sent. Can be undone for seven days.
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m"))]
     Rm(Rm),
@@ -285,6 +291,9 @@ pub(super) struct How {
     /// Cancel it so long after its start.
     #[arg(long, value_name = "D", value_parser = text::read_duration)]
     pub(super) max_time: Option<Duration>,
+    /// What becomes of the server's questions: ask (they wait for `longhaul answer`), defaults, decline.
+    #[arg(long, value_name = "WHAT", value_parser = on_input())]
+    pub(super) on_input: Option<OnInput>,
 }
 
 /// `ls`.
@@ -392,6 +401,49 @@ pub(super) struct Wait {
     pub(super) any: bool,
 }
 
+/// `answer`.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of a command line are facts of their own"
+)]
+pub(super) struct Answer {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// What is filled in, and yes: key=value, key:=json; key:=null leaves it out. What is not named keeps its default.
+    #[arg(value_name = "KEY=VALUE", conflicts_with = "no")]
+    pub(super) pairs: Vec<String>,
+    /// Say yes, with what is filled in; to a page: you agree to open it.
+    #[arg(long, conflicts_with = "no")]
+    pub(super) accept: bool,
+    /// Say yes with the defaults; refused where something has none.
+    #[arg(long, group = "no")]
+    pub(super) defaults: bool,
+    /// Say no.
+    #[arg(long, group = "no")]
+    pub(super) decline: bool,
+    /// Dismiss it without a choice.
+    #[arg(long, group = "no")]
+    pub(super) cancel: bool,
+    /// Which question, where several are open [default: the oldest].
+    #[arg(long, value_name = "KEY")]
+    pub(super) key: Option<String>,
+}
+
+/// `adopt`.
+#[derive(Debug, Args)]
+pub(super) struct Adopt {
+    /// The server's id of one task; without it, everything that the server lists.
+    #[arg(value_name = "SERVER_TASK_ID", conflicts_with = "from")]
+    pub(super) server_task: Option<String>,
+    /// Go on with the unfinished tasks of a tutorial client's state file, as checkpoint calls under its client id.
+    #[arg(long, value_name = "FILE")]
+    pub(super) from: Option<PathBuf>,
+    /// Do not ask before these are called.
+    #[arg(long, requires = "from")]
+    pub(super) yes: bool,
+}
+
 /// `rm`.
 #[derive(Debug, Args)]
 pub(super) struct Rm {
@@ -425,6 +477,14 @@ fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     PossibleValuesParser::new(values).map(move |typed| {
         let word = Status::WORDS.into_iter().find(|word| *word == typed);
         word.unwrap_or(completed)
+    })
+}
+
+fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
+    PossibleValuesParser::new(["ask", "defaults", "decline"]).map(|typed| match typed.as_str() {
+        "defaults" => OnInput::Defaults,
+        "decline" => OnInput::Decline,
+        _ => OnInput::Ask,
     })
 }
 

@@ -8,13 +8,14 @@ use super::{
     block_on, dice,
     fail::{Fail, code},
     follow::{Printer, Style, Until, follow},
-    json as documents, lines,
+    json as documents,
     live::Live,
     servers::Servers,
 };
 use crate::{
     domain::{
-        ArgumentKind, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef, TaskId, Tool, text,
+        ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef,
+        TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -33,6 +34,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     if context.global.json {
         let document: Vec<Value> = tools
             .iter()
+            .filter(|tool| tool.is_offered())
             .map(|tool| documents::tool(name.as_str(), tool))
             .collect();
         context
@@ -40,8 +42,14 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             .line(&documents::pretty(&Value::Array(document)))?;
         return Ok(code::OK);
     }
+    let ending = context.terminal.ending();
     for tool in &tools {
-        let arguments: Vec<String> = tool.arguments().iter().map(argument).collect();
+        if let Some(fault) = &tool.fault {
+            let words = format!("not offered: {} ({fault})", tool.name);
+            context.terminal.remark(&text::clean_line(&words));
+            continue;
+        }
+        let arguments: Vec<String> = tool.arguments().iter().map(takes).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
         context.terminal.line(line.trim_end())?;
         let about = tool.description.as_deref().unwrap_or_default();
@@ -54,14 +62,14 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             let first = text::clean_line(first.trim());
             context
                 .terminal
-                .line(&format!("    {}", text::truncate(&first, columns)))?;
+                .line(&format!("    {}", text::cut(&first, columns, ending)))?;
         }
     }
     Ok(code::OK)
 }
 
 /// `shard=INTEGER`, in brackets where it can be left out.
-fn argument(spec: &crate::domain::ArgumentSpec) -> String {
+pub(super) fn takes(spec: &ArgumentSpec) -> String {
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
@@ -70,6 +78,10 @@ fn argument(spec: &crate::domain::ArgumentSpec) -> String {
         ArgumentKind::Choice(choices) => {
             let words: Vec<String> = choices.iter().map(plain).collect();
             words.join("|")
+        }
+        ArgumentKind::Many(choices) => {
+            let words: Vec<String> = choices.iter().map(plain).collect();
+            words.join(",")
         }
         ArgumentKind::Json => "JSON".to_owned(),
     };
@@ -98,7 +110,7 @@ fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-async fn list(
+pub(super) async fn list(
     context: &mut Context<'_>,
     live: &mut Live,
     server: &ServerName,
@@ -114,7 +126,7 @@ async fn list(
 
 /// One `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
-struct Pair {
+pub(super) struct Pair {
     key: String,
     value: Given,
 }
@@ -127,7 +139,7 @@ enum Given {
     Json(Value),
 }
 
-fn pair(text: &str) -> Result<Pair, Fail> {
+pub(super) fn pair(text: &str) -> Result<Pair, Fail> {
     let wrong = || {
         Fail::usage(format!(
             "{text:?} is no argument; write it as key=value, or as key:=json"
@@ -172,15 +184,24 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
     }
 }
 
-/// What a text stands for, by what the tool wants there.
-fn coerced(tool: &Tool, key: &str, typed: &str) -> Result<Value, String> {
-    let spec = tool.arguments().into_iter().find(|spec| spec.name == key);
-    match spec.map(|spec| spec.kind) {
-        Some(ArgumentKind::Json) | None => Ok(Value::String(typed.to_owned())),
-        Some(kind) => kind
-            .read(typed)
-            .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}")),
+/// Puts typed values among others: what a text stands for is said by what is wanted there.
+pub(super) fn read_pairs(
+    pairs: Vec<Pair>,
+    specs: &[ArgumentSpec],
+    into: &mut Map<String, Value>,
+) -> Result<(), String> {
+    for Pair { key, value } in pairs {
+        let spec = specs.iter().find(|spec| spec.name == key);
+        let value = match (value, spec) {
+            (Given::Json(value), _) => value,
+            (Given::Text(typed), Some(spec)) => spec
+                .read(&typed)
+                .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}"))?,
+            (Given::Text(typed), None) => Value::String(typed),
+        };
+        into.insert(key, value);
     }
+    Ok(())
 }
 
 /// The arguments of a call, checked against the tool where its list was asked for.
@@ -189,14 +210,8 @@ fn arguments(
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
 ) -> Result<Map<String, Value>, String> {
-    for Pair { key, value } in pairs {
-        let value = match (value, tool) {
-            (Given::Json(value), _) => value,
-            (Given::Text(typed), Some(tool)) => coerced(tool, &key, &typed)?,
-            (Given::Text(typed), None) => Value::String(typed),
-        };
-        base.insert(key, value);
-    }
+    let specs = tool.map(Tool::arguments).unwrap_or_default();
+    read_pairs(pairs, &specs, &mut base)?;
     let complaints = tool.map_or(Vec::new(), |tool| tool.complaints(&base));
     if complaints.is_empty() {
         return Ok(base);
@@ -273,6 +288,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let how = How {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
+        on_input: how.on_input.or(Some(old.on_input)),
         ..how
     };
     start(
@@ -371,10 +387,12 @@ async fn begin(
             let note = format!("{tool} has no argument {key:?}; sent all the same");
             context.terminal.remark(&text::clean_line(&note));
         }
-        if how.detach && dies(reader, &server.name, described, &listed)? {
+        if how.detach
+            && let Some(price) = dies(reader, &server.name, described, &listed)?
+        {
             return Err(Fail::usage(format!(
-                "leaving would end this call: {} gives its events no ids; nothing was sent. Call it without --detach and stay",
-                server.name
+                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
+                price.why()
             )));
         }
     }
@@ -397,7 +415,7 @@ async fn begin(
             idle: how.idle_timeout,
             hard: how.max_time,
         },
-        on_input: crate::domain::OnInput::Ask,
+        on_input: how.on_input.unwrap_or_default(),
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();
@@ -427,18 +445,19 @@ fn has_used(reader: &mut Reader, once: Option<&str>) -> Result<bool, Fail> {
     Ok(tasks.iter().any(|task| task.once.as_deref() == Some(once)))
 }
 
-/// Whether it is known beforehand that leaving would end a call, whenever that is.
+/// The price of leaving a call, where it is known beforehand that leaving would end it, whenever that is.
 fn dies(
     reader: &mut Reader,
     server: &ServerName,
     tool: &Tool,
     beside: &[Tool],
-) -> Result<bool, Fail> {
+) -> Result<Option<Price>, Fail> {
     let links = reader.links()?;
     let link = links.iter().find(|link| link.name == *server);
-    Ok(link.is_some_and(|link| {
+    Ok(link.and_then(|link| {
         let footing = link.footing();
-        footing.is_known_for(tool) && Price::of_call(tool, beside, &footing).dies()
+        let price = Price::of_call(tool, beside, &footing);
+        Some(price).filter(|price| footing.is_known() && price.dies())
     }))
 }
 
@@ -473,7 +492,7 @@ pub(super) fn title(task: &crate::domain::Task) -> String {
         .map(|(key, value)| format!("{key}={}", plain(value)))
         .collect();
     let line = format!("{} {}", task.tool, arguments.join(" "));
-    lines::short(&line)
+    text::clean_line(&line).into_owned()
 }
 
 #[cfg(test)]
@@ -494,6 +513,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
         }
     }
 

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Contact, Entry, Happening, News, Pace, Phase, Price, Progress, Status, Task,
-        TaskErrorKind, TaskId, TaskView, text,
+        Ask, Contact, Elicitation, Entry, Happening, News, Pace, Phase, Price, Progress, Status,
+        Task, TaskErrorKind, TaskId, TaskView, text,
     },
     store::{Lookup, Reader},
 };
@@ -520,7 +520,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
     let said = task
         .error
         .as_ref()
-        .map_or("", |error| error.message.as_str());
+        .map_or(String::new(), crate::domain::TaskError::words);
     let words = match &task.status {
         Status::Completed => match &task.remark {
             Some(remark) => format!("{id}: {remark}"),
@@ -531,7 +531,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
             Some(TaskErrorKind::Tool) if result.is_some() => {
                 format!("{} failed ({id})", task.title())
             }
-            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => said.to_owned(),
+            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => said,
             _ => format!("{} failed ({id}): {said}", task.title()),
         },
         Status::Cancelled => format!("{id} was cancelled"),
@@ -543,7 +543,9 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
              forget it: longhaul rm {id}{flags}"
         ),
         Status::InputRequired => {
-            format!("{id} asks something; longhaul attach {id}{flags} shows it")
+            let asks = task.open_question().map(|question| &question.request);
+            let asks = asks.map_or(String::new(), |asks| Elicitation::message_of(asks));
+            format!("{id} asks: {asks} Answer it: longhaul answer {id}{flags}")
         }
         Status::Running | Status::Paused => return Ok(()),
     };

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Contact, Entry, Happening, Price, Task, TaskError, Tool, Wall, text};
+use crate::domain::{
+    Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, Tool, Wall, text,
+};
 
 /// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
 pub(super) fn text_of(value: &Value) -> String {
@@ -106,6 +108,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "leaving_why": seen.leaving.map(Price::why),
         "leaving_until": until.map(time),
         "resumability": task.resumability.word(),
+        "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::word),
         "attempts": task.attempts.len(),
         "progress": progress,
         "client_id": task.client_id,
@@ -117,6 +120,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "forgotten_at": task.forgotten_at.map(time),
         "is_seen": task.is_seen,
         "server_task_id": task.server_task_id,
+        "questions": super::answer::documents_of(task),
         "seq": task.seq,
         "result": seen.result.map(parsed),
         "error": task.error.as_ref().map(error_of),

@@ -97,12 +97,6 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// One clean line of a text that may be long.
-pub(super) fn short(line: &str) -> String {
-    const COLUMNS: usize = 200;
-    text::truncate(&text::clean_line(line.trim_end()), COLUMNS).into_owned()
-}
-
 /// Rows as aligned columns; the widest column among `gives` narrows until `columns` are not exceeded.
 pub(super) fn table(
     rows: &[Vec<String>],

@@ -6,6 +6,8 @@
 //! is printed before it was cleaned, except where `--raw` asks for it.
 
 mod act;
+mod adopt;
+mod answer;
 mod args;
 mod calls;
 #[cfg(feature = "demo")]
@@ -188,7 +190,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut terminal = Terminal::new(out, cli.global.quiet);
+    let mut terminal = Terminal::new(out, cli.global.quiet, cli.global.ascii);
     let outcome = dispatch(cli, &mut terminal);
     terminal.clear_bar();
     let code = match outcome {
@@ -246,6 +248,8 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         Some(Command::Pause(which)) => act::act(context, act::Wish::Pause, &which),
         Some(Command::Resume(which)) => act::act(context, act::Wish::Resume, &which),
         Some(Command::Cancel(which)) => act::act(context, act::Wish::Cancel, &which),
+        Some(Command::Answer(args)) => answer::answer(context, &args),
+        Some(Command::Adopt(args)) => adopt::adopt(context, &args),
         Some(Command::Rm(rm)) => act::rm(context, &rm),
         Some(Command::Clean(clean)) => act::clean(context, &clean),
         Some(Command::Paths) => read::paths(context),

@@ -1,6 +1,6 @@
 //! `ls`, `show`, `result`, `logs` and `paths`: what the session file says, without lock and without network.
 
-use std::io::Write as _;
+use std::{borrow::Cow, io::Write as _};
 
 use serde_json::{Value, json};
 
@@ -14,12 +14,14 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    domain::{Contact, Entry, Happening, Price, Status, Task, Wall, text},
+    domain::{Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, text},
     store::{DriverLock, ListFilter, Reader},
 };
 
 /// Entries looked at to learn how contact stands.
 const LOOK_BACK: usize = 64;
+/// The widest cell of free text, in columns.
+const CELL: usize = 48;
 
 /// The contact as far as the file tells it.
 fn contact(reader: &mut Reader, task: &Task, has_driver: bool) -> Result<Contact, Fail> {
@@ -117,11 +119,11 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let now = context.clock.now().wall;
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let ending = context.terminal.ending();
     for task in &tasks {
         let contact = contact(&mut reader, task, has_driver)?;
-        rows.push(row(task, &contact, now));
+        rows.push(row(task, &contact, now, ending));
     }
-    let ending = if context.global.ascii { "~" } else { "…" };
     for line in lines::table(&rows, context.terminal.out_columns(), 2, ending) {
         context.terminal.line(&line)?;
     }
@@ -144,7 +146,7 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
     ))
 }
 
-fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
+fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
     let word = task.status.word();
     let state = match (task.asked, contact) {
         (Some(asked), _) => asked.what.word().to_owned(),
@@ -158,10 +160,14 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
         None => state,
     };
     let progress = match (&task.status, &task.progress) {
-        (Status::Completed, _) => task.result_line.clone().unwrap_or_default(),
+        (Status::Completed, _) => task.result_words().unwrap_or_default().into_owned(),
         (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
             task.why().unwrap_or_default()
         }
+        (Status::InputRequired, _) => task
+            .open_question()
+            .map(|question| Elicitation::message_of(&question.request))
+            .unwrap_or_default(),
         (_, Some(progress)) => lines::amount(progress),
         _ => String::new(),
     };
@@ -170,9 +176,9 @@ fn row(task: &Task, contact: &Contact, now: Wall) -> Vec<String> {
     vec![
         state,
         task.id.to_string(),
-        text::truncate(&title(task), 48).into_owned(),
+        text::cut(&title(task), CELL, ending).into_owned(),
         text::clean_line(task.server.as_str()).into_owned(),
-        text::truncate(&text::clean_line(&progress), 48).into_owned(),
+        text::cut(&text::clean_line(&progress), CELL, ending).into_owned(),
         text::span(age),
         leaving.as_ref().map_or("", Price::word).to_owned(),
     ]
@@ -204,6 +210,17 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         .why()
         .map_or(String::new(), |reason| format!(": {reason}"));
     put("status", Some(format!("{}{reason}", task.status.word())));
+    for question in task.questions.iter().filter(|question| question.is_open()) {
+        put(
+            "asks",
+            Some(format!(
+                "{} (since {}; `longhaul answer {}` shows it)",
+                Elicitation::message_of(&question.request),
+                when(question.asked_at),
+                task.id
+            )),
+        );
+    }
     put("remark", task.remark.clone());
     put(
         "asked",
@@ -237,13 +254,14 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         Price::of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
     );
     put("resumable by", Some(task.resumability.word().to_owned()));
+    put("revision", revision(&mut reader, &task)?);
     put("attempts", Some(task.attempts.len().to_string()));
     put("server's id", task.server_task_id.clone());
     put("client id", task.client_id.clone());
     put("created", Some(when(task.created_at)));
     put("updated", Some(when(task.updated_at)));
     put("ended", task.settled_at.map(when));
-    put("result", task.result_line.clone());
+    put("result", task.result_words().map(Cow::into_owned));
     put("idle limit", task.limits.idle.map(text::span));
     put("time limit", task.limits.hard.map(text::span));
     for (key, value) in rows {
@@ -252,6 +270,20 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
             .line(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
     }
     Ok(code::OK)
+}
+
+/// The revision that a task is spoken of in, and why it was chosen where that still holds for its server.
+fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
+    let Some(version) = task.attempt().and_then(|attempt| attempt.version) else {
+        return Ok(None);
+    };
+    let links = reader.links()?;
+    let link = links.into_iter().find(|link| link.name == task.server);
+    let why = link
+        .filter(|link| link.version == Some(version))
+        .and_then(|link| link.era_why)
+        .map_or(String::new(), |why| format!(": {why}"));
+    Ok(Some(format!("{}{why}", version.word())))
 }
 
 /// `result`.
@@ -263,7 +295,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             Some(error) => format!(
                 "{} has no result, it failed: {}",
                 task.id,
-                text::clean_line(&error.message)
+                text::clean_line(&error.words())
             ),
             None if task.status.ends_waiting() => {
                 format!("{} has no result, it is {}", task.id, task.status.word())

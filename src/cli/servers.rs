@@ -64,7 +64,7 @@ impl Servers {
         }
     }
 
-    fn named(&self, text: &str) -> Result<ServerRef, Fail> {
+    pub(super) fn named(&self, text: &str) -> Result<ServerRef, Fail> {
         if !text.contains("://") {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => Ok(self.make(link.name.clone(), None)),
@@ -154,9 +154,14 @@ impl Servers {
         self.named.iter().map(|server| &server.name).collect()
     }
 
+    /// Whether the command line says more of servers than which.
+    fn has_wishes(&self) -> bool {
+        !self.headers.is_empty() || self.protocol.is_some()
+    }
+
     /// What the session has to know before it goes on with a task of `server`.
     pub(super) fn for_task(self, server: &ServerName) -> Vec<ServerRef> {
-        if self.named.is_empty() && !self.headers.is_empty() {
+        if self.named.is_empty() && self.has_wishes() {
             return vec![self.make(server.clone(), None)];
         }
         self.named
@@ -165,7 +170,7 @@ impl Servers {
     /// What the session has to know, whichever tasks it goes on with.
     pub(super) fn all(self) -> Vec<ServerRef> {
         match (self.named.is_empty(), self.known.as_slice()) {
-            (true, [link]) if !self.headers.is_empty() => vec![self.make(link.name.clone(), None)],
+            (true, [link]) if self.has_wishes() => vec![self.make(link.name.clone(), None)],
             _ => self.named,
         }
     }

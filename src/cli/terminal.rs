@@ -20,6 +20,8 @@ pub(super) struct Terminal<'o> {
     has_bar: bool,
     /// Nobody reads stdout any more, and the command goes on all the same.
     is_unread: bool,
+    /// What stands where a line was cut.
+    ending: &'static str,
 }
 
 impl std::fmt::Debug for Terminal<'_> {
@@ -38,7 +40,7 @@ impl Drop for Terminal<'_> {
 
 impl<'o> Terminal<'o> {
     /// The writer is stdout, or stands for it in a test.
-    pub(super) fn new(out: &'o mut dyn Write, is_quiet: bool) -> Self {
+    pub(super) fn new(out: &'o mut dyn Write, is_quiet: bool, is_ascii: bool) -> Self {
         let columns = |is_terminal: bool, size: Result<rustix::termios::Winsize, _>| {
             let told = size.map_or(0, |size: rustix::termios::Winsize| usize::from(size.ws_col));
             is_terminal.then_some(if told == 0 { COLUMNS } else { told })
@@ -56,6 +58,7 @@ impl<'o> Terminal<'o> {
             is_quiet,
             has_bar: false,
             is_unread: false,
+            ending: if is_ascii { "~" } else { "…" },
         }
     }
 
@@ -68,12 +71,18 @@ impl<'o> Terminal<'o> {
             is_quiet: self.is_quiet,
             has_bar: self.has_bar,
             is_unread: self.is_unread,
+            ending: self.ending,
         }
     }
 
     /// The width of stdout, if it is a terminal.
     pub(super) fn out_columns(&self) -> Option<usize> {
         self.out_columns
+    }
+
+    /// What stands where a line was cut.
+    pub(super) fn ending(&self) -> &'static str {
+        self.ending
     }
 
     /// Whether both sides of a conversation are a terminal.
@@ -137,7 +146,7 @@ impl<'o> Terminal<'o> {
         let Some(columns) = self.err_columns.filter(|_| !self.is_quiet) else {
             return;
         };
-        let line = text::truncate(line, columns.saturating_sub(1));
+        let line = text::cut(line, columns.saturating_sub(1), self.ending);
         let mut err = io::stderr().lock();
         let _ = write!(err, "\r{line}\x1b[K").and_then(|()| err.flush());
         self.has_bar = true;

@@ -96,7 +96,7 @@ pub(super) fn catalogue() -> Vec<Card> {
         (
             "get_forecast",
             "Forecast the weather of a city; takes six seconds and keeps no checkpoint",
-            Support::Optional,
+            Support::Never,
             json!({
                 "city": text(),
                 "delay_ms": delay("a station"),

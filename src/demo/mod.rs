@@ -3,16 +3,30 @@
 //! **Owns** a process of its own on 127.0.0.1, built on the official SDK (`rmcp`) and axum: its tools, its event store,
 //! its checkpoints, its faults, and the Unix socket by which faults reach it. **Must not know** the rest of this crate:
 //! it shares nothing with the client but the wire, so that what we test against is not our own reading of the protocol.
-//! **Invariant**: an event is on disk before its id leaves the process, and a batch of work is on disk together with the
-//! checkpoint that counts it. Whatever is in memory only (server sessions, running tools) dies with the process, and the
-//! next boot says so in words to those who ask.
+//! **Invariant**: an event is on disk before its id leaves the process, a batch of work is on disk together with the
+//! checkpoint that counts it, and a server task is on disk before anybody hears its id. Whatever is in memory only (server
+//! sessions, plain calls) dies with the process, and the next boot says so in words to those who ask; tasks go on.
 //!
-//! The rooms: `disk` (the SQLite file), `events` (streams and replay), `checkpoints` and `runs` (resumable work),
-//! `tools` (what a client sees), `sessions` (the SDK's session manager, with resumption that goes on live), `front` (the
-//! HTTP layer before the SDK), `door` (TCP, and the faults of a network), `faults`, `control` (the Unix socket), `life`
-//! (one boot), `process` (locks, ports, background).
+//! Every revision from 2025-03-26 to 2026-07-28 is spoken on one URL. Whose part is what:
 //!
-//! What is kept, and for how long: the newest 20,000 events of a stream, streams for seven days after their response.
+//! | part | the SDK's | ours |
+//! |---|---|---|
+//! | stateful eras: handshake, sessions, streams | all | events kept and replayed on disk, cancelled calls answered |
+//! | modern era: discovery, checks and their codes, streams, cancellation by going | all | |
+//! | server tasks of 2026-07-28 | their messages and checks | the tasks: the SDK's do not survive a restart |
+//! | `subscriptions/listen` | checks, stream | the answer: the SDK's filter has no `taskIds` |
+//! | server tasks of 2025-11-25 | sessions and streams | all else: the SDK knows none |
+//! | questions | their ways, and the shapes of the modern era | what is asked, tickets, pages |
+//!
+//! The rooms: `disk` (the SQLite file), `events` (streams and replay), `checkpoints` and `runs` (resumable work), `tasks`
+//! (server tasks), `tools` (the work), `catalogue` (how it is described), `call` (how work speaks to its client),
+//! `questions` and `tickets` (what is asked, and what binds the answer to it), `handler` (what a client may ask),
+//! `stateful` and `modern` (each era's own spelling), `dialect` (what the SDK has no types for), `sessions` (the SDK's
+//! session manager, with resumption that goes on live), `front` (the HTTP layer before the SDK), `door` (TCP, and the
+//! faults of a network), `faults`, `control` (the Unix socket), `life` (one boot), `process` (locks, ports, background).
+//!
+//! What is kept, and for how long: the newest 20,000 events of a stream, streams for seven days after their response,
+//! server tasks for an hour or what their client wishes, at most a week, and tickets for an hour.
 
 mod call;
 mod catalogue;

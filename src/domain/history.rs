@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Wall, text};
+use super::{Elicitation, Wall, text};
 
 /// One entry of a task's history. `seq` is given at the commit, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +93,9 @@ impl Entry {
                 let text = format!("{}{}", clean(status), reason.unwrap_or_default());
                 Words::new("status", text)
             }
-            Happening::InputRequired { key, .. } => Words::new("asks", clean(key)),
+            Happening::InputRequired { request, .. } => {
+                Words::new("asks", Elicitation::message_of(request))
+            }
         }
     }
 }

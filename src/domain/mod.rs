@@ -4,9 +4,11 @@
 //! terminals or clocks: everything here is a value, times come in as [`Stamp`]s. Invariant: every string that came
 //! from a server reaches a person only through [`text`], every number only through [`Progress::reported`].
 
+mod argument;
 mod ask;
 mod chord;
 mod colour;
+mod elicitation;
 mod era;
 pub mod exit;
 mod history;
@@ -25,9 +27,11 @@ pub mod text;
 mod tool;
 mod view;
 
+pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
+pub use elicitation::{Elicitation, Link, Wanted};
 pub use era::{Era, ProtocolVersion};
 pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
@@ -43,5 +47,5 @@ pub use result::Block;
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
-pub use tool::{ArgumentKind, ArgumentSpec, CLIENT_ID, LIST_TOOL, PAUSE_TOOL, TaskSupport, Tool};
+pub use tool::{CLIENT_ID, LIST_TOOL, PAUSE_TOOL, TaskSupport, Tool};
 pub use view::{LinkState, ServerView, TaskView};

@@ -114,7 +114,10 @@ impl Price {
             Some(true) => Self::Safe {
                 why: "the server made a task of this tool's last call".to_owned(),
             },
-            Some(false) => Self::Dies { why: modern_plain() },
+            Some(false) => Self::Dies {
+                why: "the server made no task of this tool's last call, and leaving cancels a plain one"
+                    .to_owned(),
+            },
             None => Self::Dies {
                 why: "the server decides whether this becomes a task, which would be safe; as a plain call leaving cancels it"
                     .to_owned(),

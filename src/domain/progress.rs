@@ -25,7 +25,8 @@ impl Progress {
         let total =
             total.filter(|total| (f64::MIN_POSITIVE..=LIMIT).contains(total) && *total >= value);
         Some(Self {
-            value,
+            // A zero may come with a sign.
+            value: value + 0.0,
             total,
             message,
         })
@@ -56,6 +57,8 @@ mod tests {
 
     #[test]
     fn nonsense_numbers_never_get_in() {
+        let zero = Progress::reported(-0.0, None, None).map(|p| p.value.is_sign_negative());
+        assert_eq!(zero, Some(false));
         for value in [f64::NAN, f64::INFINITY, -1.0, 1e308] {
             assert_eq!(Progress::reported(value, Some(10.0), None), None, "{value}");
         }

@@ -1,13 +1,14 @@
 //! The records of the session file: one [`Task`] a row of the screen, one [`LinkRecord`] a server, and the [`Row`]s
 //! that one transaction writes.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
     Asked, Entry, Era, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
-    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall,
+    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, text,
 };
 
 /// One tool call that the user cares about.
@@ -96,8 +97,36 @@ impl Task {
 
     /// Why it stands as it does, in words: the status's own reason, else the error; not sanitised.
     pub fn why(&self) -> Option<String> {
-        let error = || self.error.as_ref().map(|error| error.message.clone());
+        let error = || self.error.as_ref().map(TaskError::words);
         self.status.reason().or_else(error)
+    }
+
+    /// What came of it in one line, once there is a result: the first line of its text; where that is a JSON object,
+    /// the words in it that are meant for people, e.g. `completed 50/50`. Not sanitised.
+    pub fn result_words(&self) -> Option<Cow<'_, str>> {
+        let line = self.result_line.as_deref()?;
+        let step = || match &self.progress {
+            Some(Progress {
+                value,
+                total: Some(total),
+                ..
+            }) => format!(" {}/{}", text::exact(*value), text::exact(*total)),
+            _ => String::new(),
+        };
+        // Laid out over several lines, of which this is the first.
+        if line.trim() == "{" {
+            return Some(Cow::Owned(format!("{}{}", self.status.word(), step())));
+        }
+        let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else {
+            return Some(Cow::Borrowed(line));
+        };
+        let word = |key: &str| object.get(key).and_then(Value::as_str);
+        let words = ["message", "summary", "text"].into_iter().find_map(word);
+        let status = || word("status").map(|status| format!("{status}{}", step()));
+        Some(match words {
+            Some(words) => Cow::Owned(words.to_owned()),
+            None => status().map_or(Cow::Borrowed(line), Cow::Owned),
+        })
     }
 }
 
@@ -110,6 +139,29 @@ pub struct TaskError {
     pub code: Option<i64>,
     /// In words, as the server gave them; not yet sanitised.
     pub message: String,
+}
+
+impl TaskError {
+    /// What it means, before what the server said of it. Codes without a meaning of their own are left to the
+    /// server's words (protocol codes of MCP 2025-11-25 and 2026-07-28; JSON-RPC 2.0).
+    pub fn words(&self) -> String {
+        let is_answer = matches!(self.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
+        let meaning = match self.code.filter(|_| is_answer) {
+            Some(-32700) => "the server could not read our message",
+            Some(-32601) => "not supported by the server",
+            Some(-32602) => "the server does not take the call as it is",
+            Some(-32603) => "server error",
+            Some(-32020) => "our headers are out of date",
+            Some(-32021) => "the server wants something that longhaul does not offer",
+            Some(-32022) => "no common version",
+            Some(-32042) => "a page has to be visited first",
+            _ => return self.message.clone(),
+        };
+        match self.message.trim() {
+            "" => meaning.to_owned(),
+            said => format!("{meaning}: {said}"),
+        }
+    }
 }
 
 /// The kinds of [`TaskError`].
@@ -247,10 +299,11 @@ pub struct Footing {
 }
 
 impl Footing {
-    /// Whether the price of a call of `tool` is known before it is sent, not only feared.
-    pub fn is_known_for(&self, tool: &Tool) -> bool {
+    /// Whether the price of a call is known before it is sent, not only feared.
+    pub fn is_known(&self) -> bool {
         match self.version.map(ProtocolVersion::era) {
-            Some(Era::Modern) => self.tasks.is_none() || self.ran_as_task.contains_key(&tool.name),
+            // Where tasks are offered the server decides anew for each call; how the last one ran is a hint.
+            Some(Era::Modern) => self.tasks.is_none(),
             Some(Era::Stateful) => self.gives_ids.is_some(),
             None => false,
         }

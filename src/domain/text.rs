@@ -109,11 +109,11 @@ pub fn grouped(number: u64) -> String {
 
 /// A progress number with every digit, thousands set apart; fractions with at most two digits.
 pub fn exact(value: f64) -> String {
-    if (10_000.0..1e15).contains(&value) && value.fract().abs() < f64::EPSILON {
+    if (10_000.0..=9_007_199_254_740_992.0).contains(&value) && value.fract().abs() < f64::EPSILON {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "from 10,000 to 10^15 and whole"
+            reason = "from 10,000 to 2^53 and whole"
         )]
         return grouped(value as u64);
     }
@@ -125,7 +125,15 @@ pub fn exact(value: f64) -> String {
 
 /// A progress number: whole ones with thousands set apart, fractions with at most two digits, big ones short (`21.0k`).
 pub fn amount(value: f64) -> String {
-    if value >= 1e6 {
+    if let Some((size, sign)) = [(1e15, 'P'), (1e12, 'T'), (1e9, 'G')]
+        .into_iter()
+        .find(|(size, _)| value >= *size)
+    {
+        format!("{:.1}{sign}", value / size)
+    } else if value.abs() < 0.005 {
+        // Written out it would be a zero with a sign.
+        "0".to_owned()
+    } else if value >= 1e6 {
         format!("{:.1}M", value / 1e6)
     } else if value >= 10_000.0 {
         format!("{:.1}k", value / 1e3)
@@ -209,6 +217,9 @@ mod tests {
 
     use super::*;
 
+    /// 2^53, the most that is taken for progress.
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+
     #[test]
     fn what_could_steer_the_terminal_leaves_a_mark() {
         for (hostile, shown) in [
@@ -247,6 +258,11 @@ mod tests {
             (amount(30.0), amount(2.5), amount(21_000.0)),
             ("30".into(), "2.5".into(), "21.0k".into())
         );
+        assert_eq!(
+            (amount(-0.0), amount(-0.001), amount(LARGEST)),
+            ("0".into(), "0".into(), "9.0P".into())
+        );
+        assert_eq!(exact(LARGEST), "9,007,199,254,740,992");
         let spans = [
             (7, "7 s"),
             (123, "2m 3s"),

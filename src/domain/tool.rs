@@ -1,7 +1,9 @@
-//! A tool as its server describes it, and the part of its input schema that a simple form can show.
+//! A tool as its server describes it, and what its arguments must be.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::{ArgumentKind, ArgumentSpec};
 
 /// One tool of a server; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,9 @@ pub struct Tool {
     /// `execution.taskSupport` (2025-11-25); nothing where the server offers no tasks.
     #[serde(default)]
     pub task_support: TaskSupport,
+    /// Why it must not be offered, though its server lists it; only a modern server's tool can have such a fault.
+    #[serde(default)]
+    pub fault: Option<String>,
 }
 
 /// Whether a tool may be called as a core task (MCP 2025-11-25, basic/utilities/tasks).
@@ -43,80 +48,6 @@ impl TaskSupport {
             "optional" => Self::Optional,
             "required" => Self::Required,
             _ => Self::Forbidden,
-        }
-    }
-}
-
-/// One argument of a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ArgumentSpec {
-    /// Its key in the arguments.
-    pub name: String,
-    /// What it is for, in the server's words.
-    pub description: Option<String>,
-    /// Whether a call without it is refused.
-    pub is_required: bool,
-    /// Its default, as JSON.
-    pub default: Option<Value>,
-    /// What it takes.
-    pub kind: ArgumentKind,
-}
-
-/// What an argument takes, as far as a form of single fields can ask for it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArgumentKind {
-    /// Any text.
-    Text,
-    /// A number.
-    Number,
-    /// A number without fraction.
-    Integer,
-    /// Yes or no.
-    Boolean,
-    /// One of these.
-    Choice(Vec<Value>),
-    /// Anything else; typed as JSON.
-    Json,
-}
-
-impl ArgumentKind {
-    /// What a typed text stands for; an error is what it must be, as in "n must be a whole number".
-    pub fn read(&self, typed: &str) -> Result<Value, String> {
-        let as_json = || serde_json::from_str::<Value>(typed.trim()).ok();
-        let read = match self {
-            Self::Text => Some(Value::String(typed.to_owned())),
-            Self::Boolean => match typed.trim() {
-                "true" | "yes" | "1" => Some(Value::Bool(true)),
-                "false" | "no" | "0" => Some(Value::Bool(false)),
-                _ => None,
-            },
-            Self::Choice(choices) => choices
-                .iter()
-                .find(|choice| {
-                    let word = choice.as_str().map(str::to_owned);
-                    word.unwrap_or_else(|| choice.to_string()) == typed
-                })
-                .cloned(),
-            Self::Number | Self::Integer | Self::Json => as_json(),
-        };
-        match read {
-            Some(value) if mismatch(self, &value).is_none() => Ok(value),
-            _ => Err(self.wanted()),
-        }
-    }
-
-    /// What it takes, in words.
-    fn wanted(&self) -> String {
-        match self {
-            Self::Text => "a text".to_owned(),
-            Self::Number => "a number".to_owned(),
-            Self::Integer => "a whole number".to_owned(),
-            Self::Boolean => "true or false".to_owned(),
-            Self::Choice(choices) => {
-                let words: Vec<String> = choices.iter().map(Value::to_string).collect();
-                format!("one of {}", words.join(", "))
-            }
-            Self::Json => "JSON".to_owned(),
         }
     }
 }
@@ -152,6 +83,11 @@ impl Tool {
 
     fn schema(&self) -> Map<String, Value> {
         serde_json::from_str(&self.input_schema).unwrap_or_default()
+    }
+
+    /// Whether it may be shown and called.
+    pub fn is_offered(&self) -> bool {
+        self.fault.is_none()
     }
 
     /// Names and plain values of the `Mcp-Param-*` headers that the schema asks for, for these arguments (MCP
@@ -193,25 +129,15 @@ impl Tool {
         };
         properties
             .iter()
-            .map(|(name, property)| ArgumentSpec {
-                name: name.clone(),
-                description: property
-                    .get("description")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
-                is_required: required.contains(&name.as_str()),
-                default: property
-                    .get("default")
-                    .filter(|value| !value.is_null())
-                    .cloned(),
-                kind: kind_of(property),
+            .map(|(name, property)| {
+                ArgumentSpec::of(name, property, required.contains(&name.as_str()))
             })
             .collect()
     }
 
     /// What is wrong with arguments for this tool, one sentence each; empty when nothing is seen to be.
     ///
-    /// Checks presence, the simple types and enums; the server checks the rest.
+    /// Checks presence, the simple types, their bounds and enums; the server checks the rest.
     pub fn complaints(&self, arguments: &Map<String, Value>) -> Vec<String> {
         let mut complaints = Vec::new();
         let schema = self.schema();
@@ -219,12 +145,13 @@ impl Tool {
         for spec in &specs {
             match arguments.get(&spec.name) {
                 None if spec.is_required => complaints.push(format!("{} is missing", spec.name)),
-                Some(value) => {
-                    if let Some(wanted) = mismatch(&spec.kind, value) {
+                // Servers in Python take null for what is left out.
+                Some(value) if !value.is_null() => {
+                    if let Some(wanted) = spec.complaint(value) {
                         complaints.push(format!("{} must be {wanted}", spec.name));
                     }
                 }
-                None => {}
+                _ => {}
             }
         }
         if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
@@ -338,53 +265,6 @@ fn checked_header(
     Ok(name.to_owned())
 }
 
-fn kind_of(property: &Value) -> ArgumentKind {
-    if let Some(choices) = property.get("enum").and_then(Value::as_array) {
-        return ArgumentKind::Choice(choices.clone());
-    }
-    let simple = |word: &str| match word {
-        "string" => Some(ArgumentKind::Text),
-        "number" => Some(ArgumentKind::Number),
-        "integer" => Some(ArgumentKind::Integer),
-        "boolean" => Some(ArgumentKind::Boolean),
-        _ => None,
-    };
-    // Python servers write an optional string as anyOf [string, null], others as type [string, null].
-    let types: Vec<&str> = match (property.get("type"), property.get("anyOf")) {
-        (Some(Value::String(word)), _) => vec![word.as_str()],
-        (Some(Value::Array(words)), _) => words.iter().filter_map(Value::as_str).collect(),
-        (_, Some(Value::Array(choices))) => choices
-            .iter()
-            .filter_map(|choice| choice.get("type").and_then(Value::as_str))
-            .collect(),
-        _ => Vec::new(),
-    };
-    match types
-        .iter()
-        .filter(|word| **word != "null")
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
-        [word] => simple(word).unwrap_or(ArgumentKind::Json),
-        _ => ArgumentKind::Json,
-    }
-}
-
-fn mismatch(kind: &ArgumentKind, value: &Value) -> Option<String> {
-    let fits = match kind {
-        _ if value.is_null() => true,
-        ArgumentKind::Text => value.is_string(),
-        ArgumentKind::Number => value.is_number(),
-        ArgumentKind::Integer => {
-            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
-        }
-        ArgumentKind::Boolean => value.is_boolean(),
-        ArgumentKind::Choice(choices) => choices.contains(value),
-        ArgumentKind::Json => true,
-    };
-    (!fits).then(|| kind.wanted())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -400,6 +280,7 @@ mod tests {
             read_only: None,
             destructive: None,
             task_support: TaskSupport::Forbidden,
+            fault: None,
         }
     }
 

@@ -23,11 +23,11 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView,
+        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
-    store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, Writer},
+    store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{Http, HttpOptions, ensure_provider},
 };
 
@@ -87,6 +87,14 @@ struct Driver<'d> {
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
+    trouble: Option<Trouble>,
+}
+
+/// Why the session file takes nothing at present, and how often it was tried in vain.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    tries: u64,
 }
 
 /// Drives the session until this process leaves; `Err` says in words why it cannot.
@@ -126,6 +134,7 @@ pub(super) async fn drive(
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
+        trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(&options.paths, board, remote_asks);
@@ -299,13 +308,11 @@ impl Driver<'_> {
         });
     }
 
-    /// Makes a server known; a name that stands for another URL already is refused.
+    /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
+    /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
-        let version = server
-            .protocol
-            .as_deref()
-            .and_then(ProtocolVersion::read)
-            .or(self.protocol);
+        let wish = server.protocol.as_deref().and_then(ProtocolVersion::read);
+        let version = wish.or(self.protocol);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -401,10 +408,30 @@ impl Driver<'_> {
                 }
             }
         };
+        if let (Ok(index), Ask::Adopt { server, .. }) = (&index, &what)
+            && let Err(error) = self.tell_known(*index, server)
+        {
+            let words = format!("could not {error}, so what is known already cannot be told");
+            return self
+                .open
+                .answer(self.board, number, Err(Refused::CannotSave(words)));
+        }
         match index {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
             Err(refused) => self.open.answer(self.board, number, Err(refused)),
         }
+    }
+
+    /// A link holds what is unsettled; what it is to adopt could have settled long ago.
+    fn tell_known(&mut self, index: usize, server: &ServerName) -> Result<(), StoreError> {
+        let known = Reader::open(self.paths)?.server_tasks(server)?;
+        if let Some(linked) = self.links.get_mut(index) {
+            let shown = |(theirs, ours, is_forgotten): (String, TaskId, bool)| {
+                (theirs, Some(ours).filter(|_| !is_forgotten))
+            };
+            linked.link.knows(known.into_iter().map(shown));
+        }
+        Ok(())
     }
 
     /// The task that an ask to start would repeat: the same id, or the same `--once` key.
@@ -664,6 +691,11 @@ impl Driver<'_> {
             }
             Saver::Link(index, token) => match outcome {
                 Ok(()) => {
+                    if let Some(Trouble { tries, .. }) = self.trouble.take() {
+                        let tries = text::plural(tries, "save");
+                        let words = format!("the session is written again, after {tries} in vain");
+                        self.notice(NoticeLevel::Info, words, now);
+                    }
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.durable = linked.durable.max(token);
                     }
@@ -674,16 +706,30 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.held.retain(|(waits_for, _)| *waits_for != token);
                     }
-                    let text = why.clone();
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Error,
-                        text,
-                    }));
+                    // Tried once a second; it is said once.
+                    match &mut self.trouble {
+                        Some(trouble) if trouble.why == why => trouble.tries += 1,
+                        trouble => {
+                            let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
+                            *trouble = Some(Trouble {
+                                why: why.clone(),
+                                tries,
+                            });
+                            self.notice(NoticeLevel::Error, why.clone(), now);
+                        }
+                    }
                     self.feed(index, Input::SaveFailed { token, why }, now);
                 }
             },
         }
+    }
+
+    fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
+        self.board.publish(News::Notice(Notice {
+            at: now.wall,
+            level,
+            text,
+        }));
     }
 
     fn release(&mut self, index: usize, now: Stamp) {

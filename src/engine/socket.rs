@@ -20,7 +20,7 @@ use super::{
     session::{Asked, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
-    domain::{Ask, AskId, News, exit},
+    domain::{Ask, AskId, News, Notice, NoticeLevel, exit},
     store::Paths,
 };
 
@@ -35,6 +35,9 @@ const PONG: &str = "pong";
 const PING_EVERY: Duration = Duration::from_secs(2);
 /// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
 const PINGS_UNHEARD: u32 = 3;
+
+/// The number under which a client makes the servers of its command line known; others begin at 1.
+const OWN_SERVER: AskId = 0;
 
 /// What a client sends.
 #[derive(Debug, Serialize, Deserialize)]
@@ -148,11 +151,11 @@ pub(super) async fn follow(
     if greeting != PONG {
         return Some(sit_out(&mut lines, board, asks, leaving, open).await);
     }
-    // Servers of our own command line are made known first; nobody waits for these answers.
+    // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
     let servers = options
         .servers
         .iter()
-        .map(|server| (0, Ask::Server(server.clone())));
+        .map(|server| (OWN_SERVER, Ask::Server(server.clone())));
     for (ask, what) in servers.chain(open.all()) {
         if let Err(ending) = say(&mut lines, ask, what).await {
             return Some(ending);
@@ -174,6 +177,13 @@ pub(super) async fn follow(
                     return Some(sit_out(&mut lines, board, asks, leaving, open).await);
                 };
                 match news {
+                    News::Answer { ask: OWN_SERVER, outcome: Err(refused) } => {
+                        board.publish(News::Notice(Notice {
+                            at: options.clock.now().wall,
+                            level: NoticeLevel::Error,
+                            text: refused.to_string(),
+                        }));
+                    }
                     News::Answer { ask, outcome } => open.answer(board, ask, outcome),
                     other => board.publish(other),
                 }

@@ -168,8 +168,8 @@ pub struct Link {
     listening: tasks::Listening,
     /// Who waits to take tasks of the server into the list, and which; all that it lists where none is named.
     adopters: Vec<(AskId, Option<String>)>,
-    /// Server tasks that the session file holds as settled.
-    known_tasks: std::collections::BTreeSet<String>,
+    /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
+    known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.
     served_ids: std::collections::BTreeMap<String, TaskId>,
     polls_out: usize,
@@ -225,7 +225,7 @@ impl Link {
             belief,
             listening: tasks::Listening::default(),
             adopters: Vec::new(),
-            known_tasks: std::collections::BTreeSet::new(),
+            known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
             polls_out: 0,
             path: Path::new(now),
@@ -378,6 +378,12 @@ impl Link {
             .map(|task| task.id.clone())
     }
 
+    /// The session file knows these tasks of the server already, each with our task of it unless that is forgotten: what
+    /// is adopted next is none of them.
+    pub fn knows(&mut self, tasks: impl IntoIterator<Item = (String, Option<TaskId>)>) {
+        self.known_tasks.extend(tasks);
+    }
+
     fn era(&self) -> Era {
         self.version().era()
     }
@@ -465,7 +471,7 @@ impl Link {
         self.next_exchange += 1;
         let version = match &kind {
             Kind::Handshake { .. } => None,
-            Kind::Discover => Some(self.belief.modern_version()),
+            Kind::Discover => Some(era::MODERN),
             _ => self.record.version,
         };
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
@@ -662,9 +668,11 @@ impl Link {
         self.path.spend(self.now).map_err(Some)
     }
 
-    /// A server that was never reached and has no task is most likely a slip of the keyboard.
+    /// A server that was never reached and has no task is most likely a slip of the keyboard, unless its revision was
+    /// chosen with care.
     fn is_worth_saving(&self) -> bool {
-        self.is_record_dirty && (self.record.session_number > 0 || !self.tasks.is_empty())
+        let is_known = self.record.session_number > 0 || self.record.wish.is_some();
+        self.is_record_dirty && (is_known || !self.tasks.is_empty())
     }
 
     fn is_dirty(&self) -> bool {
@@ -746,7 +754,11 @@ impl Link {
                 || running.saved_seq < running.task.seq;
             if !stays && let Some(server_task) = &running.task.server_task {
                 served_ids.remove(&server_task.id);
-                known_tasks.insert(server_task.id.clone());
+                let shown = running.task.forgotten_at.is_none();
+                known_tasks.insert(
+                    server_task.id.clone(),
+                    shown.then(|| running.task.id.clone()),
+                );
             }
             stays
         });

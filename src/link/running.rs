@@ -8,7 +8,7 @@ use std::{
 use super::{ExchangeId, SaveToken, checkpoint::Follow, served::Served};
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
-    Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall,
+    Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -302,6 +302,31 @@ impl Running {
             what,
         });
         self.touch(now);
+    }
+
+    /// One line of the log for one outage, however many tries it takes.
+    pub(super) fn note_cut(&mut self, now: Stamp, why: &str) {
+        if self.cut.is_none() {
+            self.cut = Some(Cut {
+                at: now.mono,
+                why: why.to_owned(),
+            });
+            let state = "reconnecting".to_owned();
+            let why = format!("cut: {}", text::clean_line(why));
+            self.note(now, None, Happening::Contact { state, why });
+        }
+    }
+
+    /// The line that ends the one of [`Self::note_cut`]; returns whether there was one.
+    pub(super) fn note_back(&mut self, now: Stamp) -> bool {
+        let Some(cut) = self.cut.take() else {
+            return false;
+        };
+        let back = now.mono.since(cut.at).as_secs_f64();
+        let state = "live".to_owned();
+        let why = format!("back after {back:.1} s");
+        self.note(now, None, Happening::Contact { state, why });
+        true
     }
 
     /// Notes what longhaul has to say about the task, on its row too.

@@ -290,6 +290,7 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
                 .execution
                 .and_then(|execution| execution.task_support)
                 .map_or(TaskSupport::Forbidden, |word| TaskSupport::read(&word)),
+            fault: None,
         })
     };
     (

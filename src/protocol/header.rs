@@ -9,11 +9,10 @@ const END: &str = "?=";
 pub(super) fn encoded(value: &str) -> Cow<'_, str> {
     let is_blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
     let bytes = value.as_bytes();
-    let is_plain = bytes.iter().all(|byte| (0x20..=0x7e).contains(byte))
-        && !is_blank(bytes.first())
-        && !is_blank(bytes.last())
-        && !(value.starts_with(BEGIN) && value.ends_with(END));
-    if is_plain {
+    let looks_encoded = value.starts_with(BEGIN) && value.ends_with(END);
+    let is_padded = is_blank(bytes.first()) || is_blank(bytes.last());
+    let is_printable = bytes.iter().all(|byte| (0x20..=0x7e).contains(byte));
+    if is_printable && !is_padded && !looks_encoded {
         return Cow::Borrowed(value);
     }
     Cow::Owned(format!("{BEGIN}{}{END}", base64(bytes)))

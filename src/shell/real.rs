@@ -307,6 +307,7 @@ impl Surface for Terminal {
             | Command::ReadHistory { .. }
             | Command::ReadResult(_)
             | Command::Break(_)
+            | Command::OpenPage(_)
             | Command::Quit(_) => {}
         }
         Ok(None)
@@ -411,6 +412,18 @@ impl Backstage for Engine {
             .map_err(|error| format!("could not {error}"))
     }
 
+    fn open_page(&mut self, url: &str) {
+        let words = self.words.clone();
+        let page = url.to_owned();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = open_in_browser(&page) {
+                let why = format!("could not open it with {BROWSER}: {error}; y copies the URL");
+                // A screen that has gone needs no words.
+                let _ = words.blocking_send(Event::Failed(why));
+            }
+        });
+    }
+
     #[cfg(feature = "demo")]
     fn break_demo(&mut self, what: &str) {
         let words = self.words.clone();
@@ -426,7 +439,7 @@ impl Backstage for Engine {
                     crate::demo::control(&dir, fault).map_err(|error| error.to_string())
                 });
             let event = match done {
-                Ok(said) => Event::FaultDone(said),
+                Ok(said) => Event::Worked(said),
                 Err(why) => Event::Failed(why),
             };
             // The screen may be gone by now.
@@ -451,5 +464,55 @@ impl Time for Clock {
 
     async fn sleep_until(&self, at: Mono) {
         tokio::time::sleep_until(self.instant(at)).await;
+    }
+}
+
+/// What opens a page in the user's browser.
+const BROWSER: &str = if cfg!(target_os = "macos") {
+    "open"
+} else {
+    "xdg-open"
+};
+
+/// Hands a page to the user's browser and waits until that has taken it. Only http and https, whoever asks.
+fn open_in_browser(page: &str) -> io::Result<()> {
+    use std::{os::unix::process::CommandExt as _, process::Stdio};
+    if !page.starts_with("http://") && !page.starts_with("https://") {
+        return Err(io::Error::other("it is neither http nor https"));
+    }
+    // No shell, and one argument; a group of its own, so that no browser for terminals takes this one.
+    let status = std::process::Command::new(BROWSER)
+        .arg(page)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("it ended with {status}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_page_is_handed_to_the_browser() {
+        for never in [
+            "file:///etc/passwd",
+            "--help",
+            "",
+            "javascript:alert(1)",
+            "HTTPS://x",
+        ] {
+            let error = open_in_browser(never).unwrap_err();
+            assert!(
+                error.to_string().contains("neither http nor https"),
+                "{error}"
+            );
+        }
     }
 }

@@ -24,12 +24,14 @@ pub enum StoreError {
         why: String,
     },
     /// The place cannot be opened or made.
-    #[error("open {}: {why}; check its permissions or choose another place with --state-dir", path.display())]
+    #[error("open {}: {why}; {advice}choose another place with --state-dir", path.display())]
     CannotOpen {
         /// Where.
         path: PathBuf,
         /// In words.
         why: String,
+        /// What else can be done about it.
+        advice: Advice,
     },
     /// Nothing was written; the same save can be tried again.
     #[error("write {}: {why}; it will be tried again", path.display())]
@@ -86,6 +88,27 @@ pub enum StoreError {
     },
 }
 
+/// What a person can do where a file cannot be opened, besides going elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Make room on the disk.
+    Free,
+    /// Look at the permissions.
+    Permit,
+    /// Nothing else.
+    None,
+}
+
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Free => "free some of it or ",
+            Self::Permit => "check its permissions or ",
+            Self::None => "",
+        })
+    }
+}
+
 impl StoreError {
     pub(super) fn refused(path: &Path, why: impl Into<String>) -> Self {
         Self::Refused {
@@ -95,9 +118,33 @@ impl StoreError {
     }
 
     pub(super) fn open_io(path: &Path, error: &io::Error) -> Self {
+        let (why, advice) = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                ("the disk is full".to_owned(), Advice::Free)
+            }
+            io::ErrorKind::PermissionDenied => (plain(error), Advice::Permit),
+            _ => (plain(error), Advice::None),
+        };
         Self::CannotOpen {
             path: path.to_owned(),
-            why: plain(error),
+            why,
+            advice,
+        }
+    }
+
+    /// The error of a statement on a file that is being opened.
+    pub(super) fn opening(path: &Path, error: &rusqlite::Error) -> Self {
+        let advice = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Advice::Free,
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+                Advice::Permit
+            }
+            _ => Advice::None,
+        };
+        Self::CannotOpen {
+            path: path.to_owned(),
+            why: words(error),
+            advice,
         }
     }
 
@@ -170,5 +217,31 @@ pub(super) fn plain(error: &io::Error) -> String {
     match text.split_once(" (os error") {
         Some((words, _)) => words.to_lowercase(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_fits_the_cause() {
+        for (kind, words) in [
+            (
+                io::ErrorKind::StorageFull,
+                "open /s: the disk is full; free some of it or choose another place with --state-dir",
+            ),
+            (
+                io::ErrorKind::PermissionDenied,
+                "open /s: permission denied; check its permissions or choose another place with --state-dir",
+            ),
+            (
+                io::ErrorKind::NotADirectory,
+                "open /s: not a directory; choose another place with --state-dir",
+            ),
+        ] {
+            let error = StoreError::open_io(Path::new("/s"), &kind.into());
+            assert_eq!(error.to_string(), words);
+        }
     }
 }

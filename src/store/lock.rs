@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Paths, StoreError,
-    error::plain,
+    error::{Advice, plain},
     paths::{check_file, open_own_file},
 };
 
@@ -29,6 +29,7 @@ impl DriverLock {
                 return Err(StoreError::CannotOpen {
                     path,
                     why: format!("its file system has no locks ({})", plain(&error)),
+                    advice: Advice::None,
                 });
             }
         }

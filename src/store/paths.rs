@@ -11,7 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{StoreError, error::plain};
+use super::{
+    StoreError,
+    error::{Advice, plain},
+};
 
 /// The longest session name.
 const NAME_LIMIT: usize = 64;
@@ -240,6 +243,7 @@ pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::CannotOpen {
             path: from.to_owned(),
             why: format!("it is damaged and cannot be set aside: {}", plain(&error)),
+            advice: Advice::Permit,
         }),
         _ => Ok(()),
     }

@@ -15,7 +15,7 @@ use super::{
     schema,
     writer::{parse, signed, task_by_id},
 };
-use crate::domain::{Entry, LinkRecord, Task, TaskId, Wall, is_task_id_prefix};
+use crate::domain::{Entry, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix};
 
 /// A connection that only reads; works while another process writes, and before there is a file.
 #[derive(Debug)]
@@ -163,6 +163,28 @@ impl Reader {
                 .query_row([key], |row| row.get(0))
                 .optional()?;
             Ok(found.as_deref().and_then(TaskId::parse))
+        })
+    }
+
+    /// The tasks of a server that it has a task of its own for: its id, ours, and whether ours is forgotten.
+    pub fn server_tasks(
+        &mut self,
+        server: &ServerName,
+    ) -> Result<Vec<(String, TaskId, bool)>, StoreError> {
+        self.ask(Vec::new(), |connection| {
+            let rows: Vec<(String, String, bool)> = connection
+                .prepare_cached(
+                    "SELECT body ->> 'server_task_id', id, forgotten_at IS NOT NULL FROM task \
+                     WHERE body ->> 'server' = ?1 AND body ->> 'server_task_id' IS NOT NULL",
+                )?
+                .query_map([server.as_str()], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?
+                .collect::<Result<_, _>>()?;
+            let known = rows.into_iter().filter_map(|(theirs, ours, is_forgotten)| {
+                Some((theirs, TaskId::parse(&ours)?, is_forgotten))
+            });
+            Ok(known.collect())
         })
     }
 

@@ -15,7 +15,7 @@ use rusqlite::{
 use super::{
     Paths, StoreError,
     atomic::sync_directory,
-    error::{is_damage, is_without_shared_memory, words},
+    error::{Advice, is_damage, is_without_shared_memory, words},
     paths::{check_file, companion, set_aside},
     schema,
 };
@@ -186,6 +186,7 @@ impl Writer {
             return Err(Trouble::Other(StoreError::CannotOpen {
                 path: db.to_owned(),
                 why: "the file or its disk is read-only".to_owned(),
+                advice: Advice::Permit,
             }));
         }
         let mode: String = connection
@@ -578,13 +579,13 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
 
 /// Sorts an error met while opening.
 fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
-    let (path, why) = (db.to_owned(), words(error));
     if is_damage(error) {
-        Trouble::Damaged(why)
+        Trouble::Damaged(words(error))
     } else if is_without_shared_memory(error) {
+        let (path, why) = (db.to_owned(), words(error));
         Trouble::Other(StoreError::NoWal { path, why })
     } else {
-        Trouble::Other(StoreError::CannotOpen { path, why })
+        Trouble::Other(StoreError::opening(db, error))
     }
 }
 

@@ -60,7 +60,8 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
         Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
         Status::Unknown(_) => return Shown::new(glyphs.unknown, "unknown", Role::Needs),
         Status::InputRequired => {
-            let age = coarse(now.wall.since(task.updated_at));
+            let asked_at = task.open_question().map(|question| question.asked_at);
+            let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
             return Shown::new(glyphs.asks, format!("asks {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}
@@ -179,7 +180,9 @@ fn short(value: f64) -> String {
         1_000.0..10_000.0 => format!("{:.1}k", value / 1e3),
         10_000.0..1e6 => format!("{:.0}k", value / 1e3),
         1e6..1e9 => format!("{:.0}M", value / 1e6),
-        _ if value >= 1e9 => format!("{value:.0e}"),
+        1e9..1e12 => format!("{:.0}G", value / 1e9),
+        1e12..1e15 => format!("{:.0}T", value / 1e12),
+        _ if value >= 1e15 => format!("{:.0}P", value / 1e15),
         _ => text::amount(value),
     }
 }
@@ -217,7 +220,7 @@ mod tests {
         assert_eq!(count(140.0, 1_000.0), "140/1,000");
         assert_eq!(count(2_100.0, 4_600.0), "2.1k/4.6k");
         assert_eq!(count(12_345.0, 456_789.0), "12k/457k");
-        assert_eq!(count(1.5, 2e15), "1.5/2e15");
+        assert_eq!(count(1.5, 2e15), "1.5/2.0P");
     }
 
     #[test]

@@ -11,16 +11,15 @@ at once. What it does wrong is kept on purpose, because real servers of this kin
 - the task id is known only from the result and from `list_session_tasks`;
 - rows and checkpoint are written in two transactions: a crash between them writes that batch twice.
 
-    python checkpoint_server.py --port PORT
+    python checkpoint_server.py --port PORT [--journal FILE]
 
-Environment:
+The journal is the driver's own record: `started RUN TASK FROM`, `batch RUN N`, `ended RUN`, `stopped RUN`, flushed at
+once. Environment:
     CHECKPOINT_DB           the database file (default checkpoints.db in the working directory)
     CHECKPOINT_PACE_MS      the time of one batch (default 1000)
     CHECKPOINT_GAP_MS       a pause between the two transactions (default 0), to hit the window on purpose
     CHECKPOINT_FAIL_AT      raise an error without words before the batch that begins at this record, once per process
     CHECKPOINT_PAUSE_WORKS  1: take the pause fault out; the call then returns `paused` before its next batch
-    CHECKPOINT_JOURNAL      a file for the driver's own record: `started RUN TASK FROM`, `batch RUN N`, `ended RUN`,
-                            `stopped RUN`, flushed at once
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ import os
 import sqlite3
 import time
 from contextlib import closing
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,7 @@ create table if not exists records (
 server = FastMCP("interop-checkpoint")
 runs = itertools.count(1)
 failed_already = False
+journal: Path | None = None
 
 
 def setting(name: str, default: str) -> str:
@@ -62,13 +62,13 @@ def setting(name: str, default: str) -> str:
 
 def now() -> str:
     """The time as this server writes it."""
-    return datetime.now(timezone.utc).isoformat()
+    return datetime.now(UTC).isoformat()
 
 
 def note(line: str) -> None:
     """Tell the driver what really ran."""
-    if journal := setting("JOURNAL", ""):
-        with Path(journal).open("a") as file:
+    if journal is not None:
+        with journal.open("a") as file:
             file.write(line + "\n")
 
 
@@ -218,9 +218,12 @@ def get_session_info(ctx: Context) -> dict[str, Any]:
 
 def main() -> None:
     """Serve until killed."""
+    global journal
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--journal", type=Path)
     options = parser.parse_args()
+    journal = options.journal
     with closing(store()) as db:
         # The driver reads the file while we write.
         db.execute("pragma journal_mode = wal")

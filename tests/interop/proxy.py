@@ -1,6 +1,6 @@
 """A small TCP proxy whose network breaks on command.
 
-    python3 proxy.py --to PORT [--cut-seconds S]
+    python3 proxy.py --to PORT [--cut-seconds S] [--record FILE]
 
 Listens on a free port of 127.0.0.1 and forwards to PORT there. The first line on stdout is `listening PORT`. It obeys
 one command a line on stdin and answers each with a line on stdout:
@@ -9,6 +9,8 @@ one command a line on stdin and answers each with a line on stdout:
     hole S   swallow every byte of the connections that exist, for ever and without closing them, and keep new ones
              waiting for S seconds: `hole N`, then `back`. This is what a dead Wi-Fi or a lost NAT entry looks like.
     count    `count N`: connections accepted since the start
+
+--record keeps every byte that went from there to a client: what was never sent was not lost on the way.
 
 SIGUSR1 is `cut` with --cut-seconds. The end of stdin ends the proxy, so that it never outlives its driver.
 """
@@ -21,13 +23,16 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
+from typing import BinaryIO
 
 
 class Proxy:
     """All state: the listener, the living connections, and whether the network is up."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, record: BinaryIO | None) -> None:
         self.target = target
+        self.record = record
         self.port = 0
         self.accepted = 0
         self.server: asyncio.Server | None = None
@@ -54,8 +59,8 @@ class Proxy:
             to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.target)
             writers.append(to_writer)
             ends = [
-                asyncio.ensure_future(pump(reader, to_writer, dead)),
-                asyncio.ensure_future(pump(to_reader, writer, dead)),
+                asyncio.ensure_future(pump(reader, to_writer, dead, None)),
+                asyncio.ensure_future(pump(to_reader, writer, dead, self.record)),
             ]
             try:
                 # One side closing closes both: HTTP/1.1 needs no half-open connections.
@@ -115,11 +120,15 @@ class Proxy:
                 say(f"unknown {line!r}")
 
 
-async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dead: asyncio.Event) -> None:
+async def pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dead: asyncio.Event, record: BinaryIO | None
+) -> None:
     """Copy bytes until the end; once the connection is dead, read and drop, and never end."""
     while chunk := await reader.read(65536):
         if dead.is_set():
             continue
+        if record is not None:
+            record.write(chunk)
         writer.write(chunk)
         await writer.drain()
     if dead.is_set():
@@ -150,8 +159,10 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--to", type=int, required=True)
     parser.add_argument("--cut-seconds", type=float, default=5.0)
+    parser.add_argument("--record", type=Path)
     options = parser.parse_args()
-    proxy = Proxy(options.to)
+    # Unbuffered: it is read while we run.
+    proxy = Proxy(options.to, options.record.open("wb", buffering=0) if options.record else None)
     await proxy.listen()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, lambda: proxy.obey(f"cut {options.cut_seconds}"))

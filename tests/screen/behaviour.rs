@@ -733,7 +733,7 @@ fn the_bell_rings_for_what_needs_a_person() {
 fn toasts_stack_to_three_and_errors_stay_longer() {
     let mut screen = Screen::new(WIDE, colour());
     for words in ["one", "two", "three"] {
-        screen.event(Event::FaultDone(words.to_owned()));
+        screen.event(Event::Worked(words.to_owned()));
     }
     screen.event(Event::Failed("it broke".to_owned()));
     assert_eq!(screen.state.toasts.len(), 3);

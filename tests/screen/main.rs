@@ -8,4 +8,6 @@ mod pictures;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod questions;
+#[cfg(test)]
 mod support;

@@ -8,7 +8,7 @@ use longhaul::{
     app::{Command, Event, Look},
     domain::{
         Ask, Asked, AskedFor, Contact, LinkState, LostReason, News, Notice, NoticeLevel, Phase,
-        Refused, ServerName, Status, TaskView, Wall, Window,
+        Price, Refused, ServerName, Status, TaskView, Wall, Window,
     },
 };
 
@@ -142,6 +142,46 @@ const SCENES: &[Scene] = &[
     ("dialog_break", |size, look| {
         let mut screen = demo(size, look);
         screen.keys("b");
+        screen
+    }),
+    // The questions.
+    ("question_form", |size, look| {
+        Screen::asked(size, look, &[ROLLOUT])
+    }),
+    ("question_field", |size, look| {
+        let mut screen = Screen::asked(size, look, &[ROLLOUT, VISIT]);
+        screen.keys("tab tab tab tab right space");
+        screen
+    }),
+    ("question_complaints", |size, look| {
+        let mut screen = Screen::asked(size, look, &[ROLLOUT]);
+        screen.keys("tab 1 2 tab o k ctrl-s");
+        screen
+    }),
+    ("question_button", |size, look| {
+        let mut screen = Screen::asked(size, look, &[r#"{"message":"Go on?"}"#]);
+        screen.keys("tab right");
+        screen
+    }),
+    ("question_page", |size, look| {
+        let mut screen = Screen::asked(size, look, &[VISIT]);
+        screen.keys("o");
+        screen
+    }),
+    ("question_in_the_now_tab", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("k3v9ra").keys("z");
+        screen
+    }),
+    ("resume_of_a_server_task", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.news(of_a_server_task());
+        screen.go_to("pd6xw8").keys("z ] ] ] ] ]");
+        screen
+    }),
+    ("list_server_task", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.news(of_a_server_task());
         screen
     }),
     // The new call.
@@ -294,6 +334,18 @@ fn call_form(size: (u16, u16), look: Look) -> Screen {
 
 fn news(screen: &mut Screen, view: TaskView) {
     screen.event(Event::News(News::Task(Arc::new(view))));
+}
+
+/// A call that the server made a task of: no steps, but words and a time.
+fn of_a_server_task() -> TaskView {
+    let mut view = morning().remove(6);
+    view.task.progress = None;
+    view.task.resumability.task = true;
+    view.task.server_task = Some(server_task(72 * MINUTE, 3 * HOUR));
+    view.leaving = Some(Price::Safe {
+        why: "a task on the server; reopening asks for it by its id".to_owned(),
+    });
+    view
 }
 
 /// One more than toasts may stand at a time.

@@ -304,12 +304,32 @@ fn every_size_draws_the_full_screen_and_every_dialog() {
     ] {
         let mut screen = Screen::morning(WIDE, mono());
         screen.keys(keys);
-        for columns in (0..=300).step_by(13).chain(0..12) {
-            for rows in (0..=90).step_by(7).chain(0..12) {
-                screen.size = (columns, rows);
-                screen.event(Event::Input(Input::Resize(columns, rows)));
-                screen.draw_text();
-            }
+        at_every_size(&mut screen);
+    }
+    let long = format!(
+        r#"{{"message":"{}","mode":"url","url":"https://h/{}"}}"#,
+        "word \\n".repeat(200),
+        "x".repeat(3000)
+    );
+    for (request, keys) in [
+        (ROLLOUT, ""),
+        (ROLLOUT, "tab tab tab tab right ctrl-s"),
+        (VISIT, "o"),
+        (&long, "tab"),
+        ("no json", "tab right"),
+    ] {
+        let mut screen = Screen::asked(WIDE, mono(), &[request]);
+        screen.keys(keys);
+        at_every_size(&mut screen);
+    }
+}
+
+fn at_every_size(screen: &mut Screen) {
+    for columns in (0..=300).step_by(13).chain(0..12) {
+        for rows in (0..=90).step_by(7).chain(0..12) {
+            screen.size = (columns, rows);
+            screen.event(Event::Input(Input::Resize(columns, rows)));
+            screen.draw_text();
         }
     }
 }

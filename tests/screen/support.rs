@@ -7,9 +7,9 @@ use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
         Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, Happening, Level,
-        Limits, LinkState, LostReason, Mono, News, Phase, Price, Progress, Resumability,
-        ServerName, ServerView, Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskView,
-        Tool, Wall,
+        Limits, LinkState, LostReason, Mono, News, Phase, Price, Progress, Question, QuestionWay,
+        Resumability, ServerName, ServerTask, ServerView, Stamp, Status, Task, TaskError,
+        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall,
     },
     ui,
 };
@@ -121,12 +121,63 @@ pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) ->
     Progress::reported(value, total, message.map(str::to_owned))
 }
 
+/// A question that came so long ago.
+pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
+    Question {
+        key: key.to_owned(),
+        way: QuestionWay::TaskInput,
+        request: request.to_owned(),
+        asked_at: ago(age),
+        answer: None,
+        is_delivered: false,
+    }
+}
+
+/// The task that asks, with these questions.
+pub(crate) fn asking(requests: &[&str]) -> TaskView {
+    let mut view = morning().remove(0);
+    let questions = requests.iter().enumerate();
+    view.task.questions = questions
+        .map(|(place, request)| question(&format!("q{place}"), request, 3 * HOUR))
+        .collect();
+    view
+}
+
+/// A server task that is so old and is kept so long.
+pub(crate) fn server_task(age: i64, ttl: i64) -> ServerTask {
+    ServerTask {
+        id: "786512e2-9e0d".to_owned(),
+        kind: TaskKind::Extension,
+        state: TaskState::Working,
+        message: Some("Comparing 41 sources".to_owned()),
+        since: ago(age),
+        ttl_ms: Some(u64::try_from(ttl).unwrap()),
+        poll_ms: None,
+        is_bound: None,
+        updated: None,
+    }
+}
+
+/// A form with a field of every kind.
+pub(crate) const ROLLOUT: &str = r#"{"message":"Approve the rollout?\nThree hosts are drained at a time.","requestedSchema":{
+    "type":"object","required":["hosts","reason"],"properties":{
+    "hosts":{"type":"integer","minimum":1,"maximum":9,"default":3,"description":"how many at a time"},
+    "reason":{"type":"string","title":"Why now","minLength":3,"description":"goes into the log of changes"},
+    "mode":{"type":"string","oneOf":[{"const":"s","title":"Slowly"},{"const":"f","title":"At once"}],"default":"s"},
+    "zones":{"type":"array","items":{"type":"string","enum":["eu","us","ap"]},"default":["eu"]},
+    "tell":{"type":"boolean","default":true}}}}"#;
+
+/// A page to open, with a host that looks like another.
+pub(crate) const VISIT: &str = r#"{"mode":"url","message":"Sign in to the billing system, please.",
+    "url":"https://bank.example@xn--pypal-4ve.com:8443/a/very/long/path/that/does/not/fit/into/one/line/of/a/small/screen?state=0123456789abcdef"}"#;
+
 /// The tasks of a morning after: every state that a row can be in.
 pub(crate) fn morning() -> Vec<TaskView> {
     let mut asks = task("k3v9ra", "lab", "deploy", r#"{"env":"prod"}"#, 5 * HOUR);
     asks.task.status = Status::InputRequired;
     asks.task.updated_at = ago(3 * HOUR);
-    asks.task.remark = Some("Approve the rollout?".to_owned());
+    asks.task.questions = vec![question("1.4", ROLLOUT, 3 * HOUR)];
+    asks.task.server_task = Some(server_task(3 * HOUR, 5 * HOUR + 38 * MINUTE));
     asks.contact = Contact::Idle;
     let mut failed = task("8fw2mc", "build-box", "nightly-eu", "{}", 2 * HOUR);
     failed.task.error = Some(TaskError {
@@ -264,6 +315,7 @@ pub(crate) fn tools() -> Vec<Tool> {
         read_only: None,
         destructive: None,
         task_support: longhaul::domain::TaskSupport::Forbidden,
+        fault: None,
     };
     vec![
         tool(
@@ -447,6 +499,27 @@ impl Screen {
     pub(crate) fn type_in(&mut self, words: &str) -> &mut Self {
         self.event(Event::Input(Input::Paste(words.to_owned())));
         self
+    }
+
+    /// What the shell does: a frame is drawn, and time to read it passes.
+    pub(crate) fn read(&mut self) -> &mut Self {
+        self.state.drawn(self.now);
+        self.wait(1_000)
+    }
+
+    /// The news of a task.
+    pub(crate) fn news(&mut self, view: TaskView) -> &mut Self {
+        self.event(Event::News(News::Task(Arc::new(view))));
+        self
+    }
+
+    /// The morning after with the question of `k3v9ra` open, read, and its answers still to give.
+    pub(crate) fn asked(size: (u16, u16), look: Look, requests: &[&str]) -> Self {
+        let mut screen = Self::morning(size, look);
+        screen.news(asking(requests));
+        screen.go_to("k3v9ra").keys("enter").read();
+        screen.todo.clear();
+        screen
     }
 
     pub(crate) fn wait(&mut self, millis: i64) -> &mut Self {

@@ -377,5 +377,6 @@ const _: () = {
     let _ = Tui::has_ended;
     let _ = Tui::is_given_back;
     let _ = Tui::screen;
+    let _ = (House::serving, House::serve, House::run, House::call);
     let _ = assets;
 };

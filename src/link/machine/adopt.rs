@@ -1,10 +1,10 @@
 //! Taking tasks into the list that the server has and we do not know.
 
-use super::{Door, Kind, Link};
+use core::time::Duration;
+
+use super::{Door, Kind, Link, tasks::made};
 use crate::{
-    domain::{
-        AskId, Done, NewCall, OnInput, Phase, Refused, ServerTask, Status, TaskId, TaskState,
-    },
+    domain::{AskId, Done, NewCall, OnInput, Phase, Refused, Status, TaskId},
     link::{
         running::{Running, new_attempt, new_task},
         served::Served,
@@ -38,7 +38,8 @@ impl Link {
         let version = self.version();
         match server_task {
             Some(server_task) => {
-                if let Some(id) = self.served_ids.get(&server_task).cloned() {
+                let known = self.known_tasks.get(&server_task).cloned().flatten();
+                if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
                     return self.answer(ask, Ok(Done::Adopted(vec![id])));
                 }
                 let method = encode::get_task(version, &request_id, &server_task);
@@ -92,7 +93,8 @@ impl Link {
         };
         let (tasks, next) = protocol::task_list(result);
         for shape in tasks {
-            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains(&shape.id) {
+            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains_key(&shape.id)
+            {
                 so_far.extend(self.take_in(shape));
             }
         }
@@ -171,20 +173,17 @@ impl Link {
         task.attempts.push(attempt);
         task.resumability.task = true;
         task.server_task_id = Some(shape.id.clone());
-        task.server_task = Some(ServerTask {
-            id: shape.id.clone(),
-            kind,
-            state: TaskState::Working,
-            message: None,
-            since: now.wall,
-            ttl_ms: shape.ttl_ms,
-            poll_ms: shape.poll_ms,
-            is_bound: self.record.binds_tasks,
-            updated: None,
-        });
+        task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
         let mut running = Running::new(now, task, Vec::new());
-        running.served = Some(Served::new(now.mono));
+        if let Some(task) = &running.task.server_task {
+            // It was shown just now; of a long list not all are asked for at once.
+            let mut served = Served::new(now.mono);
+            let pace = u64::try_from(served.pace(task).as_millis()).unwrap_or(0);
+            let wait = Duration::from_millis(self.dice.u64(0..=pace));
+            served.next = Some(now.mono.after(wait));
+            running.served = Some(served);
+        }
         running.remark(now, "taken over from the server".to_owned());
         running.held = Some(self.saver.next_token());
         self.served_ids.insert(shape.id.clone(), id.clone());

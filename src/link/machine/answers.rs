@@ -255,7 +255,9 @@ impl Link {
             (Kind::Fetch(id), outcome) => self.fetched(&id, outcome),
             (Kind::Update(id, keys), Ok(_)) => self.answers_heard(&id, &keys),
             (Kind::Update(id, keys), Err(error)) => self.answers_refused(&id, &keys, &error),
-            (Kind::Cancel(id), outcome) => self.task_cancel_answered(&id, outcome),
+            (Kind::Cancel(id), outcome) => {
+                self.task_cancel_answered(&id, outcome.as_ref().map(|result| *result));
+            }
             (Kind::Listen, Ok(_)) => self.listening_ended(None),
             (Kind::Listen, Err(error)) => self.listening_ended(Some(&as_refusal(error))),
             (

@@ -46,7 +46,7 @@ impl Link {
                 Err(no_such_task(&id))
             }
             Ask::Start(call) => return self.start(ask, *call),
-            Ask::Tools(_) if self.is_leaving => {
+            Ask::Tools(_) | Ask::Adopt { .. } if self.is_leaving => {
                 Err(Refused::Unreachable("longhaul is leaving".to_owned()))
             }
             Ask::Tools(_) => {
@@ -87,9 +87,6 @@ impl Link {
                 Ok(Done::Accepted)
             }
             Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), answer),
-            Ask::Adopt { .. } if self.is_leaving => {
-                Err(Refused::Unreachable("longhaul is leaving".to_owned()))
-            }
             Ask::Adopt { server_task, .. } => {
                 self.unbar();
                 self.adopters.push((ask, server_task));
@@ -272,6 +269,12 @@ impl Link {
                 known.join(", ")
             ));
         };
+        if let Some(fault) = &tool.fault {
+            return Some(format!(
+                "{name} describes {} in a way that must not be called: {fault}; nothing was sent",
+                tool.name
+            ));
+        }
         let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
         let is_first = running.phase() == Phase::Queued && running.task.attempts.len() == 1;
         let complaints = if is_first {
@@ -288,7 +291,7 @@ impl Link {
         }
         let footing = self.record.footing();
         let price = Price::of_call(tool, &self.record.tools, &footing);
-        let dies = footing.is_known_for(tool) && price.dies();
+        let dies = footing.is_known() && price.dies();
         (running.must_survive && dies).then(|| {
             format!(
                 "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",

@@ -155,7 +155,12 @@ impl Link {
         }
     }
 
-    fn have_tools(&mut self, tools: Vec<Tool>) {
+    fn have_tools(&mut self, mut tools: Vec<Tool>) {
+        if self.era() == Era::Modern {
+            for tool in &mut tools {
+                tool.fault = tool.header_fault();
+            }
+        }
         self.record.tools = tools;
         self.record.tools_at = Some(self.now.wall);
         self.has_fresh_tools = true;

@@ -18,6 +18,9 @@ const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// The modern revision that we ask for.
+pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
+
 /// How a server is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
@@ -53,11 +56,6 @@ impl Belief {
         }
     }
 
-    /// The modern revision to ask for.
-    pub(super) fn modern_version(&self) -> ProtocolVersion {
-        ProtocolVersion::V20260728
-    }
-
     /// The stateful revision to ask for.
     pub(super) fn stateful_version(&self) -> ProtocolVersion {
         self.wish
@@ -73,7 +71,7 @@ impl Link {
             return;
         }
         let id = self.new_request_id();
-        let method = encode::discover(&id, self.belief.modern_version());
+        let method = encode::discover(&id, MODERN);
         self.send(Kind::Discover, method, Some(id), None);
         self.door = Door::Discovering;
     }
@@ -83,7 +81,7 @@ impl Link {
         let Some(found) = protocol::discovery(result) else {
             return self.is_not_modern("it answered server/discover with something else");
         };
-        let wanted = self.belief.modern_version().word();
+        let wanted = MODERN.word();
         if !found.versions.iter().any(|version| version == wanted) {
             return self.no_version_of(&found.versions);
         }
@@ -238,7 +236,7 @@ impl Link {
         } else {
             "the server speaks no other; it offers no tasks, so a lost connection cancels a call"
         };
-        self.record.version = Some(self.belief.modern_version());
+        self.record.version = Some(MODERN);
         self.record.session = None;
         self.record.session_number += 1;
         self.record.is_initialized = true;

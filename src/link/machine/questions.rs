@@ -3,8 +3,8 @@
 use super::{Door, Kind, Link};
 use crate::{
     domain::{
-        Answer, Done, Happening, OnInput, Phase, Question, QuestionWay, Refused, Status,
-        TaskErrorKind, TaskId,
+        Answer, Done, Elicitation, Happening, OnInput, Phase, Question, QuestionWay, Refused,
+        Status, TaskErrorKind, TaskId,
     },
     link::running::{Line, Running, new_attempt},
     protocol::{Asked, RpcError, encode},
@@ -171,7 +171,8 @@ impl Link {
             return;
         }
         let answer = match running.task.on_input {
-            OnInput::Ask | OnInput::Defaults => None,
+            OnInput::Ask => None,
+            OnInput::Defaults => defaults(&request),
             OnInput::Decline => Some(Answer::Decline),
         };
         running.note(
@@ -445,6 +446,14 @@ impl Link {
             running.has_answers = true;
         }
     }
+}
+
+/// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.
+fn defaults(request: &str) -> Option<Answer> {
+    let content = Elicitation::read(request).defaults().ok()?;
+    Some(Answer::Accept {
+        content: Some(content),
+    })
 }
 
 /// The status follows from whether anything waits for a person.

@@ -5,14 +5,13 @@ use core::time::Duration;
 use super::{Errand, Kind, Link};
 use crate::{
     domain::{
-        Era, Happening, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
-        Window, text,
+        Era, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window, text,
     },
     link::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{Cut, Line, Running},
+        running::{Line, Running},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
@@ -91,7 +90,7 @@ impl Link {
                 Kind::Handshake { session: slot } => *slot = session,
                 Kind::Stream(id) => {
                     let id = id.clone();
-                    self.stream_opened(&id, exchange, body);
+                    self.stream_opened(&id, exchange, &body);
                 }
                 _ => {}
             }
@@ -126,7 +125,7 @@ impl Link {
                 }
                 match &errand.kind {
                     Kind::Stream(id) if errand.is_modern => {
-                        self.modern_call_refused(&id.clone(), &errand, refusal);
+                        self.modern_call_refused(&id.clone(), &errand, &refusal);
                     }
                     Kind::Stream(id) => {
                         self.stream_refused(&id.clone(), errand.session_number, &refusal);
@@ -212,7 +211,7 @@ impl Link {
         }
     }
 
-    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: Body) {
+    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
         self.is_restless = true;
         let Some(running) = self.tasks.get_mut(id) else {
@@ -246,7 +245,7 @@ impl Link {
                 }
                 self.saver.urge(now.mono);
             }
-            Line::Calling(_) if body == Body::Empty => {
+            Line::Calling(_) if *body == Body::Empty => {
                 let words = "the server took the call without answering it (HTTP 202)".to_owned();
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
@@ -263,17 +262,7 @@ impl Link {
                 running.probe_found = false;
                 // The time without contact is no step of the tool.
                 running.last_step = None;
-                if !is_probe && let Some(cut) = running.cut.take() {
-                    let back = now.mono.since(cut.at).as_secs_f64();
-                    let why = format!("back after {back:.1} s");
-                    running.note(
-                        now,
-                        None,
-                        Happening::Contact {
-                            state: "live".to_owned(),
-                            why,
-                        },
-                    );
+                if !is_probe && running.note_back(now) {
                     self.saver.touch(now.mono);
                 }
             }
@@ -408,7 +397,7 @@ impl Link {
         }
         if running.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
             let end = self.end_of_modern_call(id, &why);
             return self.out_of_stream(id, end, false);
         }
@@ -435,7 +424,7 @@ impl Link {
         let is_probe = running.skip_to.is_some() || running.probe_found;
         let is_whole = broken.is_none();
         if let Some(why) = broken {
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
         } else if is_probe {
             return self.probe_ended(id);
         }
@@ -500,25 +489,6 @@ impl Link {
     fn replay_gone(&mut self, id: &TaskId) {
         let said = Some("it no longer brings back what it has sent before".to_owned());
         self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
-    }
-
-    /// One line of the log for one outage, however many tries it takes.
-    fn note_cut(running: &mut Running, now: crate::domain::Stamp, why: &str) {
-        if running.cut.is_none() {
-            running.cut = Some(Cut {
-                at: now.mono,
-                why: why.to_owned(),
-            });
-            let why = format!("cut: {}", text::clean_line(why));
-            running.note(
-                now,
-                None,
-                Happening::Contact {
-                    state: "reconnecting".to_owned(),
-                    why,
-                },
-            );
-        }
     }
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
@@ -601,25 +571,25 @@ impl Link {
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
             Line::Calling(_) if running.is_modern() => {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 let end = self.end_of_modern_call(id, why);
                 self.out_of_stream(id, end, false);
             }
             Line::Calling(_) => {
                 running.went_out(now);
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
             }
             _ if running
                 .attempt()
                 .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
             {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 let window = self.window_without_id(id);
                 self.out_of_stream(id, Status::Unknown(window), false);
             }
             _ => {
-                Self::note_cut(running, now, why);
+                running.note_cut(now, why);
                 running.skip_to = None;
                 // Where no connection was made, the link's own back-off says when.
                 let wait = if is_unsent {
@@ -648,8 +618,8 @@ impl Link {
     }
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
-    fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: Refusal) {
-        let is_disproved = self.disproves_era(&refusal);
+    fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: &Refusal) {
+        let is_disproved = self.disproves_era(refusal);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -658,10 +628,10 @@ impl Link {
         match refusal.status {
             401 | 403 => {
                 self.unsend(id);
-                self.barred(&refusal);
+                self.barred(refusal);
             }
             _ if is_disproved => {
-                self.requeue(id, &refusal);
+                self.requeue(id, refusal);
                 self.belief_failed(errand, refusal.said.as_deref());
             }
             400 | 404 => {
@@ -670,7 +640,7 @@ impl Link {
                 if is_stale && running.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
-                    return self.requeue(id, &refusal);
+                    return self.requeue(id, refusal);
                 }
                 self.fail(id, TaskErrorKind::Refused, Some(error.code), error.message);
             }
@@ -683,7 +653,7 @@ impl Link {
                 };
                 self.out_of_stream(id, end, false);
             }
-            _ => self.refused_call(id, &refusal),
+            _ => self.refused_call(id, refusal),
         }
     }
 
@@ -756,7 +726,7 @@ impl Link {
                 }
             },
             408 | 409 | 425 | 429 | 500..=599 => {
-                Self::note_cut(running, now, &format!("HTTP {}", refusal.status));
+                running.note_cut(now, &format!("HTTP {}", refusal.status));
                 running.tries = running.tries.saturating_add(1);
                 if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
                 {
@@ -902,7 +872,7 @@ impl Link {
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            Self::note_cut(running, now, &why);
+            running.note_cut(now, &why);
             let exchange = running.line.exchange();
             running.line = Line::Waiting { until: now.mono };
             if let Some(exchange) = exchange {

@@ -59,17 +59,7 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let task = ServerTask {
-            id: shape.id.clone(),
-            kind,
-            state: TaskState::Working,
-            message: None,
-            since: now.wall,
-            ttl_ms: shape.ttl_ms,
-            poll_ms: shape.poll_ms,
-            is_bound: is_bound.filter(|_| kind == TaskKind::Core),
-            updated: None,
-        };
+        let task = made(&shape, kind, now.wall, is_bound);
         let exchange = running.line.exchange();
         running.line = Line::None;
         running.cut = None;
@@ -205,6 +195,9 @@ impl Link {
         let now = self.now;
         if let Some(running) = self.tasks.get_mut(id) {
             running.heard(now);
+            if running.note_back(now) {
+                self.saver.touch(now.mono);
+            }
             if let Some(served) = &mut running.served {
                 if served.failures > 0 {
                     running.is_shown_stale = true;
@@ -344,16 +337,29 @@ impl Link {
 
     /// A poll came to nothing, which says nothing of the task.
     pub(super) fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
-        let now = self.now.mono;
+        let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        running.note_cut(now, &why);
         let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
             return;
         };
         let wait = jittered(served.failed(task, why), &mut self.dice);
-        served.next = Some(now.after(wait.max(at_least.unwrap_or_default())));
+        served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
         running.is_shown_stale = true;
+        self.saver.touch(now.mono);
+    }
+
+    /// A poll did not get through: the link's own back-off says when the way is tried again.
+    fn poll_unanswered(&mut self, id: &TaskId, why: &str) {
+        self.poll_failed(id, why.to_owned(), None);
+        let now = self.now.mono;
+        if let Some(running) = self.tasks.get_mut(id)
+            && let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task)
+        {
+            served.next = Some(now.after(served.pace(task)));
+        }
     }
 
     /// The server does not know its task: over its time, or gone before it.
@@ -475,7 +481,7 @@ impl Link {
     }
 
     /// `tasks/cancel` was answered.
-    pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+    pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, &RpcError>) {
         if let Ok(result) = outcome {
             self.cancel_taken(id);
             if let Some(shape) = protocol::task_shape(result) {
@@ -628,12 +634,34 @@ impl Link {
     ) {
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
         match &errand.kind {
+            // Where no answer came at all, the back-off of the way says when.
+            Kind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
             Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
             Kind::Fetch(id) => self.fetch_ended(id, why, at_least),
             Kind::Update(id, _) => self.answers_unheard(id),
             Kind::Listen => self.listening_ended(refusal),
             _ => {}
         }
+    }
+}
+
+/// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
+pub(super) fn made(
+    shape: &TaskShape,
+    kind: TaskKind,
+    now: Wall,
+    is_bound: Option<bool>,
+) -> ServerTask {
+    ServerTask {
+        id: shape.id.clone(),
+        kind,
+        state: TaskState::Working,
+        message: None,
+        since: now,
+        ttl_ms: shape.ttl_ms,
+        poll_ms: shape.poll_ms,
+        is_bound: is_bound.filter(|_| kind == TaskKind::Core),
+        updated: None,
     }
 }
 

@@ -485,6 +485,12 @@ impl Link {
             return;
         };
         let asked = running.wish.as_ref().map(|wish| wish.what);
+        let is_wanted = running.was_cancelled || asked == Some(AskedFor::Cancelling);
+        let verdict = match verdict {
+            // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.
+            Verdict::Cancelled if running.is_modern() && !is_wanted => Verdict::CallAgain,
+            other => other,
+        };
         match (verdict, asked) {
             (Verdict::Watch, _) => {}
             (Verdict::Paused, _) => self.paused(id),

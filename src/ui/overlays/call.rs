@@ -1,8 +1,8 @@
 //! The form of a new call.
 
 use crate::{
-    app::{CallForm, FormField, FormValue, Stage, State},
-    domain::{ArgumentKind, Price, Stamp, Tool, text},
+    app::{CallForm, FormField, Stage, State},
+    domain::{Price, Stamp, Tool, text},
 };
 
 use super::{
@@ -16,14 +16,9 @@ use super::{
         theme::Role,
         words,
     },
+    fields::{HINT, NARROW, form_field, label_columns},
     typed,
 };
-
-/// Columns that what a field takes may have on its line.
-const HINT: usize = 44;
-
-/// Columns below which a field has no room for its description.
-const NARROW: usize = 66;
 
 pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
     let title = match (&form.origin, form.stage) {
@@ -185,13 +180,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         } else if form.fields.is_empty() {
             part.put(0, 0, "It takes no arguments.", Role::Dim);
         } else {
-            let label = form
-                .fields
-                .iter()
-                .map(|field| text::width(&text::clean_line(&field.spec.name)))
-                .max()
-                .unwrap_or(8)
-                .clamp(6, 24);
+            let label = label_columns(&form.fields);
             let first = (form.at.min(form.fields.len().saturating_sub(1)) + 1)
                 .saturating_sub(usize::from(fields_rows));
             let below = form
@@ -392,81 +381,4 @@ fn chop(words: &str, columns: usize) -> Vec<String> {
         used += wide;
     }
     lines
-}
-
-fn form_field(
-    part: &mut Canvas<'_>,
-    y: u16,
-    field: &FormField,
-    label: usize,
-    has_cursor: bool,
-    is_again: bool,
-) {
-    let glyphs = part.glyphs();
-    let need = if field.spec.is_required { "*" } else { " " };
-    let name = text::clean_line(&field.spec.name);
-    let name = text::cut(&name, label, glyphs.more);
-    let pad = " ".repeat(label.saturating_sub(text::width(&name)));
-    let head = format!("{name}{need}{pad} ");
-    let end = part.columns();
-    // What it takes stands at the right edge, as long as there is room.
-    let mut hint = kind_word(&field.spec.kind);
-    if is_again && field.is_changed() {
-        hint = format!("changed, {hint}");
-    }
-    if let Some(words) = &field.spec.description
-        && has_cursor
-        && usize::from(end) >= NARROW
-    {
-        hint = format!("{hint}: {words}");
-    }
-    let hint = text::clean_line(&hint).into_owned();
-    let room = end
-        .saturating_sub(u16::try_from(label).unwrap_or(0) + 26)
-        .min(u16::try_from(HINT).unwrap_or(u16::MAX));
-    let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
-    let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
-    {
-        let mut left = part.part(0, y, end.saturating_sub(hint_wide + 1), 1);
-        match &field.value {
-            FormValue::Typed(input) => {
-                typed::field(&mut left, 0, 0, &head, input, has_cursor);
-            }
-            FormValue::Toggle(value) => {
-                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                let word = match value {
-                    Some(true) => "yes",
-                    Some(false) => "no",
-                    None => "(left out)",
-                };
-                turned(&mut left, x, word, has_cursor);
-            }
-            FormValue::Choice(at) => {
-                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                let word = match (&field.spec.kind, at) {
-                    (ArgumentKind::Choice(choices), Some(at)) => choices
-                        .get(*at)
-                        .map(|choice| match choice {
-                            serde_json::Value::String(word) => word.clone(),
-                            other => other.to_string(),
-                        })
-                        .unwrap_or_default(),
-                    _ => "(left out)".to_owned(),
-                };
-                turned(&mut left, x, &text::clean_line(&word), has_cursor);
-            }
-        }
-    }
-    part.put_before(end, y, &hint, Role::Dim);
-}
-
-/// A value that is turned rather than typed.
-fn turned(left: &mut Canvas<'_>, x: u16, word: &str, has_cursor: bool) {
-    if has_cursor {
-        let x = left.put(x, 0, "< ", Role::Key);
-        let x = left.put(x, 0, word, Role::Cursor);
-        left.put(x, 0, " >", Role::Key);
-    } else {
-        left.put(x, 0, word, Role::Plain);
-    }
 }

@@ -1,8 +1,10 @@
 //! What lies over the screen and takes the keys.
 
 mod call;
+mod fields;
 mod menu;
 mod pages;
+mod question;
 mod typed;
 
 use crate::{
@@ -24,6 +26,7 @@ pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
             Overlay::Menu { menu, cursor, .. } => menu::menu(canvas, state, menu, *cursor, now),
             Overlay::Call(form) => call::call(canvas, state, form, now),
             Overlay::Edit(form) => typed::edit(canvas, state, form),
+            Overlay::Question(form) => question::question(canvas, state, form, now),
             Overlay::Filter(_) | Overlay::Search(_) => {}
         }
     }

@@ -1,8 +1,8 @@
 //! The detail pane: one task in six tabs.
 
 use crate::{
-    app::{Entity, Focus, Mark, State, Tab, TaskLog, in_time},
-    domain::{Contact, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
+    app::{Entity, Focus, Mark, State, Tab, TaskLog, in_time, waits},
+    domain::{Contact, Elicitation, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
 };
 
 use super::{
@@ -160,20 +160,30 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
+    for question in task.questions.iter().filter(|question| question.is_open()) {
+        let asked = Elicitation::read(&question.request);
+        let message = text::clean_line(asked.message.trim()).into_owned();
+        let waits = waits(state, task, &question.key, now);
+        facts.push((
+            "it asks",
+            format!("{message}   ({waits}; a answers)"),
+            Role::Needs,
+        ));
+    }
     if let Some(error) = &task.error {
         facts.push((
             "error",
-            text::clean_line(&error.message).into_owned(),
+            text::clean_line(&error.words()).into_owned(),
             Role::Failed,
         ));
     }
-    if let Some(line) = &task.result_line {
+    if let Some(line) = task.result_words() {
         let size = task
             .result_bytes
             .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
         facts.push((
             "result",
-            format!("{}{size}   (Enter shows it)", text::clean_line(line)),
+            format!("{}{size}   (Enter shows it)", text::clean_line(&line)),
             Role::Done,
         ));
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Entity, Group, Line, SortKey, State, until},
-    domain::{Contact, Price, Progress, Stamp, Status, text},
+    domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, text},
 };
 
 use super::super::{
@@ -275,11 +275,14 @@ fn progress(
     }
     match &task.status {
         Status::Completed => {
-            let line = task.result_line.as_deref().unwrap_or("done");
-            cell.put(0, 0, &text::clean_line(line), Role::Plain);
+            let line = task.result_words().unwrap_or("done".into());
+            cell.put(0, 0, &text::clean_line(&line), Role::Plain);
         }
         Status::Failed => {
-            let message = task.error.as_ref().map_or("", |error| &error.message);
+            let message = task
+                .error
+                .as_ref()
+                .map_or(String::new(), crate::domain::TaskError::words);
             let line = message.lines().find(|line| !line.trim().is_empty());
             let line = text::clean_line(line.unwrap_or("failed without a word")).into_owned();
             with_last(
@@ -299,13 +302,11 @@ fn progress(
             with_last(&mut cell, &words::unknown(window), last, Role::Plain);
         }
         Status::InputRequired => {
-            let line = task.remark.as_deref().unwrap_or("asks something");
-            with_last(
-                &mut cell,
-                &text::clean_line(line),
-                Some("Enter answers".into()),
-                Role::Plain,
-            );
+            let line = match task.open_question() {
+                Some(question) => Elicitation::message_of(&question.request),
+                None => "asks something".to_owned(),
+            };
+            with_last(&mut cell, &line, Some("Enter answers".into()), Role::Plain);
         }
         Status::Cancelled => {
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));
@@ -356,10 +357,12 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
             .saturating_sub(if columns >= 26 { 16 } else { 0 })
             .min(20);
         wave(cell, wide, 0.0, state, entity, now);
-        let words = match task.remark.as_deref() {
-            Some(remark) => text::clean_line(remark).into_owned(),
-            None => "no word yet".to_owned(),
-        };
+        let of_task = task
+            .server_task
+            .as_ref()
+            .and_then(|it| it.message.as_deref());
+        let words = task.remark.as_deref().or(of_task).unwrap_or("no word yet");
+        let words = text::clean_line(words);
         cell.put(wide + 2, 0, &words, Role::Dim);
         return;
     };
@@ -478,9 +481,19 @@ fn end(
         .and_then(|progress| progress.total)
         .filter(|_| entity.is_running())
         .and_then(|total| entity.pace.left(now, total));
-    match left {
-        Some(left) => put(canvas, y, column, &text::left(left), Role::Plain),
-        None => put(canvas, y, column, "-", Role::Dim),
+    // What only the server's patience bounds ends by then.
+    let until = task
+        .server_task
+        .as_ref()
+        .filter(|_| !task.status.is_settled() && !matches!(task.status, Status::Unknown(_)))
+        .and_then(ServerTask::expires_at);
+    match (left, until) {
+        (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),
+        (None, Some(at)) => {
+            let words = format!("by {}", state.clock_short(at, now));
+            put(canvas, y, column, &words, Role::Dim);
+        }
+        (None, None) => put(canvas, y, column, "-", Role::Dim),
     }
 }
 

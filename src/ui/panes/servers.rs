@@ -1,7 +1,7 @@
 //! The servers and how each stands.
 
 use crate::{
-    app::State,
+    app::{State, task_offer},
     domain::{LinkState, Stamp, text},
 };
 
@@ -61,6 +61,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 u64::try_from(tools).unwrap_or(u64::MAX),
                 "tool",
             ));
+        }
+        if server.footing.tasks.is_some() {
+            parts.push(format!("tasks {}", task_offer(server)));
         }
         parts.push(
             match server.footing.gives_ids {

@@ -150,6 +150,10 @@ pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
             let words: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
             format!("one of {}", words.join(" "))
         }
+        ArgumentKind::Many(choices) => {
+            let words: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
+            format!("any of {}", words.join(" "))
+        }
         ArgumentKind::Json => "JSON".to_owned(),
     }
 }

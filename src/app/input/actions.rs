@@ -1,0 +1,703 @@
+//! What the actions of the panes do, and the reason where they do nothing.
+
+use core::time::Duration;
+
+use crate::domain::{Ask, AskedFor, NoticeLevel, ServerName, Stamp, Status, TaskId, text};
+
+use super::{
+    super::{
+        CallForm, Command, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line, Menu,
+        Overlay, Pane, Prices, Stage, State, Tab,
+        detail::print_text,
+        keymap::Action,
+        leave::is_viewer,
+        select::{self, chosen, hidden_marks},
+        state::Pending,
+        update::{quit, take_task},
+    },
+    ask, ask_tools,
+    forms::write_limit,
+    mark_seen,
+    moves::{find, next_pane, page, show, show_tab, show_tools, step, turn_tab},
+    open_menu,
+    questions::open_question,
+};
+
+/// A second Ctrl-C within this time leaves at once.
+const TWICE: Duration = Duration::from_secs(2);
+
+pub(super) fn interrupt(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    let is_second = match state.leaving {
+        Leaving::Asked(at) => {
+            now.mono.since(at) <= TWICE
+                || state.overlays.iter().any(|overlay| {
+                    matches!(
+                        overlay,
+                        Overlay::Menu {
+                            menu: Menu::Leave,
+                            ..
+                        }
+                    )
+                })
+        }
+        Leaving::OnceSafe | Leaving::OnceCancelled(_) => true,
+        Leaving::No => false,
+    };
+    if is_second {
+        return quit(state, todo);
+    }
+    leave(state, now, todo);
+}
+
+/// Leaves if that costs nothing, else says what it costs.
+pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    // The prices must be those of now.
+    if state.frozen.is_some() {
+        freeze(state, now, todo);
+    }
+    if is_viewer(state) || Prices::of(state).is_all_safe() {
+        return quit(state, todo);
+    }
+    state.leaving = Leaving::Asked(now.mono);
+    state.overlays.retain(|overlay| {
+        !matches!(
+            overlay,
+            Overlay::Menu {
+                menu: Menu::Leave,
+                ..
+            }
+        )
+    });
+    open_menu(state, Menu::Leave, now);
+}
+
+/// Why an action has no effect here and now; `None` if it has one.
+pub fn why_not(state: &State, action: Action) -> Option<String> {
+    let acts = matches!(
+        action,
+        Action::NewCall
+            | Action::RunAgain
+            | Action::Pause
+            | Action::Resume
+            | Action::Cancel
+            | Action::Edit
+            | Action::Answer
+            | Action::Adopt
+            | Action::Forget
+            | Action::Undo
+            | Action::Break
+            | Action::AddServer
+    );
+    if acts && state.setup.readonly {
+        return Some("read only: nothing is started, changed or stopped".to_owned());
+    }
+    let needs_task = matches!(
+        action,
+        Action::RunAgain
+            | Action::Pause
+            | Action::Cancel
+            | Action::Edit
+            | Action::Answer
+            | Action::Forget
+            | Action::CopyMenu
+            | Action::Print
+            | Action::Zoom
+            | Action::TabBefore
+            | Action::TabAfter
+            | Action::Mark
+            | Action::Follow
+            | Action::Search
+    );
+    let Some(entity) = state.selected() else {
+        if needs_task {
+            return Some(if state.tasks.is_empty() {
+                "there is no task yet; n starts one".to_owned()
+            } else {
+                "no task is shown; Esc clears the filter".to_owned()
+            });
+        }
+        return why_not_anywhere(state, action);
+    };
+    let id = &entity.view.task.id;
+    let word = entity.view.task.status.word();
+    let is_alone = state.marks.is_empty();
+    match action {
+        Action::Pause if is_alone => match &entity.view.task.status {
+            Status::Paused => Some(format!("{id} is paused already; r goes on")),
+            Status::Running => None,
+            Status::Unknown(_) => Some(format!("{id} is unknown; Enter: what now?")),
+            _ => Some(format!("{id} is {word}; there is nothing to pause")),
+        },
+        Action::Resume if is_alone && state.pane == Pane::Tasks => match &entity.view.task.status {
+            status if status.is_settled() => Some(format!("{id} is {word}; R runs it again")),
+            Status::InputRequired => Some(format!("{id} waits for an answer, not for r")),
+            _ => None,
+        },
+        Action::Answer => match super::super::question::next(entity, None) {
+            Some(_) if !entity.view.task.status.is_settled() => None,
+            _ if entity.view.task.status == Status::InputRequired => {
+                Some(format!("{id}: the server has not told yet what it asks"))
+            }
+            _ => Some(format!("{id} asks nothing; it is {word}")),
+        },
+        Action::Cancel if is_alone && entity.view.task.status.is_settled() => {
+            Some(format!("{id} is {word}; there is nothing to cancel"))
+        }
+        _ => why_not_anywhere(state, action),
+    }
+}
+
+pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
+    match action {
+        Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
+        Action::SignIn => {
+            Some(
+                if state.servers.iter().any(|server| {
+                    matches!(server.state, crate::domain::LinkState::NeedsLogin { .. })
+                }) {
+                    "signing in is not built in yet; start with -H or --bearer-env".to_owned()
+                } else {
+                    "no server asks for sign-in".to_owned()
+                },
+            )
+        }
+        Action::Undo if state.undo.is_empty() => Some("nothing was forgotten here".to_owned()),
+        Action::FindNext | Action::FindBefore if state.search.is_none() => {
+            Some("nothing is searched for; / searches".to_owned())
+        }
+        Action::Search if state.tab == Tab::Now => {
+            Some("the Now tab is not searched; ] goes to the log".to_owned())
+        }
+        Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
+            Some("no task is shown; Esc clears the filter".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Does what a key or a command of the palette means.
+pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut Vec<Command>) {
+    if let Some(reason) = why_not(state, action) {
+        return state.answer(reason);
+    }
+    match action {
+        Action::Down => step(state, 1),
+        Action::Up => step(state, -1),
+        Action::PageDown => step(state, page(state)),
+        Action::PageUp => step(state, -page(state)),
+        Action::First => step(state, isize::MIN / 2),
+        Action::Last => step(state, isize::MAX / 2),
+        Action::Open => open(state, now, todo),
+        Action::Back => back(state, now, todo),
+        Action::NextPane => next_pane(state),
+        Action::TabBefore => turn_tab(state, -1),
+        Action::TabAfter => turn_tab(state, 1),
+        Action::Zoom => {
+            state.is_zoomed = !state.is_zoomed;
+            state.focus = if state.is_zoomed {
+                Focus::Detail
+            } else {
+                Focus::List
+            };
+            select::keep_in_sight(state);
+        }
+        Action::Filter => {
+            let typed = Field::new(state.filter.text());
+            state.overlays.push(Overlay::Filter(typed));
+        }
+        Action::Search => {
+            let typed = Field::new(state.search.clone().unwrap_or_default());
+            state.overlays.push(Overlay::Search(typed));
+        }
+        Action::FindNext => find(state, true),
+        Action::FindBefore => find(state, false),
+        Action::NeedsOnly => {
+            state.needs_only = !state.needs_only;
+            select::rebuild(state);
+            if state.lines.is_empty() && state.needs_only {
+                state.answer_empty("nothing needs you; ! shows all again");
+            }
+        }
+        Action::Fold => {
+            state.is_folded = !state.is_folded;
+            select::rebuild(state);
+        }
+        Action::Sort => {
+            state.sort = state.sort.next();
+            select::rebuild(state);
+            state.answer(format!("sorted by {}", state.sort.word()));
+        }
+        Action::Reverse => {
+            state.is_reversed = !state.is_reversed;
+            select::rebuild(state);
+            let order = if state.is_reversed {
+                "turned round"
+            } else {
+                "as usual"
+            };
+            state.answer(format!("sorted by {}, {order}", state.sort.word()));
+        }
+        Action::Mark => {
+            if let Some(id) = state.cursor.clone() {
+                if !state.marks.remove(&id) {
+                    state.marks.insert(id);
+                }
+                select::move_by(state, 1);
+            }
+        }
+        Action::MarkAll => mark_all(state),
+        Action::ShowTasks => show(state, Pane::Tasks, todo),
+        Action::ShowTools => show(state, Pane::Tools, todo),
+        Action::ShowServers => show(state, Pane::Servers, todo),
+        Action::ShowMessages => show(state, Pane::Messages, todo),
+        Action::NewCall => new_call(state, todo),
+        Action::RunAgain => {
+            if let Some(id) = state.cursor.clone() {
+                run_again(state, &id, todo);
+            }
+        }
+        Action::Pause => pause(state, now, todo),
+        Action::Resume => resume(state, todo),
+        Action::Cancel => cancel(state, now),
+        Action::Edit => edit(state),
+        Action::Answer => open_question(state),
+        Action::Adopt => adopt(state, todo),
+        Action::CopyMenu => {
+            if let Some(id) = state.cursor.clone() {
+                open_menu(state, Menu::Copy(id), now);
+            }
+        }
+        Action::Print => {
+            if let Some(entity) = state.selected() {
+                todo.push(Command::Print(print_text(state, entity)));
+            }
+        }
+        Action::Forget => {
+            let tasks = chosen(state);
+            forget(state, tasks, now, todo);
+        }
+        Action::Undo => undo(state, now, todo),
+        Action::Follow => {
+            state.is_following = !state.is_following;
+            if state.is_following {
+                state.scroll = 0;
+            }
+            let word = if state.is_following {
+                "following"
+            } else {
+                "not following"
+            };
+            state.answer(format!("the log is {word}"));
+        }
+        Action::Wrap => {
+            state.is_wrapping = !state.is_wrapping;
+            let word = if state.is_wrapping { "wrapped" } else { "cut" };
+            state.answer(format!("long lines are {word}"));
+        }
+        Action::Times => state.has_times = !state.has_times,
+        Action::Freeze => freeze(state, now, todo),
+        Action::AddServer => add_server(state),
+        Action::Palette => state.overlays.push(Overlay::Palette {
+            field: Field::default(),
+            cursor: 0,
+        }),
+        Action::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
+        Action::Break => open_menu(state, Menu::Break, now),
+        Action::Leave => quit_key(state, now, todo),
+        Action::Interrupt => interrupt(state, now, todo),
+        Action::Suspend => todo.push(Command::Suspend),
+        Action::Redraw => todo.push(Command::Redraw),
+        // These belong to layers, which take them before.
+        Action::SignIn
+        | Action::Accept
+        | Action::NextField
+        | Action::FieldBefore
+        | Action::Send
+        | Action::Raw
+        | Action::OpenPage
+        | Action::CopyPage
+        | Action::ChoiceBefore
+        | Action::ChoiceAfter => {}
+    }
+}
+
+/// `q`: closes the top layer, and leaves from the list.
+pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    if state.pane != Pane::Tasks {
+        state.pane = Pane::Tasks;
+    } else if state.is_zoomed || state.focus == Focus::Detail {
+        state.is_zoomed = false;
+        state.focus = Focus::List;
+        select::keep_in_sight(state);
+    } else {
+        leave(state, now, todo);
+    }
+}
+
+pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    match state.pane {
+        Pane::Tasks => {
+            let Some(entity) = state.selected() else {
+                return state.answer("there is nothing to open; n starts a call");
+            };
+            let id = entity.view.task.id.clone();
+            let status = entity.view.task.status.clone();
+            let is_pressing = entity.belongs() == Group::NeedsYou;
+            if !is_pressing {
+                mark_seen(state, &id, todo);
+            }
+            match status {
+                Status::Unknown(_) | Status::Lost(_) => open_menu(state, Menu::WhatNow(id), now),
+                Status::InputRequired if why_not(state, Action::Answer).is_none() => {
+                    open_question(state);
+                }
+                // Its error has been read by now.
+                Status::Failed
+                    if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
+                {
+                    open_menu(state, Menu::WhatNow(id), now);
+                }
+                _ if state.focus == Focus::Detail && state.is_zoomed => {
+                    state.answer("that is all of it; Esc goes back");
+                }
+                status => {
+                    if matches!(status, Status::Completed | Status::Failed) {
+                        show_tab(state, Tab::Result);
+                    }
+                    if status == Status::Failed && is_pressing {
+                        state.answer("Enter: what now? Until you choose, it keeps asking");
+                    }
+                    if status == Status::InputRequired
+                        && let Some(reason) = why_not(state, Action::Answer)
+                    {
+                        state.answer(reason);
+                    }
+                    state.focus = Focus::Detail;
+                    state.is_zoomed = true;
+                }
+            }
+        }
+        Pane::Tools => {
+            let chosen = state.tools_of.clone().and_then(|server| {
+                let tools = state.tools.get(&server)?;
+                Some((server, tools.list.get(state.cursors[0])?.clone()))
+            });
+            let Some((server, tool)) = chosen else {
+                return state.answer("there is no tool to call; 3 shows the servers");
+            };
+            if let Some(reason) = why_not(state, Action::NewCall) {
+                return state.answer(reason);
+            }
+            let mut form = CallForm::new(state);
+            form.server = Some(server);
+            form.take_tool(tool, &serde_json::Map::new());
+            state.overlays.push(Overlay::Call(Box::new(form)));
+        }
+        Pane::Servers => match state.servers.get(state.cursors[1]) {
+            Some(server) => {
+                let name = server.name.clone();
+                show_tools(state, name, todo);
+            }
+            None => state.answer("there is no server yet; a adds one by its URL"),
+        },
+        Pane::Messages => state.answer("messages do not open; Y in the tasks prints one"),
+    }
+}
+
+/// Esc: one layer, never out of the program.
+pub(super) fn back(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    if state.pane != Pane::Tasks {
+        state.pane = Pane::Tasks;
+    } else if state.focus == Focus::Detail || state.is_zoomed {
+        if state.search.take().is_none() {
+            state.focus = Focus::List;
+            state.is_zoomed = false;
+        }
+    } else if matches!(state.leaving, Leaving::OnceSafe | Leaving::OnceCancelled(_)) {
+        state.leaving = Leaving::No;
+        state.answer("staying");
+    } else if state.away.take().is_some() {
+        // The banner is closed.
+    } else if !state.marks.is_empty() {
+        state.marks.clear();
+    } else if !state.filter.is_empty() {
+        apply_filter(state, "");
+    } else if state.needs_only {
+        state.needs_only = false;
+        select::rebuild(state);
+    } else if state.frozen.is_some() {
+        freeze(state, now, todo);
+    } else if !state.toasts.is_empty() {
+        state.toasts.clear();
+    } else {
+        state.answer("nothing to close; q leaves");
+    }
+    select::keep_in_sight(state);
+}
+
+pub(super) fn mark_all(state: &mut State) {
+    if state.tasks.is_empty() {
+        return add_server(state);
+    }
+    let shown: Vec<TaskId> = state
+        .lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Row(id) => Some(id.clone()),
+            Line::Heading { .. } => None,
+        })
+        .collect();
+    if shown.iter().all(|id| state.marks.contains(id)) {
+        state.marks.clear();
+    } else {
+        state.marks.extend(shown);
+    }
+}
+
+pub(super) fn freeze(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    match state.frozen.take() {
+        Some(frozen) => {
+            for view in frozen.held.into_values() {
+                take_task(state, view, now, todo);
+            }
+        }
+        None => {
+            state.frozen = Some(Frozen {
+                at: now,
+                held: std::collections::BTreeMap::new(),
+            });
+        }
+    }
+}
+
+pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    let tasks = chosen(state);
+    // A second time, while it is pausing and still moves: offer to stop it.
+    if let [id] = tasks.as_slice()
+        && let Some(entity) = state.task(id)
+        && let Some(asked) = entity.view.task.asked
+        && asked.what == AskedFor::Pausing
+    {
+        let age = text::span(now.wall.since(asked.at));
+        if entity.view.task.resumability.checkpoint {
+            let id = id.clone();
+            return open_menu(state, Menu::StopNow(id), now);
+        }
+        return state.answer(format!(
+            "pausing was asked {age} ago; x cancels it for good"
+        ));
+    }
+    act_on(
+        state,
+        tasks,
+        "pause",
+        Ask::Pause,
+        |status| *status == Status::Running,
+        todo,
+    );
+}
+
+pub(super) fn resume(state: &mut State, todo: &mut Vec<Command>) {
+    if state.pane == Pane::Servers || state.cursor.is_none() {
+        ask(state, Ask::RetryNow, Pending::Plain, todo);
+        return state.answer("every server that is down is tried now");
+    }
+    let tasks = chosen(state);
+    act_on(
+        state,
+        tasks,
+        "resume",
+        Ask::Resume,
+        |status| !status.is_settled() && *status != Status::InputRequired,
+        todo,
+    );
+}
+
+/// Asks the same of several tasks, and says of how many, and how many of these are hidden.
+pub(super) fn act_on(
+    state: &mut State,
+    tasks: Vec<TaskId>,
+    word: &str,
+    make: impl Fn(TaskId) -> Ask,
+    fits: impl Fn(&Status) -> bool,
+    todo: &mut Vec<Command>,
+) {
+    let all = tasks.len();
+    let fitting: Vec<TaskId> = tasks
+        .into_iter()
+        .filter(|id| {
+            state
+                .task(id)
+                .is_some_and(|entity| fits(&entity.view.task.status))
+        })
+        .collect();
+    for id in &fitting {
+        ask(state, make(id.clone()), Pending::Plain, todo);
+    }
+    if all == 1 {
+        let Some(id) = fitting.first() else {
+            return state.answer(format!("there is nothing to {word}"));
+        };
+        return state.answer(format!("asked: {word} {id}"));
+    }
+    let hidden = hidden_marks(state);
+    let hidden = if hidden > 0 {
+        format!(", {hidden} of them hidden")
+    } else {
+        String::new()
+    };
+    let skipped = all - fitting.len();
+    let skipped = if skipped > 0 {
+        format!("; {skipped} passed over, where it means nothing")
+    } else {
+        String::new()
+    };
+    let count = u64::try_from(fitting.len()).unwrap_or(u64::MAX);
+    state.answer(format!(
+        "asked: {word} {}{hidden}{skipped}",
+        text::plural(count, "task")
+    ));
+}
+
+pub(super) fn cancel(state: &mut State, now: Stamp) {
+    let tasks: Vec<TaskId> = chosen(state)
+        .into_iter()
+        .filter(|id| {
+            state
+                .task(id)
+                .is_some_and(|entity| !entity.view.task.status.is_settled())
+        })
+        .collect();
+    if tasks.is_empty() {
+        return state.answer("all of these have ended; there is nothing to cancel");
+    }
+    open_menu(state, Menu::Cancel(tasks), now);
+}
+
+pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &mut Vec<Command>) {
+    let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(|id| {
+        state.task(id).is_some_and(|entity| {
+            let status = &entity.view.task.status;
+            status.is_settled() || matches!(status, Status::Unknown(_))
+        })
+    });
+    if ended.is_empty() {
+        return match going.as_slice() {
+            // Its link knows whether a cancel was asked for and ignored, and says so if not.
+            [one] => {
+                ask(state, Ask::GiveUp(one.clone()), Pending::Plain, todo);
+                state.answer(format!("asked to stop following {one}"));
+            }
+            _ => state.answer("these are still under way; x cancels them first"),
+        };
+    }
+    let hidden = hidden_marks(state);
+    for id in &ended {
+        ask(state, Ask::Forget(id.clone()), Pending::Plain, todo);
+        state.marks.remove(id);
+    }
+    let mut words = match ended.as_slice() {
+        [one] => format!("{one} is forgotten here; u brings it back"),
+        many => format!(
+            "{} tasks are forgotten here; u brings them back",
+            many.len()
+        ),
+    };
+    if hidden > 0 {
+        words = format!("{words} ({hidden} of them were hidden)");
+    }
+    if !going.is_empty() {
+        words = format!("{words}; {} still under way were passed over", going.len());
+    }
+    state.undo.push(ended);
+    state.say(NoticeLevel::Info, &words, now);
+}
+
+pub(super) fn undo(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+    let Some(tasks) = state.undo.pop() else {
+        return;
+    };
+    let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+    state.wanted = tasks.first().cloned();
+    for id in tasks {
+        ask(state, Ask::Unforget(id), Pending::Plain, todo);
+    }
+    let words = format!("{} brought back", text::plural(count, "task"));
+    state.say(NoticeLevel::Info, &words, now);
+}
+
+pub(super) fn new_call(state: &mut State, todo: &mut Vec<Command>) {
+    let form = CallForm::new(state);
+    if let (Stage::Tool, Some(server)) = (form.stage, form.server.clone()) {
+        ask_tools(state, &server, todo);
+    }
+    state.overlays.push(Overlay::Call(Box::new(form)));
+}
+
+pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
+    let of_cursor = state.servers.get(state.cursors[1]);
+    let of_task = || state.selected().map(|entity| &entity.view.task.server);
+    let server = match state.pane {
+        Pane::Servers => of_cursor.map(|server| &server.name),
+        _ => of_task().or(state.servers.first().map(|server| &server.name)),
+    };
+    match server.cloned() {
+        Some(server) => adopt_from(state, server, todo),
+        None => state.answer("there is no server yet; a adds one by its URL"),
+    }
+}
+
+/// Asks for the tasks that a server has and we do not know.
+pub(super) fn adopt_from(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
+    let words = format!("asked {} for its tasks", text::clean_line(server.as_str()));
+    let what = Ask::Adopt {
+        server: server.clone(),
+        server_task: None,
+    };
+    ask(state, what, Pending::Adopt(server), todo);
+    state.answer(words);
+}
+
+fn add_server(state: &mut State) {
+    let mut form = CallForm::new(state);
+    form.stage = Stage::Server;
+    form.server = None;
+    form.server_at = state.servers.len();
+    state.overlays.push(Overlay::Call(Box::new(form)));
+}
+
+pub(super) fn run_again(state: &mut State, id: &TaskId, todo: &mut Vec<Command>) {
+    let Some(entity) = state.task(id) else { return };
+    let task = entity.view.task.clone();
+    let form = CallForm::again(state, &task);
+    if form.tool.is_none() {
+        ask_tools(state, &task.server, todo);
+    }
+    state.overlays.push(Overlay::Call(Box::new(form)));
+}
+
+pub(super) fn edit(state: &mut State) {
+    let Some(entity) = state.selected() else {
+        return;
+    };
+    let task = &entity.view.task;
+    let limit =
+        |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), write_limit));
+    let form = EditForm {
+        task: task.id.clone(),
+        fields: [
+            Field::new(task.name.clone().unwrap_or_default()),
+            Field::new(task.note.clone().unwrap_or_default()),
+            limit(task.limits.idle),
+            limit(task.limits.hard),
+        ],
+        at: 0,
+        complaint: None,
+    };
+    state.overlays.push(Overlay::Edit(Box::new(form)));
+}
+
+pub(super) fn apply_filter(state: &mut State, typed: &str) {
+    state.filter = Filter::read(typed);
+    select::rebuild(state);
+}

@@ -1,0 +1,342 @@
+//! The keys of what lies over the screen: pages, choices, and the lines that are typed.
+
+use core::time::Duration;
+
+use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, Stamp, TaskId};
+
+use super::{
+    super::{
+        CallForm, Command, Field, Leaving, Menu, Overlay, SortKey, Stage, State,
+        call::name_from_url,
+        keymap::{self, Action},
+        menu::{self, Act, REFLEX},
+        palette, select,
+        state::Pending,
+        update::quit,
+    },
+    actions::{adopt_from, apply_filter, forget, perform, run_again, why_not},
+    ask, ask_tools, mark_seen,
+    moves::find_from_here,
+};
+
+/// How long "cancel all and leave" waits for proof.
+const CANCEL_ALL: Duration = Duration::from_secs(5);
+
+pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
+    let lines = keymap::help_page(state.size.0).len();
+    let rows = usize::from(state.size.1).saturating_sub(4).max(1);
+    let most = lines.saturating_sub(rows);
+    let scroll = match action {
+        Some(Action::Down) => (at + 1).min(most),
+        Some(Action::Up) => at.saturating_sub(1),
+        Some(Action::PageDown) => (at + rows).min(most),
+        Some(Action::PageUp) => at.saturating_sub(rows),
+        Some(Action::First) => 0,
+        Some(Action::Last) => most,
+        // Any other key has read enough.
+        _ => return None,
+    };
+    Some(Overlay::Help { scroll })
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of the layer, the key in both forms, and where the effects go"
+)]
+pub(super) fn menu_key(
+    state: &mut State,
+    menu: Menu,
+    cursor: usize,
+    opened: Mono,
+    action: Option<Action>,
+    chord: Chord,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) -> Option<Overlay> {
+    let items = menu::items(state, &menu);
+    let last = items.len().saturating_sub(1);
+    let stay = |cursor: usize, menu: Menu| {
+        Some(Overlay::Menu {
+            menu,
+            cursor,
+            opened,
+        })
+    };
+    let is_close = matches!(action, Some(Action::Back | Action::Leave));
+    if is_close {
+        if menu == Menu::Leave {
+            state.leaving = Leaving::No;
+        }
+        return None;
+    }
+    if menu.is_grave() && now.mono.since(opened) < REFLEX {
+        return stay(cursor, menu);
+    }
+    let letter = chord.typed();
+    let by_key = letter.and_then(|letter| items.iter().position(|item| item.key == letter));
+    let picked = match (by_key, action) {
+        (Some(at), _) => at,
+        (None, Some(Action::Accept)) => cursor.min(last),
+        (None, Some(Action::Down)) => return stay((cursor + 1).min(last), menu),
+        (None, Some(Action::Up)) => return stay(cursor.saturating_sub(1), menu),
+        (None, Some(Action::First | Action::PageUp)) => return stay(0, menu),
+        (None, Some(Action::Last | Action::PageDown)) => return stay(last, menu),
+        _ => {
+            state.answer("choose with j k and Enter, or by letter; Esc closes");
+            return stay(cursor, menu);
+        }
+    };
+    let item = items.get(picked)?;
+    if let Some(reason) = &item.why_not {
+        state.answer(format!("{}: {reason}", item.label));
+        return stay(picked, menu);
+    }
+    if menu == Menu::Leave {
+        state.leaving = Leaving::No;
+    }
+    if let Menu::WhatNow(id) = &menu {
+        mark_seen(state, id, todo);
+    }
+    act(state, item.act.clone(), now, todo);
+    None
+}
+
+pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Command>) {
+    match act {
+        Act::Close => {}
+        Act::Ask(asks) => {
+            let count = asks.len();
+            for one in asks {
+                ask(state, one, Pending::Plain, todo);
+            }
+            if count > 1 {
+                state.answer(format!("asked of {count} tasks"));
+                state.marks.clear();
+            }
+        }
+        Act::Copy(copied) => {
+            todo.push(Command::Copy(copied));
+            state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+        }
+        Act::Break(what) => todo.push(Command::Break(what)),
+        Act::RunAgain(id) => run_again(state, &id, todo),
+        Act::Forget(id) => forget(state, vec![id], now, todo),
+        Act::Leave => quit(state, todo),
+        Act::LeaveOnceSafe => state.leaving = Leaving::OnceSafe,
+        Act::CancelAllAndLeave => {
+            let open: Vec<TaskId> = state.open.iter().cloned().collect();
+            for id in open {
+                ask(state, Ask::Cancel(id), Pending::Plain, todo);
+            }
+            state.leaving = Leaving::OnceCancelled(now.mono.after(CANCEL_ALL));
+        }
+    }
+}
+
+pub(super) fn palette_key(
+    state: &mut State,
+    mut field: Field,
+    cursor: usize,
+    action: Option<Action>,
+    chord: Chord,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) -> Option<Overlay> {
+    let matches = palette::matches(field.text());
+    let last = matches.len().saturating_sub(1);
+    match action {
+        Some(Action::Back) => None,
+        Some(Action::NextField) => Some(Overlay::Palette {
+            field,
+            cursor: (cursor + 1).min(last),
+        }),
+        Some(Action::FieldBefore) => Some(Overlay::Palette {
+            field,
+            cursor: cursor.saturating_sub(1),
+        }),
+        Some(Action::Accept) => {
+            let typed = field.text().trim().to_owned();
+            if run_line(state, &typed, todo) {
+                return None;
+            }
+            match matches.get(cursor) {
+                Some(binding) => perform(state, binding.action, now, todo),
+                None => state.answer(format!("no command is called {typed:?}")),
+            }
+            None
+        }
+        _ => {
+            let before = field.text().len();
+            field.key(chord);
+            // Deleting what is not there closes the line, as in an editor.
+            if before == 0 && chord.key == Key::Backspace {
+                return None;
+            }
+            Some(Overlay::Palette { field, cursor: 0 })
+        }
+    }
+}
+
+/// Commands with an argument; `false` if the line is none of them.
+pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) -> bool {
+    let Some((word, rest)) = typed.split_once(char::is_whitespace) else {
+        return false;
+    };
+    let rest = rest.trim();
+    let action = match word {
+        "filter" => Action::Filter,
+        "call" | "run" => Action::NewCall,
+        "add" => Action::AddServer,
+        "sort" => Action::Sort,
+        "adopt" => Action::Adopt,
+        "attach" | "show" => Action::Open,
+        _ => return false,
+    };
+    if let Some(reason) = why_not(state, action) {
+        state.answer(reason);
+        return true;
+    }
+    match action {
+        Action::Filter => apply_filter(state, rest),
+        Action::NewCall => {
+            let mut form = CallForm::new(state);
+            form.filter = Field::new(rest);
+            let server = form.server.clone().or_else(|| {
+                let of_cursor = state
+                    .selected()
+                    .map(|entity| entity.view.task.server.clone());
+                of_cursor.or_else(|| state.servers.first().map(|server| server.name.clone()))
+            });
+            if let Some(server) = server {
+                ask_tools(state, &server, todo);
+                form.server = Some(server);
+                form.stage = Stage::Tool;
+            }
+            state.overlays.push(Overlay::Call(Box::new(form)));
+        }
+        Action::AddServer => {
+            let _ = add_url(state, rest, todo);
+        }
+        Action::Adopt => {
+            let known = state.servers.iter().find(|it| it.name.as_str() == rest);
+            match known.map(|server| server.name.clone()) {
+                Some(server) => adopt_from(state, server, todo),
+                None => state.answer(format!("no server is called {rest:?}")),
+            }
+        }
+        Action::Sort => match SortKey::ALL.iter().find(|key| key.word() == rest) {
+            Some(key) => {
+                state.sort = *key;
+                select::rebuild(state);
+            }
+            None => state.answer(format!("no column is called {rest:?}")),
+        },
+        _ => {
+            let mut fitting = state
+                .tasks
+                .keys()
+                .filter(|id| id.as_str().starts_with(rest));
+            match (fitting.next().cloned(), fitting.next()) {
+                (Some(id), None) => {
+                    select::move_to_task(state, &id);
+                    if state.cursor.as_ref() != Some(&id) {
+                        state.answer(format!("{id} is hidden by the filter or folded"));
+                    }
+                }
+                (Some(_), Some(_)) => state.answer(format!("{rest} fits several tasks")),
+                (None, _) => state.answer(format!("no task begins with {rest}")),
+            }
+        }
+    }
+    true
+}
+
+/// Makes a server known by its URL; its name, if it is a URL at all.
+pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> Option<ServerName> {
+    let url = url.trim();
+    let Some(base) = name_from_url(url) else {
+        state.answer(
+            "a server is a URL such as http://127.0.0.1:8931/mcp, without name or password",
+        );
+        return None;
+    };
+    let known = state
+        .servers
+        .iter()
+        .find(|known| known.url == url)
+        .map(|known| known.name.clone());
+    if let Some(name) = known {
+        ask_tools(state, &name, todo);
+        return Some(name);
+    }
+    let name = ServerName::free(base.as_str(), |name| {
+        state
+            .servers
+            .iter()
+            .any(|known| known.name.as_str() == name)
+    });
+    let server = ServerRef {
+        name: name.clone(),
+        url: Some(url.to_owned()),
+        headers: Vec::new(),
+        protocol: None,
+    };
+    ask(
+        state,
+        Ask::Server(server),
+        Pending::Server(name.clone()),
+        todo,
+    );
+    Some(name)
+}
+
+pub(super) fn filter_key(
+    state: &mut State,
+    mut field: Field,
+    action: Option<Action>,
+    chord: Chord,
+) -> Option<Overlay> {
+    match action {
+        Some(Action::Accept) => {
+            if state.lines.is_empty() && !state.filter.is_empty() {
+                state.answer_empty("nothing fits; Esc clears the filter");
+            }
+            None
+        }
+        Some(Action::Back) => {
+            apply_filter(state, "");
+            None
+        }
+        _ => {
+            field.key(chord);
+            let typed = field.text().to_owned();
+            apply_filter(state, &typed);
+            Some(Overlay::Filter(field))
+        }
+    }
+}
+
+pub(super) fn search_key(
+    state: &mut State,
+    mut field: Field,
+    action: Option<Action>,
+    chord: Chord,
+) -> Option<Overlay> {
+    match action {
+        Some(Action::Accept) => {
+            let typed = field.text().trim().to_owned();
+            if typed.is_empty() {
+                state.search = None;
+            } else {
+                state.search = Some(typed);
+                find_from_here(state);
+            }
+            None
+        }
+        Some(Action::Back) => None,
+        _ => {
+            field.key(chord);
+            Some(Overlay::Search(field))
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Moving about: the cursor of each pane, the tabs, and what a search finds.
+
+use crate::domain::ServerName;
+
+use super::{
+    super::{
+        Command, Focus, Pane, Room, State, Tab,
+        detail::{entry_text, tab_lines},
+        select,
+        status::finds,
+        update::is_reachable,
+    },
+    ask_tools,
+};
+
+/// Rows of a page, with one line of overlap.
+pub(super) fn page(state: &State) -> isize {
+    let room = Room::of(state, state.size);
+    let rows = if state.pane == Pane::Tasks && state.focus == Focus::Detail {
+        room.detail.saturating_sub(4)
+    } else {
+        room.list.saturating_sub(1)
+    };
+    isize::try_from(rows.max(1)).unwrap_or(1)
+}
+
+pub(super) fn moved(place: usize, by: isize, most: usize) -> usize {
+    place.saturating_add_signed(by).min(most)
+}
+
+/// Moves whatever has the keys.
+pub(super) fn step(state: &mut State, by: isize) {
+    match (state.pane, state.focus) {
+        (Pane::Tasks, Focus::List) => {
+            if !select::move_by(state, by) && by.unsigned_abs() == 1 {
+                state.answer(if by > 0 {
+                    "that is the last one"
+                } else {
+                    "that is the first one"
+                });
+            }
+        }
+        (Pane::Tasks, Focus::Detail) => scroll(state, by),
+        (pane, _) => {
+            let most = pane_lines(state, pane).saturating_sub(1);
+            let at = match pane {
+                Pane::Tools => &mut state.cursors[0],
+                Pane::Servers => &mut state.cursors[1],
+                _ => &mut state.cursors[2],
+            };
+            // Messages are read from the newest up, so up goes back in time.
+            let by = if pane == Pane::Messages { -by } else { by };
+            *at = moved(*at, by, most);
+        }
+    }
+}
+
+/// Lines that a pane has.
+pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
+    match pane {
+        Pane::Tasks => state.lines.len(),
+        Pane::Tools => state
+            .tools_of
+            .as_ref()
+            .and_then(|server| state.tools.get(server))
+            .map_or(0, |tools| tools.list.len()),
+        Pane::Servers => state.servers.len(),
+        Pane::Messages => state.messages.len(),
+    }
+}
+
+pub(super) fn scroll(state: &mut State, by: isize) {
+    // The last page stays full; wrapped lines take an unknown number of rows, so there the last line can be the first.
+    let rows = usize::from(Room::of(state, state.size).detail);
+    let (of_log, of_text) = if state.is_wrapping {
+        (1, 1)
+    } else {
+        (rows.saturating_sub(3).max(1), rows.saturating_sub(2).max(1))
+    };
+    match state.tab {
+        Tab::Now => {
+            state.answer("the Now tab shows the present; ] goes to the log");
+        }
+        Tab::Log => {
+            let held = state
+                .cursor
+                .as_ref()
+                .and_then(|id| state.logs.get(id))
+                .map_or(0, |log| log.entries.len());
+            // Up goes back in time.
+            state.scroll = moved(state.scroll, -by, held.saturating_sub(of_log));
+            state.is_following = state.scroll == 0;
+        }
+        _ => {
+            let lines = state
+                .selected()
+                .map_or(0, |entity| tab_lines(state, entity).len());
+            state.scroll = moved(state.scroll, by, lines.saturating_sub(of_text));
+        }
+    }
+}
+
+pub(super) fn turn_tab(state: &mut State, by: isize) {
+    let place = Tab::ALL
+        .iter()
+        .position(|tab| *tab == state.tab)
+        .unwrap_or(0);
+    let next = moved(place, by, Tab::ALL.len() - 1);
+    if let Some(tab) = Tab::ALL.get(next) {
+        show_tab(state, *tab);
+    }
+}
+
+pub(super) fn show_tab(state: &mut State, tab: Tab) {
+    if state.tab != tab {
+        state.tab = tab;
+        state.scroll = 0;
+        state.is_following = true;
+    }
+}
+
+pub(super) fn next_pane(state: &mut State) {
+    match (state.pane, state.focus) {
+        (Pane::Tasks, Focus::List) if state.cursor.is_some() => {
+            state.focus = Focus::Detail;
+            // Without room for both, the pane gets the whole screen.
+            if Room::of(state, state.size).detail == 0 {
+                state.is_zoomed = true;
+            }
+        }
+        (Pane::Tasks, _) => {
+            state.focus = Focus::List;
+            state.is_zoomed = false;
+        }
+        _ => state.pane = Pane::Tasks,
+    }
+    select::keep_in_sight(state);
+}
+
+pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
+    state.pane = pane;
+    if pane == Pane::Tasks {
+        state.focus = Focus::List;
+        state.is_zoomed = false;
+        select::keep_in_sight(state);
+    }
+    if pane == Pane::Tools {
+        let of_task = state
+            .selected()
+            .map(|entity| entity.view.task.server.clone());
+        let server = state
+            .tools_of
+            .clone()
+            .or(of_task)
+            .or_else(|| state.servers.first().map(|server| server.name.clone()));
+        if let Some(server) = server {
+            show_tools(state, server, todo);
+        }
+    }
+}
+
+pub(super) fn show_tools(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
+    state.pane = Pane::Tools;
+    if state.tools_of.as_ref() != Some(&server) {
+        state.cursors[0] = 0;
+    }
+    let is_known = state.tools.get(&server).is_some_and(|tools| tools.is_known);
+    if !is_known || is_reachable(state, &server) {
+        ask_tools(state, &server, todo);
+    }
+    state.tools_of = Some(server);
+}
+
+/// The places that match, as scroll positions, nearest to the present one first.
+pub(super) fn matching(state: &State) -> Vec<usize> {
+    let (Some(search), Some(entity)) = (&state.search, state.selected()) else {
+        return Vec::new();
+    };
+    if state.tab == Tab::Log {
+        let log = state.logs.get(&entity.view.task.id);
+        return log
+            .iter()
+            .flat_map(|log| log.entries.iter().rev().enumerate())
+            .filter(|(_, entry)| finds(&entry_text(entry), search))
+            .map(|(back, _)| back)
+            .collect();
+    }
+    tab_lines(state, entity)
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| finds(line, search))
+        .map(|(down, _)| down)
+        .collect()
+}
+
+pub(super) fn find_from_here(state: &mut State) {
+    let places = matching(state);
+    let here = state.scroll;
+    let next = places.iter().find(|place| **place >= here);
+    if let Some(place) = next.or(places.first()) {
+        go_to(state, *place, places.len());
+    } else {
+        let words = state.search.clone().unwrap_or_default();
+        state.answer(format!("{words:?} is not found here"));
+    }
+}
+
+/// `n` goes on in the direction of the search: back in time in a log, down in a text.
+pub(super) fn find(state: &mut State, forward: bool) {
+    let places = matching(state);
+    let here = state.scroll;
+    let next = if forward {
+        places.iter().find(|place| **place > here)
+    } else {
+        places.iter().rev().find(|place| **place < here)
+    };
+    match next {
+        Some(place) => go_to(state, *place, places.len()),
+        None if places.is_empty() => state.answer("not found here"),
+        None => state.answer("no further match; N the other way"),
+    }
+}
+
+pub(super) fn go_to(state: &mut State, place: usize, count: usize) {
+    state.scroll = place;
+    state.is_following = state.tab == Tab::Log && place == 0;
+    let word = if count == 1 { "match" } else { "matches" };
+    state.answer(format!("{count} {word}"));
+}

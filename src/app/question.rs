@@ -1,0 +1,161 @@
+//! The dialog of a question: what the server asks, what is filled in, and where the keys go. Nothing of it can be
+//! answered by reflex: at first nothing has the keys, and keys count only once a person can have read it.
+
+use serde_json::{Map, Value};
+
+use crate::domain::{
+    Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
+};
+
+use super::{Entity, Field, FormField, State, menu::REFLEX};
+
+/// A question that is being answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuestionForm {
+    /// Whose.
+    pub task: TaskId,
+    /// Which.
+    pub key: String,
+    /// What is asked.
+    pub asked: Elicitation,
+    /// The page that is to be opened, if it is one.
+    pub link: Option<Link>,
+    /// One field each.
+    pub fields: Vec<FormField>,
+    /// Which place has the keys: the fields, then the buttons; none at first.
+    pub at: Option<usize>,
+    /// What is wrong with what is filled in.
+    pub complaints: Vec<String>,
+    /// The answer is on its way.
+    pub is_sent: bool,
+    /// The page is opened when the same key comes again.
+    pub is_opening: bool,
+    /// How many questions of this task were answered here before this one.
+    pub answered: usize,
+    /// When it was first on the screen; keys typed before were not meant for it.
+    pub(super) drawn: Option<Mono>,
+}
+
+/// The buttons below a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Button {
+    /// Yes.
+    Accept,
+    /// No.
+    Decline,
+    /// MCP's `cancel`.
+    Dismiss,
+}
+
+impl Button {
+    /// All of them, from left to right.
+    pub const ALL: [Self; 3] = [Self::Accept, Self::Decline, Self::Dismiss];
+}
+
+impl QuestionForm {
+    pub(super) fn new(task: &TaskId, question: &Question, answered: usize) -> Self {
+        let asked = Elicitation::read(&question.request);
+        let fields = asked.fields().iter().cloned();
+        Self {
+            task: task.clone(),
+            key: question.key.clone(),
+            link: asked.link(),
+            fields: fields
+                .map(|spec: ArgumentSpec| FormField::new(spec, None))
+                .collect(),
+            asked,
+            at: None,
+            complaints: Vec::new(),
+            is_sent: false,
+            is_opening: false,
+            answered,
+            drawn: None,
+        }
+    }
+
+    /// The last place of the keys.
+    pub fn last(&self) -> usize {
+        self.fields.len() + Button::ALL.len() - 1
+    }
+
+    /// The button that has the keys.
+    pub fn button(&self) -> Option<Button> {
+        let place = self.at?.checked_sub(self.fields.len())?;
+        Button::ALL.get(place).copied()
+    }
+
+    /// The field that has the keys.
+    pub fn field(&mut self) -> Option<&mut FormField> {
+        self.fields.get_mut(self.at?)
+    }
+
+    pub(super) fn text_field(&mut self) -> Option<&mut Field> {
+        self.field()?.typed()
+    }
+
+    /// Whether a key that comes now can have been meant for it.
+    pub(super) fn is_read(&self, now: Stamp) -> bool {
+        self.drawn.is_some_and(|at| now.mono.since(at) >= REFLEX)
+    }
+
+    /// Yes with what is filled in, or what is wrong with it.
+    pub(super) fn accept(&self) -> Result<Answer, Vec<String>> {
+        let mut given = Map::new();
+        let mut complaints = Vec::new();
+        for field in &self.fields {
+            // In the words on the screen, where a field may have another name.
+            let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
+            match field.read() {
+                Err(complaint) => complaints.push(complaint),
+                Ok(None) if field.spec.is_required => {
+                    complaints.push(format!("{} is missing", field.name()));
+                }
+                Ok(value) => {
+                    let wanted = value.as_ref().and_then(|value| field.spec.complaint(value));
+                    complaints.extend(wanted.map(wrong));
+                    // What was cleared is left out, its default too.
+                    given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));
+                }
+            }
+        }
+        if !complaints.is_empty() {
+            return Err(complaints);
+        }
+        self.asked
+            .content(&given)
+            .map(|content| Answer::Accept { content })
+    }
+}
+
+/// The place of a question among those of its task that are open, and how many there are; from 1.
+pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
+    let questions = state
+        .task(&form.task)
+        .map_or(&[] as &[Question], |entity| &entity.view.task.questions);
+    let open = || questions.iter().filter(|question| question.is_open());
+    let before = open().take_while(|question| question.key != form.key);
+    (
+        form.answered + before.count() + 1,
+        form.answered + open().count(),
+    )
+}
+
+/// `waits 3 h, until about 09:30`.
+pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
+    let question = task.questions.iter().find(|question| question.key == key);
+    let since = question.map_or(task.updated_at, |question| question.asked_at);
+    let waits = format!("waits {}", text::span(now.wall.since(since)));
+    let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
+    match until {
+        Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
+        None => format!("{waits}; the server did not say until when"),
+    }
+}
+
+/// The question of a task that is to be answered next, other than one that was just answered.
+pub(super) fn next<'e>(entity: &'e Entity, but: Option<&str>) -> Option<&'e Question> {
+    let questions = &entity.view.task.questions;
+    let open = questions.iter().filter(|question| question.is_open());
+    open.into_iter()
+        .find(|question| Some(question.key.as_str()) != but)
+}

@@ -1,0 +1,145 @@
+//! The fields of a form, as the call and the question have them.
+
+use crate::{
+    app::{FormField, FormValue},
+    domain::text,
+};
+
+use super::{
+    super::{canvas::Canvas, panes::tools::kind_word, theme::Role},
+    typed,
+};
+
+/// Columns that what a field takes may have on its line.
+pub(super) const HINT: usize = 44;
+
+/// Columns below which a field has no room for its description.
+pub(super) const NARROW: usize = 66;
+
+/// Columns for the names of fields.
+pub(super) fn label_columns(fields: &[FormField]) -> usize {
+    fields
+        .iter()
+        .map(|field| text::width(&text::clean_line(field.name())))
+        .max()
+        .unwrap_or(8)
+        .clamp(6, 24)
+}
+
+/// One field on one line.
+pub(super) fn form_field(
+    part: &mut Canvas<'_>,
+    y: u16,
+    field: &FormField,
+    label: usize,
+    has_cursor: bool,
+    is_again: bool,
+) {
+    let glyphs = part.glyphs();
+    let need = if field.spec.is_required { "*" } else { " " };
+    let name = text::clean_line(field.name());
+    let name = text::cut(&name, label, glyphs.more);
+    let pad = " ".repeat(label.saturating_sub(text::width(&name)));
+    let head = format!("{name}{need}{pad} ");
+    let end = part.columns();
+    // What it takes stands at the right edge, as long as there is room.
+    let mut hint = if field.spec.labels.is_empty() {
+        kind_word(&field.spec.kind)
+    } else {
+        let is_many = matches!(field.value, FormValue::Many { .. });
+        let labels: Vec<&str> = field
+            .spec
+            .labels
+            .iter()
+            .take(6)
+            .map(String::as_str)
+            .collect();
+        format!(
+            "{} of {}",
+            if is_many { "any" } else { "one" },
+            labels.join(", ")
+        )
+    };
+    if is_again && field.is_changed() {
+        hint = format!("changed, {hint}");
+    }
+    if let Some(words) = &field.spec.description
+        && has_cursor
+        && usize::from(end) >= NARROW
+    {
+        hint = format!("{hint}: {words}");
+    }
+    let hint = text::clean_line(&hint).into_owned();
+    let room = end
+        .saturating_sub(u16::try_from(label).unwrap_or(0) + 26)
+        .min(u16::try_from(HINT).unwrap_or(u16::MAX));
+    let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
+    let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
+    {
+        let mut left = part.part(0, y, end.saturating_sub(hint_wide + 1), 1);
+        match &field.value {
+            FormValue::Typed(input) => {
+                typed::field(&mut left, 0, 0, &head, input, has_cursor);
+            }
+            FormValue::Toggle(value) => {
+                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
+                let word = match value {
+                    Some(true) => "yes",
+                    Some(false) => "no",
+                    None => "(left out)",
+                };
+                turned(&mut left, x, word, has_cursor);
+            }
+            FormValue::Choice(at) => {
+                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
+                let word = at.map_or("(left out)".to_owned(), |at| field.spec.label(at));
+                turned(&mut left, x, &text::clean_line(&word), has_cursor);
+            }
+            FormValue::Many { chosen, at } => {
+                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
+                many(&mut left, x, field, chosen, has_cursor.then_some(*at));
+            }
+        }
+    }
+    part.put_before(end, y, &hint, Role::Dim);
+}
+
+/// A value that is turned rather than typed.
+fn turned(left: &mut Canvas<'_>, x: u16, word: &str, has_cursor: bool) {
+    if has_cursor {
+        let x = left.put(x, 0, "< ", Role::Key);
+        let x = left.put(x, 0, word, Role::Cursor);
+        left.put(x, 0, " >", Role::Key);
+    } else {
+        left.put(x, 0, word, Role::Plain);
+    }
+}
+
+/// The choices that can be taken; those before the one that Space means leave the line first.
+fn many(left: &mut Canvas<'_>, x: u16, field: &FormField, chosen: &[bool], at: Option<usize>) {
+    let words: Vec<String> = chosen
+        .iter()
+        .enumerate()
+        .map(|(place, chosen)| {
+            let sign = if *chosen { "[x]" } else { "[ ]" };
+            format!("{sign} {}", text::clean_line(&field.spec.label(place)))
+        })
+        .collect();
+    let room = usize::from(left.columns().saturating_sub(x));
+    let upto = |first: usize| {
+        let shown = words.iter().take(at.unwrap_or(0) + 1).skip(first);
+        shown.map(|word| text::width(word) + 2).sum::<usize>()
+    };
+    let first = (0..=at.unwrap_or(0))
+        .find(|first| upto(*first) <= room)
+        .unwrap_or(at.unwrap_or(0));
+    let mut x = x;
+    for (place, word) in words.iter().enumerate().skip(first) {
+        let role = match (at == Some(place), chosen.get(place)) {
+            (true, _) => Role::Cursor,
+            (false, Some(true)) => Role::Strong,
+            _ => Role::Plain,
+        };
+        x = left.put(x, 0, word, role) + 2;
+    }
+}

@@ -79,8 +79,8 @@ enum Kind {
     Poll(TaskId),
     /// `tasks/result`: it stays open until the task has ended, and what the task asks comes on it.
     Fetch(TaskId),
-    /// Answers on their way to a server task.
-    Update(TaskId, Vec<String>),
+    /// The answer to one question, on its way to a server task.
+    Update(TaskId, String),
     /// The stream on which the server tells of its tasks.
     Listen,
     /// A page of the server's own list of tasks, for an ask.

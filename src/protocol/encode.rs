@@ -118,15 +118,16 @@ pub fn cancel_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
     request(version, id, "tasks/cancel", of_task(task), Some(task))
 }
 
-/// `tasks/update` of the extension: answers to what a task asked.
+/// `tasks/update` of the extension: the answer to one thing that a task asked.
 pub fn update_task(
     version: ProtocolVersion,
     id: &str,
     task: &str,
-    answers: &[(&str, &Answer)],
+    key: &str,
+    answer: &Answer,
 ) -> Method {
     let mut params = of_task(task);
-    params.insert("inputResponses".to_owned(), responses(answers));
+    params.insert("inputResponses".to_owned(), responses(&[(key, answer)]));
     request(version, id, "tasks/update", params, Some(task))
 }
 

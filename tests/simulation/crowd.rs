@@ -151,15 +151,17 @@ impl Crowd {
         let message: Value = serde_json::from_str(body).unwrap_or_default();
         let shape =
             |id: &Value| json!({"taskId": id, "status": "working", "pollIntervalMs": self.poll_ms});
-        let mut result = match message["method"].as_str() {
+        let mut result = match message.get("method").and_then(Value::as_str) {
             Some("tasks/get") => {
                 self.polls += 1;
-                shape(&message["params"]["taskId"])
+                shape(message.pointer("/params/taskId").unwrap_or(&Value::Null))
             }
             Some("tools/call") => {
                 self.made += 1;
                 let mut made = shape(&json!(format!("t{}", self.made)));
-                made["resultType"] = json!("task");
+                if let Some(fields) = made.as_object_mut() {
+                    fields.insert("resultType".to_owned(), json!("task"));
+                }
                 made
             }
             _ => {
@@ -172,7 +174,7 @@ impl Crowd {
         } else {
             ("result", result.take())
         };
-        let data = json!({"jsonrpc": "2.0", "id": message["id"], outcome.0: outcome.1});
+        let data = json!({"jsonrpc": "2.0", "id": message.get("id"), outcome.0: outcome.1});
         self.answers
             .push_back((self.now + LATENCY, exchange, data.to_string()));
     }

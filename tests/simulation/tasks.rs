@@ -82,7 +82,7 @@ pub(crate) struct Manner {
     heeds: Heeds,
     /// How long after an answer a task still shows the question.
     late_ms: u64,
-    /// The first answer to each question is refused.
+    /// What is first answered to each question is refused, whenever it comes; another answer is taken.
     is_picky: bool,
     /// Answers that are not wanted are refused instead of ignored.
     refuses_stale: bool,
@@ -244,7 +244,7 @@ pub(crate) struct Desk {
     rounds: BTreeMap<String, (u64, Option<String>)>,
     /// Every answer that came, by question.
     answers: BTreeMap<String, Vec<String>>,
-    refused: BTreeSet<String>,
+    refused: BTreeMap<String, String>,
     /// Calls whose question nobody answered in time.
     pub(crate) vain: BTreeSet<String>,
     /// When each task was asked for.
@@ -267,7 +267,7 @@ impl Desk {
             listeners: Vec::new(),
             rounds: BTreeMap::new(),
             answers: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             vain: BTreeSet::new(),
             polls: BTreeMap::new(),
             nudges: 0,
@@ -710,7 +710,10 @@ impl Server {
                 is_stale = true;
                 continue;
             };
-            if manner.is_picky && self.desk.refused.insert(instance.clone()) {
+            // What does not fit does not fit when it comes again, late or repeated.
+            let text = value.to_string();
+            let refused = self.desk.refused.entry(instance.clone());
+            if manner.is_picky && *refused.or_insert_with(|| text.clone()) == text {
                 return self.rpc_error(conn, id, -32602, "not like that");
             }
             if asking.answered_at.is_some() {

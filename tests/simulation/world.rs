@@ -37,6 +37,10 @@ pub(crate) struct Outcome {
 
 /// What the user wanted of a task.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "wishes and manners of a person, each apart from the others"
+)]
 pub(crate) struct Plan {
     pub(crate) key: String,
     pub(crate) is_checkpoint: bool,

@@ -253,8 +253,8 @@ impl Link {
             (Kind::Pause(id), Err(error)) => self.wish_refused(&id, &error.message),
             (Kind::Poll(id), outcome) => self.polled(&id, outcome),
             (Kind::Fetch(id), outcome) => self.fetched(&id, outcome),
-            (Kind::Update(id, keys), Ok(_)) => self.answers_heard(&id, &keys),
-            (Kind::Update(id, keys), Err(error)) => self.answers_refused(&id, &keys, &error),
+            (Kind::Update(id, key), Ok(_)) => self.answer_heard(&id, &key),
+            (Kind::Update(id, key), Err(error)) => self.answer_refused(&id, &key, &error),
             (Kind::Cancel(id), outcome) => {
                 self.task_cancel_answered(&id, outcome.as_ref().map(|result| *result));
             }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Door, Kind, Link, tasks::TTL_WISH_MS};
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, CLIENT_ID, Done, Happening, LostReason, NewCall, Phase, Price,
+        Ask, AskId, AskedFor, CLIENT_ID, Done, Era, Happening, LostReason, NewCall, Phase, Price,
         QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
         Window, text,
     },
@@ -387,10 +387,17 @@ impl Link {
     fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<Done, Refused> {
         let now = self.now;
         let name = self.record.name.clone();
+        let (is_modern, version) = (self.era() == Era::Modern, self.version());
         let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         let has_cursor = running
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        if running.is_modern() != is_modern && !running.task.resumability.checkpoint {
+            return Err(Refused::Usage(format!(
+                "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. Run it again (R), mark it lost, or forget it (D)",
+                version.word()
+            )));
+        }
         if running.task.resumability.checkpoint {
             running.task.status = Status::Running;
             running.follow = Some(Follow::new(now.mono, running.longest_step, false));

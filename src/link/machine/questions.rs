@@ -287,12 +287,12 @@ impl Link {
             .filter(|question| question.answer.is_some() && !question.is_delivered)
             .cloned()
             .collect();
+        let server_task = running.task.server_task_id.clone();
         let of_another = running
             .attempt()
             .is_some_and(|attempt| attempt.session_number != self.record.session_number);
         let token = self.saver.next_token();
         let version = self.version();
-        let mut task_answers = Vec::new();
         let mut has_round = false;
         for question in &waiting {
             let Some(answer) = &question.answer else {
@@ -312,28 +312,25 @@ impl Link {
                     self.send(kind, method, None, Some(token));
                     self.saver.urge(self.now.mono);
                 }
-                QuestionWay::TaskInput => task_answers.push((question.key.as_str(), answer)),
+                QuestionWay::TaskInput => {
+                    let Some(server_task) = &server_task else {
+                        continue;
+                    };
+                    // One at a time: a refusal then says which.
+                    let request_id = self.new_request_id();
+                    let method = encode::update_task(
+                        version,
+                        &request_id,
+                        server_task,
+                        &question.key,
+                        answer,
+                    );
+                    let kind = Kind::Update(id.clone(), question.key.clone());
+                    self.send(kind, method, Some(request_id), Some(token));
+                    self.saver.urge(self.now.mono);
+                }
                 QuestionWay::Round => has_round = true,
             }
-        }
-        let server_task = self
-            .tasks
-            .get(id)
-            .and_then(|running| running.task.server_task_id.clone());
-        if let (Some(server_task), false) = (server_task, task_answers.is_empty()) {
-            let request_id = self.new_request_id();
-            let method = encode::update_task(version, &request_id, &server_task, &task_answers);
-            let keys = task_answers
-                .iter()
-                .map(|(key, _)| (*key).to_owned())
-                .collect();
-            self.send(
-                Kind::Update(id.clone(), keys),
-                method,
-                Some(request_id),
-                Some(token),
-            );
-            self.saver.urge(self.now.mono);
         }
         if has_round {
             self.next_round(id);
@@ -411,25 +408,23 @@ impl Link {
         }
     }
 
-    /// Answers to a task are there; a look at it shows what it makes of them.
-    pub(super) fn answers_heard(&mut self, id: &TaskId, keys: &[String]) {
-        for key in keys {
-            self.question_delivered(id, key);
-        }
+    /// A task has its answer; a look at it shows what it makes of it.
+    pub(super) fn answer_heard(&mut self, id: &TaskId, key: &str) {
+        self.question_delivered(id, key);
         self.look_soon(id);
     }
 
-    /// Answers to a task may not have arrived: if it still asks, the next look shows it, and they are sent again.
-    pub(super) fn answers_unheard(&mut self, id: &TaskId) {
+    /// An answer to a task may not have arrived: if it still asks, the next look shows it, and it is sent again.
+    pub(super) fn answer_unheard(&mut self, id: &TaskId) {
         self.look_soon(id);
     }
 
-    /// The server did not take the answers: they can be given anew.
-    pub(super) fn answers_refused(&mut self, id: &TaskId, keys: &[String], error: &RpcError) {
+    /// The server did not take an answer: it can be given anew.
+    pub(super) fn answer_refused(&mut self, id: &TaskId, key: &str, error: &RpcError) {
         let now = self.now;
         if let Some(running) = self.tasks.get_mut(id) {
             for question in &mut running.task.questions {
-                if keys.contains(&question.key) && !question.is_delivered {
+                if question.key == key && !question.is_delivered {
                     question.answer = None;
                 }
             }

@@ -638,7 +638,7 @@ impl Link {
             Kind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
             Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
             Kind::Fetch(id) => self.fetch_ended(id, why, at_least),
-            Kind::Update(id, _) => self.answers_unheard(id),
+            Kind::Update(id, _) => self.answer_unheard(id),
             Kind::Listen => self.listening_ended(refusal),
             _ => {}
         }

@@ -64,6 +64,9 @@ fn looks(bench: &mut Bench, seconds: u64, poll_ms: Option<u64>) -> Vec<u64> {
         .collect()
 }
 
+/// What a server answers to a greeting.
+type Brings = Box<dyn Fn(&mut Bench)>;
+
 #[test]
 fn a_task_is_asked_for_at_its_pace_and_up_to_an_eighth_later() {
     for (poll_ms, pace, seconds) in [
@@ -222,7 +225,6 @@ fn what_discovery_brings_decides_the_greeting_that_follows() {
     let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let with_tasks = json!({"supportedVersions": ["2026-07-28"], "capabilities": extension});
     let versions = |all: &[&str]| Some(json!({"supported": all}));
-    type Brings = Box<dyn Fn(&mut Bench)>;
     let table: Vec<(&str, Brings, Option<&str>)> = vec![
         (
             "modern with tasks",

@@ -701,6 +701,20 @@ impl Server {
     fn updated(&mut self, conn: Conn, id: &Value, at: usize, responses: &Value) {
         let (now, manner) = (self.now, self.desk.manner.clone());
         let mut is_stale = false;
+        // A refused request takes none of its answers.
+        let task = self
+            .desk
+            .jobs
+            .get(at)
+            .map(|job| job.id.clone())
+            .unwrap_or_default();
+        let mut is_first = false;
+        for (key, _) in responses.as_object().into_iter().flatten() {
+            is_first |= manner.is_picky && self.desk.refused.insert(format!("{task}/{key}"));
+        }
+        if is_first {
+            return self.rpc_error(conn, id, -32602, "not like that");
+        }
         for (key, value) in responses.as_object().into_iter().flatten() {
             let Some(job) = self.desk.jobs.get_mut(at) else {
                 return;
@@ -710,9 +724,6 @@ impl Server {
                 is_stale = true;
                 continue;
             };
-            if manner.is_picky && self.desk.refused.insert(instance.clone()) {
-                return self.rpc_error(conn, id, -32602, "not like that");
-            }
             if asking.answered_at.is_some() {
                 is_stale = true;
             } else {
@@ -945,6 +956,9 @@ impl Server {
             TaskKind::Core => has_core,
             TaskKind::Extension => speaks.modern(),
         });
+        if !speaks.stateful() {
+            self.sessions.clear();
+        }
         for job in &mut self.desk.jobs {
             job.next = job.next.max(now + job.every);
         }

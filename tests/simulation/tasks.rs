@@ -701,6 +701,23 @@ impl Server {
     fn updated(&mut self, conn: Conn, id: &Value, at: usize, responses: &Value) {
         let (now, manner) = (self.now, self.desk.manner.clone());
         let mut is_stale = false;
+        // A refused request takes none of its answers, and what does not fit does not fit when it comes again, late or
+        // repeated.
+        let task = self
+            .desk
+            .jobs
+            .get(at)
+            .map(|job| job.id.clone())
+            .unwrap_or_default();
+        let mut is_refused = false;
+        for (key, value) in responses.as_object().into_iter().flatten() {
+            let text = value.to_string();
+            let refused = self.desk.refused.entry(format!("{task}/{key}"));
+            is_refused |= manner.is_picky && *refused.or_insert_with(|| text.clone()) == text;
+        }
+        if is_refused {
+            return self.rpc_error(conn, id, -32602, "not like that");
+        }
         for (key, value) in responses.as_object().into_iter().flatten() {
             let Some(job) = self.desk.jobs.get_mut(at) else {
                 return;
@@ -710,12 +727,6 @@ impl Server {
                 is_stale = true;
                 continue;
             };
-            // What does not fit does not fit when it comes again, late or repeated.
-            let text = value.to_string();
-            let refused = self.desk.refused.entry(instance.clone());
-            if manner.is_picky && *refused.or_insert_with(|| text.clone()) == text {
-                return self.rpc_error(conn, id, -32602, "not like that");
-            }
             if asking.answered_at.is_some() {
                 is_stale = true;
             } else {
@@ -948,6 +959,9 @@ impl Server {
             TaskKind::Core => has_core,
             TaskKind::Extension => speaks.modern(),
         });
+        if !speaks.stateful() {
+            self.sessions.clear();
+        }
         for job in &mut self.desk.jobs {
             job.next = job.next.max(now + job.every);
         }

@@ -143,11 +143,7 @@ async fn send(
     answer: Answer,
 ) -> Result<u8, Fail> {
     let id = &task.id;
-    let word = match &answer {
-        Answer::Accept { .. } => "accepted",
-        Answer::Decline => "declined",
-        Answer::Dismiss => "dismissed",
-    };
+    let word = answer.outcome();
     let what = Ask::Answer {
         id: id.clone(),
         key: Some(question.key.clone()),

@@ -120,11 +120,7 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, todo: &mut V
         Button::Decline => Answer::Decline,
         Button::Dismiss => Answer::Dismiss,
     };
-    let word = match answer {
-        Answer::Accept { .. } => "accepted",
-        Answer::Decline => "declined",
-        Answer::Dismiss => "dismissed",
-    };
+    let word = answer.outcome();
     form.is_sent = true;
     let (task, key) = (form.task.clone(), form.key.clone());
     let what = Ask::Answer {

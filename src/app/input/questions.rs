@@ -176,10 +176,7 @@ pub(in crate::app) fn close_gone(state: &mut State, id: &TaskId, now: Stamp) {
         return;
     };
     let is_settled = task.status.is_settled();
-    let asks = |key: &str| {
-        let mut questions = task.questions.iter();
-        !is_settled && questions.any(|question| question.key == key && question.is_open())
-    };
+    let asks = |key: &str| !is_settled && task.open_questions().any(|question| question.key == key);
     // Our own answer closes it when it is saved.
     let is_gone = |overlay: &Overlay| {
         matches!(overlay, Overlay::Question(form)

@@ -166,7 +166,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         let waits = waits(state, task, &question.key, now);
         facts.push((
             "it asks",
-            format!("{message}   ({waits}; a answers)"),
+            format!("{message}   ({waits}; Enter answers)"),
             Role::Needs,
         ));
     }

@@ -36,7 +36,10 @@ use longhaul::{
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::program::{Ran, Running, finish, program, run};
+use support::{
+    program::{Ran, Running, finish, program, run},
+    server,
+};
 use tempfile::TempDir;
 
 /// The demo server in this process, and a state directory.
@@ -48,17 +51,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = demo::Options {
-            dir: dir.path().join("demo"),
-            port: None,
-            cross_stream_replay: false,
-            idle_exit: None,
-        };
-        let server = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(demo::serve(options))
-            .unwrap();
+        let server = server::demo(dir.path().join("demo"));
         Self { dir, server }
     }
 
@@ -97,26 +90,12 @@ impl Odd {
             calls: AtomicUsize::new(0),
             gates: [0, 0].map(tokio::sync::Semaphore::new),
         });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let shared = Arc::clone(&seen);
-        // It lives as long as the test's process; every test has one of its own.
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let router = Router::new()
-                    .route("/mcp", post(odd))
-                    .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
-                    .route("/guarded", post(guarded))
-                    .with_state(shared);
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                axum::serve(listener, router).await.unwrap();
-            });
-        });
+        let router = Router::new()
+            .route("/mcp", post(odd))
+            .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
+            .route("/guarded", post(guarded))
+            .with_state(Arc::clone(&seen));
+        let addr = server::serve(router);
         Self { addr, seen }
     }
 

@@ -15,7 +15,7 @@ mod support;
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -46,6 +46,7 @@ use serde_json::{Value, json};
 use support::{
     program::{Ran, Running, program, run},
     proxy::FaultProxy,
+    server,
 };
 use tempfile::TempDir;
 
@@ -62,17 +63,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = demo::Options {
-            dir: dir.path().join("demo"),
-            port: None,
-            cross_stream_replay: false,
-            idle_exit: None,
-        };
-        let server = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(demo::serve(options))
-            .unwrap();
+        let server = server::demo(dir.path().join("demo"));
         let proxy = FaultProxy::start(server.addr());
         Self {
             dir,
@@ -484,22 +475,10 @@ impl Plant {
             calls: AtomicUsize::new(0),
             gone: Arc::default(),
         });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let state = Arc::clone(&shared);
-        // It lives as long as the test's process; every test has one of its own.
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let router = Router::new().route("/mcp", post(grow)).with_state(state);
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                axum::serve(listener, router).await.unwrap();
-            });
-        });
+        let router = Router::new()
+            .route("/mcp", post(grow))
+            .with_state(Arc::clone(&shared));
+        let addr = server::serve(router);
         Self { addr, shared }
     }
 

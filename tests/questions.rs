@@ -9,10 +9,9 @@ mod support;
 
 use std::{
     convert::Infallible,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::Path,
     sync::{Arc, Mutex},
-    thread,
 };
 
 use axum::{
@@ -25,7 +24,10 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
-use support::program::{Ran, run};
+use support::{
+    program::{Ran, run},
+    server,
+};
 use tokio::sync::watch;
 
 /// A server whose one tool asks a person before it works.
@@ -48,24 +50,10 @@ impl Asking {
             call: Mutex::new(Value::Null),
             answers: watch::Sender::new(Vec::new()),
         });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let shared = Arc::clone(&heard);
-        // It lives as long as the test's process; every test has one of its own.
-        thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let router = Router::new()
-                    .route("/mcp", post(posted).get(rest_of_the_stream))
-                    .with_state(shared);
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                axum::serve(listener, router).await.unwrap();
-            });
-        });
+        let router = Router::new()
+            .route("/mcp", post(posted).get(rest_of_the_stream))
+            .with_state(Arc::clone(&heard));
+        let addr = server::serve(router);
         Self { addr, heard }
     }
 

@@ -135,9 +135,8 @@ impl FormField {
         }
     }
 
-    /// Turns a toggle or a choice to the next value or the one before, and moves among several choices; `false` for
-    /// what is typed.
-    pub(super) fn turn(&mut self, forward: bool) -> bool {
+    /// Turns a toggle or a choice to the next value or the one before, and moves among several choices.
+    pub(super) fn turn(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;
         match (&mut self.value, &self.spec.kind) {
             (FormValue::Toggle(value), _) => {
@@ -146,7 +145,6 @@ impl FormField {
                     Some(value) if value == forward && can_be_left_out => None,
                     Some(value) => Some(!value),
                 };
-                true
             }
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
                 // One more place than choices stands for leaving it out.
@@ -155,27 +153,26 @@ impl FormField {
                 let step = if forward { 1 } else { places.saturating_sub(1) };
                 let next = (place + step) % places.max(1);
                 *at = (next < choices.len()).then_some(next);
-                true
             }
             (FormValue::Many { chosen, at }, _) => {
                 let last = chosen.len().saturating_sub(1);
                 *at = at
                     .saturating_add_signed(if forward { 1 } else { -1 })
                     .min(last);
-                true
             }
-            _ => false,
+            _ => {}
         }
     }
 
     /// What Space does where nothing is typed: turns on, or takes and leaves the choice that it stands on.
-    pub(super) fn toggle(&mut self) -> bool {
-        if let FormValue::Many { chosen, at } = &mut self.value {
-            if let Some(one) = chosen.get_mut(*at) {
-                *one = !*one;
+    pub(super) fn toggle(&mut self) {
+        match &mut self.value {
+            FormValue::Many { chosen, at } => {
+                if let Some(one) = chosen.get_mut(*at) {
+                    *one = !*one;
+                }
             }
-            return true;
+            _ => self.turn(true),
         }
-        self.turn(true)
     }
 }

@@ -129,10 +129,8 @@ impl QuestionForm {
 
 /// The place of a question among those of its task that are open, and how many there are; from 1.
 pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
-    let questions = state
-        .task(&form.task)
-        .map_or(&[] as &[Question], |entity| &entity.view.task.questions);
-    let open = || questions.iter().filter(|question| question.is_open());
+    let task = state.task(&form.task).map(|entity| &entity.view.task);
+    let open = || task.into_iter().flat_map(Task::open_questions);
     let before = open().take_while(|question| question.key != form.key);
     (
         form.answered + before.count() + 1,
@@ -140,7 +138,7 @@ pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
     )
 }
 
-/// `waits 3 h, until about 09:30`.
+/// `waits 3 h, until 09:30 at most`.
 pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let question = task.questions.iter().find(|question| question.key == key);
     let since = question.map_or(task.updated_at, |question| question.asked_at);
@@ -154,8 +152,6 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
 
 /// The question of a task that is to be answered next, other than one that was just answered.
 pub(super) fn next<'e>(entity: &'e Entity, but: Option<&str>) -> Option<&'e Question> {
-    let questions = &entity.view.task.questions;
-    let open = questions.iter().filter(|question| question.is_open());
-    open.into_iter()
-        .find(|question| Some(question.key.as_str()) != but)
+    let mut open = entity.view.task.open_questions();
+    open.find(|question| Some(question.key.as_str()) != but)
 }

@@ -69,7 +69,7 @@ fn question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail>
             Fail::usage(format!("{id} asks nothing; it is {}", task.status.word()))
         });
     };
-    let open: Vec<&Question> = task.questions.iter().filter(|q| q.is_open()).collect();
+    let open: Vec<&Question> = task.open_questions().collect();
     open.iter()
         .find(|question| question.key == key)
         .copied()
@@ -143,11 +143,7 @@ async fn send(
     answer: Answer,
 ) -> Result<u8, Fail> {
     let id = &task.id;
-    let word = match &answer {
-        Answer::Accept { .. } => "accepted",
-        Answer::Decline => "declined",
-        Answer::Dismiss => "dismissed",
-    };
+    let word = answer.outcome();
     let what = Ask::Answer {
         id: id.clone(),
         key: Some(question.key.clone()),
@@ -196,7 +192,7 @@ async fn send(
             "id": id,
             "key": question.key,
             "answer": word,
-            "open": live.tasks.get(id).map_or(0, |view| open(&view.task)),
+            "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
         });
         context.terminal.line(&documents::text_of(&document))?;
     } else {
@@ -212,10 +208,6 @@ async fn send(
     Ok(code::OK)
 }
 
-fn open(task: &Task) -> usize {
-    task.questions.iter().filter(|q| q.is_open()).count()
-}
-
 /// Until when the server waits at most, as far as it told.
 fn until(task: &Task) -> Option<Wall> {
     task.server_task.as_ref()?.expires_at()
@@ -223,7 +215,7 @@ fn until(task: &Task) -> Option<Wall> {
 
 /// The open questions of a task for `--json`.
 pub(super) fn documents_of(task: &Task) -> Value {
-    let open = task.questions.iter().filter(|question| question.is_open());
+    let open = task.open_questions();
     open.map(|question| {
         json!({
             "key": question.key,
@@ -246,7 +238,7 @@ fn show(
     }
     let now = context.clock.now().wall;
     let clean = |words: &str| text::clean_line(words).into_owned();
-    let count = open(task);
+    let count = task.open_questions().count();
     let mut out = vec![format!(
         "{} asks, for {} ({})",
         clean(task.server.as_str()),
@@ -357,7 +349,7 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
         "key": question.key,
         "asked_at": question.asked_at.rfc3339(),
         "until": until(task).map(Wall::rfc3339),
-        "open": open(task),
+        "open": task.open_questions().count(),
         "message": asked.message,
         "mode": if link.is_some() { "url" } else { "form" },
         "fields": fields,

@@ -210,7 +210,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         .why()
         .map_or(String::new(), |reason| format!(": {reason}"));
     put("status", Some(format!("{}{reason}", task.status.word())));
-    for question in task.questions.iter().filter(|question| question.is_open()) {
+    for question in task.open_questions() {
         put(
             "asks",
             Some(format!(

@@ -100,7 +100,7 @@ impl<'o> Terminal<'o> {
         self.is_unread = true;
     }
 
-    /// Whether data is still written.
+    /// Whether data is not written any more.
     pub(super) fn is_unread(&self) -> bool {
         self.is_unread
     }

@@ -42,7 +42,7 @@ pub(super) fn support(name: &str) -> Support {
 pub(super) fn catalogue() -> Vec<Card> {
     let text = || json!({"type": "string"});
     let whole = |default: u64, words: &str| json!({"type": "integer", "minimum": 1, "default": default, "description": words});
-    let delay = |of: &str| json!({"type": "integer", "minimum": 0, "default": 1000, "description": format!("milliseconds that {of} takes")});
+    let ms = |default: u64, of: &str| json!({"type": "integer", "minimum": 0, "default": default, "description": format!("milliseconds that {of} takes")});
     let tools: [(&'static str, &'static str, Support, Value, &[&str]); 13] = [
         (
             PROCESSING,
@@ -54,7 +54,7 @@ pub(super) fn catalogue() -> Vec<Card> {
                 "batch_size": whole(10, "records of one batch"),
                 "client_id": {"type": ["string", "null"], "default": null,
                     "description": "whose checkpoint; the same id and arguments go on where they stopped"},
-                "delay_ms": delay("a batch"),
+                "delay_ms": ms(1000, "a batch"),
             }),
             &["dataset_name"],
         ),
@@ -99,7 +99,7 @@ pub(super) fn catalogue() -> Vec<Card> {
             Support::Never,
             json!({
                 "city": text(),
-                "delay_ms": delay("a station"),
+                "delay_ms": ms(1000, "a station"),
                 "stations": {"type": "integer", "minimum": 0, "maximum": u32::MAX, "default": STATIONS},
             }),
             &["city"],
@@ -117,7 +117,7 @@ pub(super) fn catalogue() -> Vec<Card> {
             Support::Optional,
             json!({
                 "steps": whole(20, "steps to take"),
-                "step_ms": {"type": "integer", "minimum": 0, "default": 500, "description": "milliseconds that a step takes"},
+                "step_ms": ms(500, "a step"),
                 "as_task": {"type": "boolean", "default": false,
                     "description": "run as a server task where the request allows it"},
             }),
@@ -130,7 +130,7 @@ pub(super) fn catalogue() -> Vec<Card> {
             json!({
                 "scene": text(),
                 "frames": whole(120, "frames to render"),
-                "frame_ms": {"type": "integer", "minimum": 0, "default": 250, "description": "milliseconds that a frame takes"},
+                "frame_ms": ms(250, "a frame"),
             }),
             &["scene"],
         ),
@@ -141,7 +141,7 @@ pub(super) fn catalogue() -> Vec<Card> {
             json!({
                 "env": text(),
                 "steps": whole(6, "steps to take"),
-                "step_ms": {"type": "integer", "minimum": 0, "default": 1000, "description": "milliseconds that a step takes"},
+                "step_ms": ms(1000, "a step"),
             }),
             &["env"],
         ),

@@ -225,12 +225,19 @@ impl ArgumentSpec {
             }
             words.join(", ")
         };
-        let bounds = |unit: &str| match (self.bounds.least, self.bounds.most) {
-            (Some(least), Some(most)) if least >= most => format!("{least}{unit}"),
-            (Some(least), Some(most)) => format!("{least} to {most}{unit}"),
-            (Some(least), None) => format!("at least {least}{unit}"),
-            (None, Some(most)) => format!("at most {most}{unit}"),
-            (None, None) => String::new(),
+        let bounds = |unit: &str| {
+            let counted = |count: f64| match (unit, count.to_string()) {
+                ("", count) => count,
+                (unit, count) if count == "1" => format!("{count} {unit}"),
+                (unit, count) => format!("{count} {unit}s"),
+            };
+            match (self.bounds.least, self.bounds.most) {
+                (Some(least), Some(most)) if least >= most => counted(least),
+                (Some(least), Some(most)) => format!("{least} to {}", counted(most)),
+                (Some(least), None) => format!("at least {}", counted(least)),
+                (None, Some(most)) => format!("at most {}", counted(most)),
+                (None, None) => String::new(),
+            }
         };
         let with = |what: &str, unit: &str| match bounds(unit) {
             bounds if bounds.is_empty() => what.to_owned(),
@@ -239,7 +246,7 @@ impl ArgumentSpec {
         match &self.kind {
             ArgumentKind::Text => {
                 let what = self.bounds.format.map_or("a text", TextFormat::words);
-                with(what, " characters")
+                with(what, "character")
             }
             ArgumentKind::Number => with("a number", ""),
             ArgumentKind::Integer => with("a whole number", ""),

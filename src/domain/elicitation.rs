@@ -312,6 +312,9 @@ mod tests {
             content(&every_kind(), &json!({})),
             Err(vec!["name is missing".to_owned()])
         );
+        let one = asked(&json!({"name": {"type": "string", "minLength": 1}}), &[]);
+        let words = "name must be a text of at least 1 character".to_owned();
+        assert_eq!(content(&one, &json!({"name": ""})), Err(vec![words]));
     }
 
     #[test]

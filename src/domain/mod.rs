@@ -6,6 +6,7 @@
 
 mod argument;
 mod ask;
+mod base64;
 mod chord;
 mod colour;
 mod elicitation;
@@ -29,6 +30,7 @@ mod view;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
+pub use base64::base64;
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
 pub use elicitation::{Elicitation, Link, Wanted};

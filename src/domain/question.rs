@@ -73,6 +73,15 @@ impl Answer {
             Self::Dismiss => "cancel",
         }
     }
+
+    /// What became of the question by it, for a person.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::Accept { .. } => "accepted",
+            Self::Decline => "declined",
+            Self::Dismiss => "dismissed",
+        }
+    }
 }
 
 // Written by hand: what a person answers may be a secret.

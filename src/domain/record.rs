@@ -85,9 +85,14 @@ impl Task {
         self.attempts.last()
     }
 
+    /// The questions that wait for a person, oldest first.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+        self.questions.iter().filter(|question| question.is_open())
+    }
+
     /// The oldest question that waits for a person.
     pub fn open_question(&self) -> Option<&Question> {
-        self.questions.iter().find(|question| question.is_open())
+        self.open_questions().next()
     }
 
     /// The name to show: the user's own, else the tool's.

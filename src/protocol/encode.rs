@@ -14,11 +14,16 @@ fn client_info() -> Value {
     json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")})
 }
 
+/// The questions that can be put to our person.
+fn elicitation() -> Value {
+    json!({"form": {}, "url": {}})
+}
+
 /// `initialize`; asks for `version`, declares no capability that this build cannot serve.
 pub fn initialize(id: &str, version: ProtocolVersion) -> Method {
     let params = json!({
         "protocolVersion": version.word(),
-        "capabilities": {"elicitation": {"form": {}, "url": {}}},
+        "capabilities": {"elicitation": elicitation()},
         "clientInfo": client_info(),
     });
     Method::post(text_of(id, "initialize", &params))
@@ -234,8 +239,7 @@ fn request(
         meta.insert(own("protocolVersion"), version.word().into());
         meta.insert(own("clientInfo"), client_info());
         let extensions = json!({TASKS: {}});
-        let capabilities =
-            json!({"elicitation": {"form": {}, "url": {}}, "extensions": extensions});
+        let capabilities = json!({"elicitation": elicitation(), "extensions": extensions});
         meta.insert(own("clientCapabilities"), capabilities);
         if method == "tools/call" {
             meta.insert(own("logLevel"), "debug".into());

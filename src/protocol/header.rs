@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::domain::base64;
+
 const BEGIN: &str = "=?base64?";
 const END: &str = "?=";
 
@@ -16,22 +18,6 @@ pub(super) fn encoded(value: &str) -> Cow<'_, str> {
         return Cow::Borrowed(value);
     }
     Cow::Owned(format!("{BEGIN}{}{END}", base64(bytes)))
-}
-
-/// Standard base64 with padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            let six = usize::try_from(bits >> (18 - 6 * place) & 63).unwrap_or(0);
-            let letter = LETTERS.get(six).copied().filter(|_| place <= chunk.len());
-            text.push(char::from(letter.unwrap_or(b'=')));
-        }
-    }
-    text
 }
 
 #[cfg(test)]

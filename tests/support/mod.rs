@@ -5,3 +5,4 @@
 
 pub(crate) mod program;
 pub(crate) mod proxy;
+pub(crate) mod server;

@@ -248,11 +248,8 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
         Some(Action::ChoiceBefore) => field.turn(false),
         Some(Action::ChoiceAfter) => field.turn(true),
         _ if chord == Chord::char(' ') => field.toggle(),
-        _ => {
-            state.answer("Space or the arrows turn this; Enter goes on");
-            true
-        }
-    };
+        _ => state.answer("Space or the arrows turn this; Enter goes on"),
+    }
 }
 
 /// Sends the call, unless something is seen to be wrong with it.

@@ -120,11 +120,7 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, todo: &mut V
         Button::Decline => Answer::Decline,
         Button::Dismiss => Answer::Dismiss,
     };
-    let word = match answer {
-        Answer::Accept { .. } => "accepted",
-        Answer::Decline => "declined",
-        Answer::Dismiss => "dismissed",
-    };
+    let word = answer.outcome();
     form.is_sent = true;
     let (task, key) = (form.task.clone(), form.key.clone());
     let what = Ask::Answer {
@@ -180,10 +176,7 @@ pub(in crate::app) fn close_gone(state: &mut State, id: &TaskId, now: Stamp) {
         return;
     };
     let is_settled = task.status.is_settled();
-    let asks = |key: &str| {
-        let mut questions = task.questions.iter();
-        !is_settled && questions.any(|question| question.key == key && question.is_open())
-    };
+    let asks = |key: &str| !is_settled && task.open_questions().any(|question| question.key == key);
     // Our own answer closes it when it is saved.
     let is_gone = |overlay: &Overlay| {
         matches!(overlay, Overlay::Question(form)

@@ -160,13 +160,13 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
-    for question in task.questions.iter().filter(|question| question.is_open()) {
+    for question in task.open_questions() {
         let asked = Elicitation::read(&question.request);
         let message = text::clean_line(asked.message.trim()).into_owned();
         let waits = waits(state, task, &question.key, now);
         facts.push((
             "it asks",
-            format!("{message}   ({waits}; a answers)"),
+            format!("{message}   ({waits}; Enter answers)"),
             Role::Needs,
         ));
     }

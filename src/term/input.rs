@@ -1,6 +1,6 @@
 //! What the user does at the terminal, as values of ours.
 //!
-//! Read in a thread of its own; what the bytes mean is said by [`super::keys`].
+//! Read in a thread of its own; what the bytes mean is said by `keys`.
 
 use std::{
     io::{self, IsTerminal as _, PipeReader, PipeWriter},

@@ -521,6 +521,27 @@ fn an_answer_whose_save_failed_goes_out_with_the_next_and_the_way_stays_open() {
 }
 
 #[test]
+fn a_look_from_before_a_question_does_not_take_it_back() {
+    let mut bench = with_task(Some(1000));
+    bench.secs(2);
+    assert_eq!(bench.count("tasks/get"), 1, "a look is out");
+    let mut asking = task("t", "input_required", Some(1000));
+    asking["inputRequests"] =
+        json!({"k": {"method": "elicitation/create", "params": {"message": "sure?"}}});
+    let (listen, _) = bench.last_post("subscriptions/listen");
+    bench.bring(listen, opened());
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": asking});
+    bench.bring(listen, event("q", &told));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    bench.answer("tasks/get", &task("t", "working", Some(1000)));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    // One that was sent since is believed: somebody else answered.
+    bench.secs(2);
+    bench.answer("tasks/get", &task("t", "working", Some(1000)));
+    assert_eq!(bench.status(), &Status::Running);
+}
+
+#[test]
 fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
     let minute = crowd::minute(1000, 5000);
     let wanted = 1000 * 60_000 / 5000;

@@ -542,6 +542,39 @@ fn a_look_from_before_a_question_does_not_take_it_back() {
 }
 
 #[test]
+fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
+    for (binds, support, is_lost) in [
+        (None, "optional", false),
+        (Some(true), "optional", true),
+        (None, "forbidden", true),
+    ] {
+        let mut record = Bench::known().link.record().clone();
+        record.tasks = Some(TaskOffer {
+            kind: TaskKind::Core,
+            can_list: false,
+            can_cancel: true,
+        });
+        record.binds_tasks = binds;
+        let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});
+        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        let mut bench = Bench::new(record);
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        bench.broken(call);
+        bench.secs(1);
+        let (get, _) = bench.last_get();
+        bench.bring(get, refused(404));
+        let status = bench.status();
+        assert_eq!(
+            matches!(status, Status::Lost(LostReason::SessionGone { .. })),
+            is_lost,
+            "{binds:?} {support}: {status:?}"
+        );
+        assert_eq!(status.word() == "unknown", !is_lost);
+    }
+}
+
+#[test]
 fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
     let minute = crowd::minute(1000, 5000);
     let wanted = 1000 * 60_000 / 5000;

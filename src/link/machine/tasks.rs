@@ -354,7 +354,14 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        running.note_cut(now, &why);
+        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
+            return;
+        };
+        // Where the server told of it since the last look, only asking is out of order.
+        let silent = now.mono.since(running.last_byte.mono);
+        if !served.is_told || silent >= served.pace(task) {
+            running.note_cut(now, &why);
+        }
         let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
             return;
         };

@@ -380,6 +380,7 @@ impl Running {
             contact,
             leaving,
             saved_seq: self.saved_seq,
+            guess: None,
             is_unsaved: self.is_unsaved,
         }
     }

@@ -71,6 +71,7 @@ impl Bench {
         // The rules in this file are those of the stateful era; finding the era has rules of its own.
         let choice = Choice {
             version: Some(ProtocolVersion::V20251125),
+            is_configured: false,
         };
         Self::with(record, choice)
     }

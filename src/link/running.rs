@@ -5,7 +5,12 @@ use std::{
     time::Duration,
 };
 
-use super::{ExchangeId, SaveToken, checkpoint::Follow, served::Served};
+use super::{
+    ExchangeId, SaveToken,
+    checkpoint::Follow,
+    seam::{Seam, Stride},
+    served::Served,
+};
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
     Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
@@ -154,6 +159,9 @@ pub(super) struct Running {
     pub(super) skip_to: Option<String>,
     /// Whether the probe has brought something known back.
     pub(super) probe_found: bool,
+    /// Where what was replayed meets what is live.
+    pub(super) seam: Seam,
+    pub(super) stride: Stride,
     pub(super) cut: Option<Cut>,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
@@ -221,6 +229,8 @@ impl Running {
             has_news: false,
             skip_to: None,
             probe_found: false,
+            seam: Seam::Whole,
+            stride: Stride::default(),
             cut: None,
             last_byte: now,
             heartbeat: None,
@@ -327,6 +337,19 @@ impl Running {
         let why = format!("back after {back:.1} s");
         self.note(now, None, Happening::Contact { state, why });
         true
+    }
+
+    /// A line of the log where steps are missing at the seam of a resumed stream, as far as their distance tells.
+    pub(super) fn note_gap(&mut self, now: Stamp, value: f64) {
+        if !matches!(self.seam, Seam::Passing) {
+            return;
+        }
+        if let Some(last) = self.stride.missing_since(value) {
+            let (last, value) = (text::exact(last), text::exact(value));
+            let state = "live".to_owned();
+            let why = format!("gap: no step between {last} and {value} came back");
+            self.note(now, None, Happening::Contact { state, why });
+        }
     }
 
     /// Notes what longhaul has to say about the task, on its row too.

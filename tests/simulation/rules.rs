@@ -14,6 +14,7 @@ use longhaul::{
 use serde_json::{Value, json};
 
 mod newer;
+mod seams;
 
 const START: i64 = 1_700_000_000_000;
 

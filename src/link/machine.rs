@@ -176,8 +176,8 @@ pub struct Link {
     /// Which task of ours a server task belongs to.
     served_ids: std::collections::BTreeMap<String, TaskId>,
     polls_out: usize,
-    /// Second readings in a row that brought nothing that was missing.
-    vain_rereads: u32,
+    /// Second readings that brought nothing that was missing; `None` once one did.
+    vain_rereads: Option<u32>,
     path: Path,
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
@@ -233,7 +233,7 @@ impl Link {
             known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
             polls_out: 0,
-            vain_rereads: 0,
+            vain_rereads: Some(0),
             path: Path::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),

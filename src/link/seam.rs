@@ -114,7 +114,9 @@ mod tests {
 
     fn after(steps: &[f64]) -> Stride {
         let mut stride = Stride::default();
-        steps.iter().for_each(|step| stride.took(*step));
+        for step in steps {
+            stride.took(*step);
+        }
         stride
     }
 

@@ -19,10 +19,8 @@ use crate::{
 
 /// What waits is not kept from the screen for longer than this.
 pub(super) const REREAD_WITHIN: Duration = Duration::from_secs(5);
-/// After this many readings in a row without a find, a priming event is taken as a habit of a server that loses nothing.
-const IN_VAIN_PRIMED: u32 = 3;
-/// The same where a step is longer than those before it.
-const IN_VAIN_TORN: u32 = 10;
+/// After this many readings without a single find, this is a server that loses nothing, whatever it looks like.
+const IN_VAIN: u32 = 8;
 
 impl Link {
     /// What the seam makes of a new event of a task's stream: it is given back if it is to be taken now.
@@ -30,13 +28,21 @@ impl Link {
         let running = self.tasks.get_mut(id)?;
         let has_data = !event.data.is_empty();
         match &mut running.seam {
-            Seam::Ahead if !has_data => {
+            // A store may replay the priming events of earlier seams, so that the first is not always the one that counts.
+            Seam::Ahead | Seam::Whole if !has_data => {
+                let is_resumed = matches!(
+                    running.line,
+                    Line::Open {
+                        is_resumed: true,
+                        ..
+                    }
+                );
                 let cursors = running.task.attempts.last().map(|attempt| &attempt.cursors);
                 let is_new = event.id.is_some()
                     && cursors.is_some_and(|cursors| {
                         cursors.newest != event.id && cursors.first != event.id
                     });
-                if is_new {
+                if is_new && is_resumed {
                     running.seam = Seam::Primed;
                 }
                 Some(event)
@@ -86,17 +92,13 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let in_vain = match running.seam {
-            Seam::Torn => IN_VAIN_TORN,
-            _ => IN_VAIN_PRIMED,
-        };
         let cursor = running.task.attempts.last().and_then(|attempt| {
             let cursors = &attempt.cursors;
             cursors.data.as_ref().or(cursors.first.as_ref()).cloned()
         });
         let may_read = event.id.is_some()
             && cursor.is_some()
-            && self.vain_rereads < in_vain
+            && self.vain_rereads.is_none_or(|times| times < IN_VAIN)
             && self.door == Door::Open
             && self.path.down().is_none()
             && self.path.spend_spare(self.now);
@@ -159,7 +161,6 @@ impl Link {
 
     /// Both readings have met: nothing is missing.
     fn seam_closed(&mut self, id: &TaskId) {
-        self.vain_rereads = self.vain_rereads.saturating_add(1);
         self.release(id, Seam::Whole);
     }
 
@@ -179,7 +180,6 @@ impl Link {
             // The stream is asked for again: taking what waits now would lose what did not come.
             return self.drop_reread(id);
         }
-        self.vain_rereads = self.vain_rereads.saturating_add(1);
         self.release(id, Seam::Passing);
     }
 
@@ -192,9 +192,10 @@ impl Link {
             return;
         };
         self.close(reread.on);
-        if reread.has_found {
-            self.vain_rereads = 0;
-        }
+        self.vain_rereads = self
+            .vain_rereads
+            .filter(|_| !reread.has_found)
+            .map(|times| times.saturating_add(1));
         for event in reread.held {
             let is_open = self.tasks.get(id).is_some_and(|running| {
                 let is_new = event.id.as_ref().is_none_or(|id| !running.ids.knows(id));

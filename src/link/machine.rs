@@ -968,6 +968,9 @@ impl Link {
                 }
             }
             next = earliest(next, Self::silence_ends(running));
+            if running.follow.is_none() && can_ask {
+                next = earliest(next, running.doubted_at());
+            }
             next = earliest(next, running.went_out_at());
             if let Some(wish) = &running.wish {
                 next = earliest(next, Some(wish.until));

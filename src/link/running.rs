@@ -23,6 +23,11 @@ const IDS_REMEMBERED: usize = 1024;
 /// servers send not even a response head before the result.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
 
+/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
+pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+/// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
+const DOUBT_AFTER: Duration = Duration::from_secs(60);
+
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Line {
@@ -394,6 +399,21 @@ impl Running {
             self.is_shown_stale = true;
         }
         self.last_byte = now;
+    }
+
+    /// When the silence of a stream that cannot be asked for again makes its checkpoint worth a look. The stream stays
+    /// open: it may be a long step as well as a dead connection.
+    pub(super) fn doubted_at(&self) -> Option<Mono> {
+        // Not before its head: some servers send none before the result, and the call may be on its way still.
+        let is_open = matches!(self.line, Line::Open { .. });
+        let attempt = self
+            .attempt()
+            .filter(|_| is_open && self.task.resumability.checkpoint)?;
+        let patience = self
+            .heartbeat
+            .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
+        let has_way_back = attempt.cursors.newest.is_some() || self.is_modern();
+        (!has_way_back).then(|| self.last_byte.mono.after(patience))
     }
 
     /// The picture to publish.

@@ -11,7 +11,7 @@ use crate::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{Line, Running},
+        running::{HALF_OPEN_AFTER, Line, Running},
         seam::{Held, Seam},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
@@ -39,12 +39,11 @@ const SILENT_PROBES: u32 = 2;
 pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
-/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
-const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// A resume whose response head does not come.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(60);
 /// From here on the server's list is read, which tells where the work stands and not how it came there.
-const BY_CHECKPOINT: &str = "going on by its checkpoint, where single steps may pass unseen";
+pub(super) const BY_CHECKPOINT: &str =
+    "going on by its checkpoint, where single steps may pass unseen";
 /// Fresh sessions that a refused call may cost before it is given up.
 const REQUEUES: u32 = 3;
 /// The code of the modern era for headers that do not fit the body.

@@ -1,7 +1,8 @@
 //! Frames become arrivals: the splitter in front, the `eventsource-stream` crate behind it, one frame at a time.
 //!
 //! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
-//! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
+//! arrival, in order; an `Event` carries at least one of id, retry and data, an `Endpoint` its address as the server wrote
+//! it, everything else is `Alive`.
 
 use std::convert::Infallible;
 
@@ -35,7 +36,7 @@ impl Sse {
 
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
-    /// Gives `Event`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
+    /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
     pub fn take(&mut self) -> Option<Arrival> {
         if self.is_over {
             return None;
@@ -57,8 +58,13 @@ fn read(frame: Frame) -> Arrival {
     // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by then.
     let lines = stream::iter(text.split_inclusive('\n').map(Ok::<_, Infallible>));
     let data = match EventStream::new(lines).next().now_or_never().flatten() {
-        // Only this type carries MCP traffic; the id of any other still moves the cursor.
         Some(Ok(event)) if event.event == "message" => event.data,
+        Some(Ok(event)) if event.event == "endpoint" && !event.data.is_empty() => {
+            return Arrival::Endpoint {
+                target: Ok(event.data),
+            };
+        }
+        // No other type carries MCP traffic; the id of any still moves the cursor.
         Some(Ok(_)) => String::new(),
         Some(Err(_)) | None => {
             tracing::warn!("an event could not be read and was passed on without its data");
@@ -119,8 +125,17 @@ mod tests {
     #[test]
     fn another_type_loses_its_data_and_keeps_its_id() {
         assert_eq!(
-            arrivals(b"event: endpoint\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
+            arrivals(b"event: other\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
             [event(Some("4"), None, ""), event(Some("5"), None, "y")]
+        );
+    }
+
+    #[test]
+    fn an_endpoint_is_no_message() {
+        let target = Ok("/messages?session_id=1".to_owned());
+        assert_eq!(
+            arrivals(b"event: endpoint\r\ndata: /messages?session_id=1\r\n\r\nevent: endpoint\ndata:\n\n"),
+            [Arrival::Endpoint { target }, Arrival::Alive]
         );
     }
 

@@ -378,8 +378,8 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Sse::new(cap),
-                url: Box::new(url),
+                sse: Box::new(Sse::new(cap)),
+                url,
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -493,9 +493,9 @@ enum Reader {
     },
     Events {
         bytes: ByteStream,
-        sse: Sse,
+        sse: Box<Sse>,
         /// Where it comes from.
-        url: Box<Url>,
+        url: Url,
     },
     /// A body that is one event, or that is only read to see it end.
     Whole {

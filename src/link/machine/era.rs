@@ -272,7 +272,7 @@ impl Link {
             can_cancel: true,
         };
         let why = if self.belief.wish.is_some() {
-            "--protocol asks for it"
+            self.who_asks()
         } else if found.has_tasks {
             "the server offers tasks in it, which outlive a lost connection"
         } else {
@@ -295,10 +295,19 @@ impl Link {
         self.show_all();
     }
 
+    /// Who chose the revision, where somebody did.
+    fn who_asks(&self) -> &'static str {
+        if self.choice.is_configured {
+            "the configuration asks for it"
+        } else {
+            "--protocol asks for it"
+        }
+    }
+
     /// Why the stateful era was chosen.
     pub(super) fn why_stateful(&self) -> &'static str {
         if self.belief.wish.is_some() {
-            "--protocol asks for it"
+            self.who_asks()
         } else if self.wire.is_some() {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
         } else if self.belief.second_best.is_some() {

@@ -335,10 +335,18 @@ impl LinkRecord {
     pub fn footing(&self) -> Footing {
         Footing {
             version: self.version,
-            gives_ids: self.gives_ids,
+            gives_ids: self.gives_ids(),
             tasks: self.tasks,
             binds_tasks: self.binds_tasks,
             ran_as_task: self.ran_as_task.clone(),
+        }
+    }
+
+    /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE they would be of no use.
+    pub fn gives_ids(&self) -> Option<bool> {
+        match self.version {
+            Some(ProtocolVersion::V20241105) => Some(false),
+            _ => self.gives_ids,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Frames become arrivals: the splitter in front, the `eventsource-stream` crate behind it, one frame at a time.
 //!
 //! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
-//! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
+//! arrival, in order; an `Event` carries at least one of id, retry and data, an `Endpoint` its address as the server wrote
+//! it, everything else is `Alive`.
 
 use std::{
     convert::Infallible,
@@ -77,7 +78,7 @@ impl Sse {
 
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
-    /// Gives `Event`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
+    /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
     pub fn take(&mut self) -> Option<Arrival> {
         if self.is_over {
             return None;
@@ -97,7 +98,15 @@ impl Sse {
         let (text, id, retry_ms) = frame.into_parts();
         let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
         let data = if text.len() <= LONG {
-            self.parse(text)
+            match self.next(text) {
+                // The one other type that means something; no address is long.
+                Some(event) if event.event == "endpoint" && !event.data.is_empty() => {
+                    return Arrival::Endpoint {
+                        target: Ok(event.data),
+                    };
+                }
+                event => self.data_of(event),
+            }
         } else if text
             .get(first_line..)
             .is_some_and(|rest| rest.starts_with(b"data:"))
@@ -112,12 +121,6 @@ impl Sse {
             return Arrival::Alive;
         }
         Arrival::Event { id, retry_ms, data }
-    }
-
-    /// The data of a frame, by the crate.
-    fn parse(&mut self, text: Bytes) -> String {
-        let event = self.next(text);
-        self.data_of(event)
     }
 
     fn parse_lines(&mut self, mut text: Bytes) -> String {
@@ -162,9 +165,10 @@ impl Sse {
         }
     }
 
+    /// The data of a frame that the crate has read.
     fn data_of(&mut self, event: Option<Event>) -> String {
         match event {
-            // Only this type carries MCP traffic; the id of any other still moves the cursor.
+            // No other type carries MCP traffic; the id of any still moves the cursor.
             Some(event) if event.event == "message" => event.data,
             Some(_) => String::new(),
             None => {
@@ -224,8 +228,17 @@ mod tests {
     #[test]
     fn another_type_loses_its_data_and_keeps_its_id() {
         assert_eq!(
-            arrivals(b"event: endpoint\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
+            arrivals(b"event: other\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
             [event(Some("4"), None, ""), event(Some("5"), None, "y")]
+        );
+    }
+
+    #[test]
+    fn an_endpoint_is_no_message() {
+        let target = Ok("/messages?session_id=1".to_owned());
+        assert_eq!(
+            arrivals(b"event: endpoint\r\ndata: /messages?session_id=1\r\n\r\nevent: endpoint\ndata:\n\n"),
+            [Arrival::Endpoint { target }, Arrival::Alive]
         );
     }
 

@@ -185,12 +185,15 @@ impl Link {
         let session_number = self.record.session_number;
         let version = self.version();
         let era = version.word().to_owned();
-        let gives_ids = self.record.gives_ids;
+        let (gives_ids, has_wire) = (self.record.gives_ids(), self.wire.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
         running.task.resumability.checkpoint = is_checkpoint;
+        if has_wire {
+            running.task.resumability.stream = Some(false);
+        }
         if is_checkpoint {
             let given = arguments
                 .get(CLIENT_ID)

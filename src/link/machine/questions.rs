@@ -56,7 +56,7 @@ impl Link {
     }
 
     /// The one task that a request without a name can only be about.
-    fn only_one(&self) -> Option<TaskId> {
+    pub(super) fn only_one(&self) -> Option<TaskId> {
         let mut active = self
             .tasks
             .iter()

@@ -89,6 +89,10 @@ enum Kind {
         so_far: Vec<TaskId>,
         cursors: Vec<String>,
     },
+    /// A look at the server's list of checkpoints, for an ask.
+    ListCheckpoints {
+        ask: AskId,
+    },
     /// A look at a server task that somebody named, for an ask.
     Adopt {
         ask: AskId,
@@ -166,8 +170,8 @@ pub struct Link {
     /// What is believed and found out about the server's era.
     belief: era::Belief,
     listening: tasks::Listening,
-    /// Who waits to take tasks of the server into the list, and which; all that it lists where none is named.
-    adopters: Vec<(AskId, Option<String>)>,
+    /// Who waits to hear of the server's tasks, and of which.
+    adopters: Vec<(AskId, adopt::Sought)>,
     /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
     known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.

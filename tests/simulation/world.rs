@@ -1290,6 +1290,7 @@ impl World {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,

@@ -22,6 +22,7 @@ mod asks;
 mod door;
 mod era;
 mod questions;
+mod seams;
 mod streams;
 mod tasks;
 mod wishes;
@@ -59,6 +60,8 @@ enum Door {
 enum Kind {
     /// It carries the stream of a task: a call, a resume or a probe; the task's [`Line`] says which.
     Stream(TaskId),
+    /// A second reading of a task's stream from before its seam.
+    Reread(TaskId),
     Discover,
     Handshake {
         session: Option<String>,
@@ -177,6 +180,8 @@ pub struct Link {
     /// Which task of ours a server task belongs to.
     served_ids: std::collections::BTreeMap<String, TaskId>,
     polls_out: usize,
+    /// Second readings that brought nothing that was missing; `None` once one did.
+    vain_rereads: Option<u32>,
     path: Path,
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
@@ -234,6 +239,7 @@ impl Link {
             known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
             polls_out: 0,
+            vain_rereads: Some(0),
             path: Path::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),
@@ -546,6 +552,7 @@ impl Link {
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let until = match &kind {
             Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen => None,
+            Kind::Reread(_) => Some(seams::REREAD_WITHIN),
             Kind::Ping { .. } => Some(PING_WITHIN),
             Kind::Poll(_) => Some(POLL_WITHIN),
             _ => Some(SHORT),
@@ -1033,6 +1040,9 @@ impl Link {
                 }
             }
             next = earliest(next, Self::silence_ends(running));
+            if running.follow.is_none() && can_ask {
+                next = earliest(next, running.doubted_at());
+            }
             next = earliest(next, running.went_out_at());
             if let Some(wish) = &running.wish {
                 next = earliest(next, Some(wish.until));

@@ -15,6 +15,7 @@ mod machine;
 mod path;
 mod running;
 mod saver;
+mod seam;
 mod served;
 
 pub use machine::Link;

@@ -792,6 +792,98 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
 }
 
 #[test]
+fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_with() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let work = [
+        "dataset_name=eu",
+        "total_records=40",
+        "batch_size=5",
+        "delay_ms=200",
+    ];
+    let call = [
+        "--json",
+        "call",
+        "resumable_data_processing",
+        "client_id=c-9",
+    ];
+    let left = with(&url, &[&call[..], &work].concat());
+    let mut other = Running::start(&mut program(&bench.state("other"), &left));
+    other.prints(|event| event["event"] == "progress");
+    other.signal(Signal::KILL);
+    other.end();
+    let state = bench.state("ours");
+    let list = ["--json", "call", "list_session_tasks", "client_id=c-9"];
+    let listed = run(&bench.state("looks"), &with(&url, &list));
+    let text = of(&listed.events(), "settled")[0]["result"]["content"][0]["text"].clone();
+    let listed: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+    let theirs = listed["tasks"][0]["task_id"].as_str().unwrap().to_owned();
+
+    let adopt = |more: &[&str]| {
+        let flags = ["adopt", "--client-id", "c-9"];
+        run(&state, &with(&url, &[&flags[..], more].concat()))
+    };
+    // A checkpoint is found by its arguments, and this list does not show them.
+    let short = adopt(&["--yes"]);
+    assert_eq!(short.code, Some(2), "{short:#?}");
+    let hint = format!("--client-id c-9 {theirs} KEY=VALUE");
+    assert!(short.err.contains(&hint), "{short:#?}");
+    let missing = adopt(&["t-0", "--yes"]);
+    assert!(
+        missing
+            .err
+            .contains(&format!("lists no t-0 for that client; it lists {theirs}"))
+    );
+    let wrong = adopt(&[&theirs, "total_records=40", "--yes"]);
+    assert!(wrong.err.contains("dataset_name"), "{wrong:#?}");
+    let whole = [&[theirs.as_str()], &work[..]].concat();
+    let asked = adopt(&whole);
+    assert_eq!(asked.code, Some(2), "{asked:#?}");
+    assert!(
+        asked
+            .err
+            .contains("would go on with resumable_data_processing")
+    );
+    assert!(tasks(&state).is_empty(), "nothing without a yes");
+
+    let taken = adopt(&[&whole[..], &["--yes"]].concat());
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let id = taken.out.split(' ').next().unwrap().to_owned();
+    let again = adopt(&[&whole[..], &["--yes"]].concat());
+    assert!(
+        again
+            .err
+            .contains(&format!("{theirs} is {id} here already")),
+        "{again:#?}"
+    );
+    let ended = run(&state, &["wait", &id]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(
+        demo::rows(&bench.demo_dir(), "c-9").unwrap(),
+        40,
+        "no record twice"
+    );
+    let tasks = tasks(&state);
+    let [task] = tasks.as_slice() else {
+        panic!("{tasks:#?}");
+    };
+    assert_eq!(task.server_task_id.as_ref(), Some(&theirs));
+    assert_eq!(task.client_id.as_deref(), Some("c-9"));
+    assert_eq!(
+        task.attempts.len(),
+        2,
+        "theirs, and the one that brought the result"
+    );
+    let history = run(&state, &["logs", &id]).out;
+    let taken_over = history.matches("taken over").count();
+    let by_checkpoint = history.matches("going on by its checkpoint").count();
+    assert!(
+        taken_over == 1 && by_checkpoint <= 1,
+        "said once each: {history}"
+    );
+}
+
+#[test]
 fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
     let bench = Bench::new();
     let url = bench.server.url();

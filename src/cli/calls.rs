@@ -205,7 +205,7 @@ pub(super) fn read_pairs(
 }
 
 /// The arguments of a call, checked against the tool where its list was asked for.
-fn arguments(
+pub(super) fn arguments(
     mut base: Map<String, Value>,
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
@@ -410,6 +410,7 @@ async fn begin(
         tag: how.tag,
         once,
         origin,
+        goes_on: None,
         must_survive: how.detach,
         limits: Limits {
             idle: how.idle_timeout,

@@ -420,7 +420,9 @@ impl Driver<'_> {
                 self.configure(servers.clone(), now);
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
-            Ask::Tools(name) | Ask::Adopt { server: name, .. } => {
+            Ask::Tools(name)
+            | Ask::Adopt { server: name, .. }
+            | Ask::Checkpoints { server: name, .. } => {
                 self.index_of(name).ok_or_else(|| self.unknown_server(name))
             }
             Ask::Start(call) => match self.started_before(call) {

@@ -97,6 +97,10 @@ enum Kind {
         so_far: Vec<TaskId>,
         cursors: Vec<String>,
     },
+    /// A look at the server's list of checkpoints, for an ask.
+    ListCheckpoints {
+        ask: AskId,
+    },
     /// A look at a server task that somebody named, for an ask.
     Adopt {
         ask: AskId,
@@ -177,8 +181,8 @@ pub struct Link {
     belief: era::Belief,
     wire: Option<wire::Wire>,
     listening: tasks::Listening,
-    /// Who waits to take tasks of the server into the list, and which; all that it lists where none is named.
-    adopters: Vec<(AskId, Option<String>)>,
+    /// Who waits to hear of the server's tasks, and of which.
+    adopters: Vec<(AskId, adopt::Sought)>,
     /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
     known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.

@@ -359,6 +359,10 @@ impl Running {
 
     /// Notes what longhaul has to say about the task, on its row too.
     pub(super) fn remark(&mut self, now: Stamp, words: String) {
+        // Each process that takes a task up finds it as the one before did.
+        if self.task.remark.as_ref() == Some(&words) {
+            return;
+        }
         self.note(
             now,
             None,

@@ -277,6 +277,7 @@ impl Link {
                 },
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
+            (Kind::ListCheckpoints { ask }, outcome) => self.checkpoints_listed(ask, outcome),
             (Kind::Adopt { ask, server_task }, outcome) => {
                 self.adoption_answered(ask, &server_task, outcome);
             }

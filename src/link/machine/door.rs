@@ -439,7 +439,9 @@ impl Link {
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) => {
                 self.task_errand_failed(errand, "its server wants to be greeted anew", None);
             }
-            Kind::ListTasks { ask, .. } | Kind::Adopt { ask, .. } => {
+            Kind::ListTasks { ask, .. }
+            | Kind::ListCheckpoints { ask }
+            | Kind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer; ask again", self.record.name);
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }
@@ -469,7 +471,9 @@ impl Link {
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) | Kind::Listen => {
                 self.task_errand_failed(errand, &why, refusal.as_ref());
             }
-            Kind::ListTasks { ask, .. } | Kind::Adopt { ask, .. } => {
+            Kind::ListTasks { ask, .. }
+            | Kind::ListCheckpoints { ask }
+            | Kind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer ({why}); ask again", self.record.name);
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }

@@ -100,9 +100,11 @@ impl Printer {
                     Happening::Settled { .. } => self.reader.result(&self.id)?,
                     _ => None,
                 };
-                context
-                    .terminal
-                    .line(&json::text_of(&json::event(task, entry, result.as_deref())))
+                context.terminal.document(&json::text_of(&json::event(
+                    task,
+                    entry,
+                    result.as_deref(),
+                )))
             }
             Style::Lines => {
                 let is_step = matches!(
@@ -471,7 +473,7 @@ fn print_id(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail
             Some(entry) => printer.print(context, &task, entry),
             None => context
                 .terminal
-                .line(&json::text_of(&serde_json::json!({"id": task.id}))),
+                .document(&json::text_of(&serde_json::json!({"id": task.id}))),
         };
     }
     context.terminal.line(printer.id.as_str())

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
     path::Path,
-    running::{Line, Running, Tasks},
+    running::{Line, Running, Tasks, weight},
     saver::Saver,
 };
 use crate::{
@@ -787,6 +787,7 @@ impl Link {
             let task = &running.task;
             if !running.pending.is_empty() {
                 let entries = std::mem::take(&mut running.pending);
+                running.pending_bytes = 0;
                 rows.push(Row::History {
                     task: task.id.clone(),
                     entries,
@@ -874,6 +875,8 @@ impl Link {
                 Row::History { task, mut entries } => {
                     if let Some(running) = self.tasks.get_mut(&task) {
                         entries.append(&mut running.pending);
+                        running.pending_bytes =
+                            entries.iter().map(|entry| weight(&entry.what)).sum();
                         running.pending = entries;
                     }
                 }

@@ -16,6 +16,10 @@ use crate::domain::{
     Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
+/// Bytes of history that wait to be saved; above, steps and log lines are counted instead of kept. A quarter of a second
+/// of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
+const PENDING_BYTES: usize = 32 << 20;
+
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
 
@@ -134,6 +138,36 @@ pub(super) struct Orphan {
     pub(super) reason: LostReason,
 }
 
+/// What a server sent and this task's history does not hold, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Messages that could not be read.
+    pub(super) unreadable: u64,
+    /// Steps and log lines that came faster than they could be saved.
+    pub(super) hasty: u64,
+    /// Questions that were too many or too large to be shown to a person.
+    pub(super) questions: u64,
+}
+
+impl LeftOut {
+    fn words(self) -> String {
+        let parts = [
+            (self.unreadable, "message", "could not be read"),
+            (self.hasty, "line", "came faster than could be saved"),
+            (
+                self.questions,
+                "question",
+                "more than a person can be asked, declined",
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, what, why)| format!("{} ({why})", text::plural(count, what)))
+            .collect();
+        format!("left out of what the server sent: {}", parts.join(", "))
+    }
+}
+
 /// The start of an attempt that may not have gone out yet.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
@@ -211,6 +245,9 @@ pub(super) struct Running {
     pub(super) must_survive: bool,
     /// History that no save holds yet.
     pub(super) pending: Vec<Entry>,
+    /// The bytes of text in it.
+    pub(super) pending_bytes: usize,
+    left_out: LeftOut,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     pub(super) is_dirty: bool,
@@ -262,6 +299,8 @@ impl Running {
             silent_probes: 0,
             must_survive: false,
             pending: Vec::new(),
+            pending_bytes: 0,
+            left_out: LeftOut::default(),
             result: None,
             is_dirty: false,
             is_shown_stale: true,
@@ -308,6 +347,12 @@ impl Running {
 
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
+        let weight = weight(&what);
+        let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
+        if is_bulk && self.pending_bytes.saturating_add(weight) > PENDING_BYTES {
+            return self.left_out(now, |left_out| &mut left_out.hasty);
+        }
+        self.pending_bytes += weight;
         self.task.seq += 1;
         self.pending.push(Entry {
             seq: self.task.seq,
@@ -316,6 +361,20 @@ impl Running {
             event_id: event_id.map(str::to_owned),
             what,
         });
+        self.touch(now);
+    }
+
+    /// Counts something that the history does not hold. It says so on the task's row each time, and in the log whenever
+    /// the count has doubled: a flood of it must not become a flood of lines.
+    pub(super) fn left_out(&mut self, now: Stamp, which: fn(&mut LeftOut) -> &mut u64) {
+        let count = which(&mut self.left_out);
+        *count += 1;
+        let is_told = count.is_power_of_two();
+        let words = self.left_out.words();
+        if is_told {
+            return self.remark(now, words);
+        }
+        self.task.remark = Some(words);
         self.touch(now);
     }
 
@@ -477,6 +536,16 @@ impl Running {
         let version = self.attempt().and_then(|attempt| attempt.version);
         version.map(ProtocolVersion::era) == Some(Era::Modern)
     }
+}
+
+/// About how many bytes of memory an entry takes.
+pub(super) fn weight(what: &Happening) -> usize {
+    let text = match what {
+        Happening::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+        Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
+        _ => 0,
+    };
+    text + size_of::<Entry>()
 }
 
 /// A task that was just asked for.

@@ -1,10 +1,11 @@
 //! One HTTP exchange with an MCP endpoint as data: what goes out, and everything that can come back.
 
 use core::time::Duration;
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::ProtocolVersion;
+use crate::domain::{ProtocolVersion, text};
 
 /// A request to the MCP endpoint (MCP 2025-11-25, basic/transports).
 #[derive(Clone, PartialEq, Eq)]
@@ -154,10 +155,16 @@ pub struct RpcError {
     /// Its code; only the codes of the specification mean something.
     #[serde(default)]
     pub code: i64,
-    /// Its words, not yet sanitised.
-    #[serde(default)]
+    /// Its words, not yet sanitised; of a long text the beginning.
+    #[serde(default, deserialize_with = "said")]
     pub message: String,
     /// What else it says.
     #[serde(default)]
     pub data: Option<serde_json::Value>,
+}
+
+/// A text that a server writes for people, as much of it as is kept.
+pub(super) fn said<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let whole = Cow::<'de, str>::deserialize(from)?;
+    Ok(text::bounded(whole, text::SAID_BYTES).into_owned())
 }

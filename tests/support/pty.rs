@@ -165,6 +165,8 @@ impl House {
             bytes,
             is_closing,
             screen: vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0),
+            raw: Vec::new(),
+            drawn: 0,
             modes,
         }
     }
@@ -204,6 +206,10 @@ pub(crate) struct Tui {
     /// Tells the reading thread to let go of the terminal.
     is_closing: Arc<AtomicBool>,
     screen: vt100::Parser,
+    /// Every byte that came, as it came.
+    raw: Vec<u8>,
+    /// How many of them the screen has.
+    drawn: usize,
     /// The modes that the terminal had before.
     modes: String,
 }
@@ -231,6 +237,42 @@ impl Tui {
         self.screen.screen()
     }
 
+    /// Every byte that the program wrote so far, as it came out of the terminal.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.raw.extend_from_slice(bytes);
+        // The parser passes over the sign for what was removed, which terminals show in a column of its own.
+        const MARK: &[u8] = "\u{fffd}".as_bytes();
+        while let Some(left) = self.raw.get(self.drawn..).filter(|left| !left.is_empty()) {
+            if left.starts_with(MARK) {
+                self.screen.process("\u{bf}".as_bytes());
+                self.drawn += MARK.len();
+            } else if MARK.starts_with(left) {
+                // Its other half is in the next chunk.
+                return;
+            } else {
+                let next = left.iter().skip(1).position(|byte| *byte == MARK[0]);
+                let end = next.map_or(left.len(), |next| next + 1);
+                self.screen.process(left.get(..end).unwrap_or_default());
+                self.drawn += end;
+            }
+        }
+    }
+
+    /// Whether the frame that the program is drawing has not come whole; no terminal shows it before.
+    fn is_mid_frame(&self) -> bool {
+        const SIGN: &[u8] = b"\x1b[?2026";
+        let last = self
+            .raw
+            .windows(SIGN.len())
+            .rposition(|bytes| bytes == SIGN);
+        let end = last.and_then(|last| self.raw.get(last + SIGN.len()));
+        last.is_some() && end != Some(&b'l')
+    }
+
     /// Reads until the screen is as wanted, and tells how long that took.
     pub(crate) fn wait_until(
         &mut self,
@@ -238,10 +280,10 @@ impl Tui {
         wanted: impl Fn(&vt100::Screen) -> bool,
     ) -> Duration {
         let begin = now();
-        while !wanted(self.screen.screen()) {
+        while self.is_mid_frame() || !wanted(self.screen.screen()) {
             let left = DEADLINE.saturating_sub(begin.elapsed());
             match self.bytes.recv_timeout(left) {
-                Ok(bytes) => self.screen.process(&bytes),
+                Ok(bytes) => self.take(&bytes),
                 Err(why) => panic!("no {what} ({why}) in:\n{}", self.text()),
             }
         }
@@ -269,7 +311,7 @@ impl Tui {
             .bytes
             .recv_timeout(span.saturating_sub(begin.elapsed()))
         {
-            self.screen.process(&bytes);
+            self.take(&bytes);
         }
     }
 
@@ -321,19 +363,26 @@ impl Tui {
             if let Some(status) = self.child.try_wait().unwrap() {
                 // What it said last.
                 while let Ok(bytes) = self.bytes.try_recv() {
-                    self.screen.process(&bytes);
+                    self.take(&bytes);
                 }
                 return (status.exit_code(), begin.elapsed());
             }
             assert!(begin.elapsed() < DEADLINE, "no end:\n{}", self.text());
             // The terminal has to be read, or the program waits for it.
             match self.bytes.recv_timeout(Duration::from_millis(10)) {
-                Ok(bytes) => self.screen.process(&bytes),
+                Ok(bytes) => self.take(&bytes),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     std::thread::park_timeout(Duration::from_millis(10));
                 }
             }
+        }
+    }
+
+    /// Reads what an ended program left behind.
+    pub(crate) fn read_out(&mut self) {
+        while let Ok(bytes) = self.bytes.recv_timeout(DEADLINE) {
+            self.take(&bytes);
         }
     }
 
@@ -377,7 +426,7 @@ const _: () = {
     let _ = Tui::end;
     let _ = Tui::has_ended;
     let _ = Tui::is_given_back;
-    let _ = Tui::screen;
+    let _ = (Tui::screen, Tui::raw, Tui::read_out);
     let _ = (House::serving, House::serve, House::run, House::call);
     let _ = assets;
 };

@@ -99,20 +99,32 @@ impl Link {
                         "ping" => encode::answer_empty(id),
                         _ => encode::answer_unsupported(id, &method),
                     };
-                    // Answers count against the budget too: a server may not make us storm it.
-                    if self.path.spend(self.now).is_ok() {
-                        self.send(Kind::Reply(None), answer, None, None);
-                        self.is_restless = true;
-                    }
+                    self.reply(answer);
                 }
                 Incoming::ToolsChanged => self.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
                 Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
+                Incoming::Unreadable => {
+                    if let Some(running) = task.and_then(|id| self.tasks.get_mut(id)) {
+                        running.left_out(self.now, |left_out| &mut left_out.unreadable);
+                        self.saver.touch(self.now.mono);
+                    }
+                }
             }
         }
         is_ours
+    }
+
+    /// Answers a request of the server that no person has to see.
+    ///
+    /// Answers count against the budget too: a server may not make us storm it.
+    pub(super) fn reply(&mut self, answer: protocol::Method) {
+        if self.path.spend(self.now).is_ok() {
+            self.send(Kind::Reply(None), answer, None, None);
+            self.is_restless = true;
+        }
     }
 
     /// Whether the steps of a task come on a stream of its own. Taken from another one as well, a step could come before

@@ -18,6 +18,10 @@ use crate::{
 
 /// Pages of one tool list; a server that has more is going round in circles.
 const PAGES: usize = 1000;
+/// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
+/// session file and on its way to every window of the session.
+const TOOLS: usize = 5_000;
+const TOOLS_BYTES: usize = 8 << 20;
 /// The first and the longest wait between handshakes that lead to nothing.
 const FIRST_KNOCK: Duration = Duration::from_millis(500);
 const LAST_KNOCK: Duration = Duration::from_secs(30);
@@ -151,9 +155,11 @@ impl Link {
     ) {
         let (tools, next) = protocol::tools(result);
         so_far.extend(tools);
+        let is_whole = cut_tools(&mut so_far);
         match next {
             Some(next)
-                if !cursors.contains(&next)
+                if is_whole
+                    && !cursors.contains(&next)
                     && cursors.len() < PAGES
                     && self.path.spend(self.now).is_ok() =>
             {
@@ -167,7 +173,7 @@ impl Link {
     fn have_tools(&mut self, mut tools: Vec<Tool>) {
         if self.era() == Era::Modern {
             for tool in &mut tools {
-                tool.fault = tool.header_fault();
+                tool.fault = tool.fault.take().or_else(|| tool.header_fault());
             }
         }
         self.record.tools = tools;
@@ -535,4 +541,36 @@ impl Link {
         }
         self.is_restless = true;
     }
+}
+
+/// Cuts a list of tools to what is kept; the last one left then stands for the rest. Tells whether nothing was cut.
+fn cut_tools(tools: &mut Vec<Tool>) -> bool {
+    let mut bytes = 0_usize;
+    let weight = |tool: &Tool| {
+        let about = tool.description.as_ref().map_or(0, String::len);
+        tool.name.len() + tool.input_schema.len() + about
+    };
+    let fit = tools
+        .iter()
+        .take(TOOLS)
+        .take_while(|tool| {
+            bytes = bytes.saturating_add(weight(tool));
+            bytes <= TOOLS_BYTES
+        })
+        .count();
+    if fit == tools.len() {
+        return true;
+    }
+    let rest = u64::try_from(tools.len() - fit).unwrap_or(u64::MAX);
+    let Some(stand_in) = tools.get_mut(fit) else {
+        return true;
+    };
+    stand_in.name = format!("{} or more", text::plural(rest, "further tool"));
+    stand_in.fault = Some(format!(
+        "of a list of more than {} or {}",
+        text::plural(TOOLS as u64, "tool"),
+        text::bytes(TOOLS_BYTES as u64)
+    ));
+    tools.truncate(fit + 1);
+    false
 }

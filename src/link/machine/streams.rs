@@ -1121,7 +1121,8 @@ fn no_message(body: &Body) -> Option<String> {
 
 /// What an event is that came where an answer was due; `None` for what may come beside one.
 fn no_answer(data: &str) -> Option<String> {
-    let messages = protocol::decode(data);
+    let mut messages = protocol::decode(data);
+    messages.retain(|message| !matches!(message, Incoming::Unreadable));
     let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
     if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
         return None;

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         Ask, AskId, AskedFor, CLIENT_ID, Done, Era, Happening, LostReason, NewCall, Phase, Price,
         QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
-        Window, text,
+        Tool, Window, text,
     },
     link::{
         Output,
@@ -153,6 +153,16 @@ impl Link {
         }
     }
 
+    /// Whether a call of this tool asks for a core task. A checkpoint outlives even a restart of the server.
+    pub(super) fn wants_task(&self, tool: &Tool) -> bool {
+        self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core)
+            && match tool.task_support {
+                TaskSupport::Required => true,
+                TaskSupport::Optional => !tool.keeps_checkpoint(&self.record.tools),
+                TaskSupport::Forbidden => false,
+            }
+    }
+
     /// Sends a queued call if everything it needs is there; its intent is saved first.
     pub(super) fn send_call(&mut self, id: &TaskId) {
         let Some(running) = self.tasks.get(id) else {
@@ -169,13 +179,7 @@ impl Link {
         let is_checkpoint = tool.is_some_and(|tool| tool.keeps_checkpoint(&self.record.tools));
         let mut arguments: Map<String, Value> =
             serde_json::from_str(&running.task.arguments).unwrap_or_default();
-        let wants_task = self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core)
-            && tool.is_some_and(|tool| match tool.task_support {
-                TaskSupport::Required => true,
-                // A checkpoint outlives even a restart of the server.
-                TaskSupport::Optional => !is_checkpoint,
-                TaskSupport::Forbidden => false,
-            });
+        let wants_task = tool.is_some_and(|tool| self.wants_task(tool));
         let own_client_id = format!("longhaul-{:016x}", self.dice.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
         let session_number = self.record.session_number;

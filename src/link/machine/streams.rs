@@ -818,6 +818,12 @@ impl Link {
     /// The stream has no way back: the next handle, else `end`. This is where resumabilities meet.
     pub(super) fn out_of_stream(&mut self, id: &TaskId, end: Status, is_restarted: bool) {
         let now = self.now;
+        let is_session_gone = matches!(end, Status::Lost(LostReason::SessionGone { .. }));
+        let end = if is_session_gone && self.may_be_unnamed_task(id) {
+            Status::Unknown(Window::BeforeTaskId)
+        } else {
+            end
+        };
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -832,8 +838,7 @@ impl Link {
                 running.task.server_task_id = None;
             }
             // In a session that is gone a late call is refused; in any other it runs whenever it comes.
-            let is_adrift = running.phase() == Phase::Sent
-                && !matches!(end, Status::Lost(LostReason::SessionGone { .. }));
+            let is_adrift = running.phase() == Phase::Sent && !is_session_gone;
             if is_adrift {
                 running.follow = Some(Follow::adrift(now.mono, running.longest_step));
             } else if running.follow.is_none() || is_restarted {
@@ -852,6 +857,18 @@ impl Link {
         for exchange in [line.exchange(), fetching].into_iter().flatten() {
             self.close(exchange);
         }
+    }
+
+    /// Whether the server may have made a task of a call, one that outlives the session, whose id never came.
+    fn may_be_unnamed_task(&self, id: &TaskId) -> bool {
+        let Some(running) = self.tasks.get(id) else {
+            return false;
+        };
+        let mut tools = self.record.tools.iter();
+        let tool = tools.find(|tool| tool.name == running.task.tool);
+        self.record.binds_tasks != Some(true)
+            && running.task.server_task_id.is_none()
+            && tool.is_some_and(|tool| self.wants_task(tool) != running.is_flipped)
     }
 
     /// A socket that looks open may be dead: streams that can be resumed are asked for again, the others stay.

@@ -251,6 +251,7 @@ impl Link {
         let method = encode::get_task(version, &request_id, &task.id);
         if let Some(served) = &mut running.served {
             served.next = None;
+            served.knew = running.task.questions.len();
         }
         self.polls_out += 1;
         self.send(Kind::Poll(id.clone()), method, Some(request_id), None);
@@ -284,13 +285,25 @@ impl Link {
                     self.record.binds_tasks = Some(false);
                     self.record_changed();
                 }
-                self.showed(id, shape);
+                let is_overtaken = shape.state == TaskState::Working && self.asked_since_look(id);
+                if !is_overtaken {
+                    self.showed(id, shape);
+                }
                 self.poll_again(id);
             }
             Ok(None) => self.poll_failed(id, "its answer shows no task".to_owned(), None),
             Err(error) if matches!(error.code, -32602 | -32601) => self.task_gone(id, &error),
             Err(error) => self.poll_failed(id, error.message, None),
         }
+    }
+
+    /// Whether the server asked something, on another way, after the look that was just answered went out.
+    fn asked_since_look(&self, id: &TaskId) -> bool {
+        let knew = |running: &Running| {
+            let served = running.served.as_ref()?;
+            Some(running.task.questions.len() > served.knew)
+        };
+        self.tasks.get(id).and_then(knew).unwrap_or(false)
     }
 
     /// Sets the time of the next look; while one is out, its answer does.
@@ -341,7 +354,14 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        running.note_cut(now, &why);
+        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
+            return;
+        };
+        // Where the server told of it since the last look, only asking is out of order.
+        let silent = now.mono.since(running.last_byte.mono);
+        if !served.is_told || silent >= served.pace(task) {
+            running.note_cut(now, &why);
+        }
         let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
             return;
         };

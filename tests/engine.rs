@@ -66,6 +66,7 @@ impl Bench {
         Session::open(Options {
             paths: self.paths.clone(),
             servers: vec![server],
+            config: Vec::new(),
             protocol: None,
             seed: 7,
             clock: Clock::start(),

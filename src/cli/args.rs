@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
 
-use crate::domain::{OnInput, ProtocolVersion, Status, Wall, text};
+use crate::domain::{OnInput, ProtocolChoice, Status, Wall, text};
 
 /// What stands under every help text: scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
@@ -97,8 +97,8 @@ pub(super) struct Global {
     #[arg(long, global = true)]
     pub(super) readonly: bool,
     /// The MCP revision to speak.
-    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = protocol, global = true)]
-    pub(super) protocol: Protocol,
+    #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
+    pub(super) protocol: ProtocolChoice,
     /// A header for the server, as 'Name: value'; used, never stored.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, global = true)]
     pub(super) header: Vec<Header>,
@@ -140,10 +140,6 @@ pub(super) enum Color {
     /// Never.
     Never,
 }
-
-/// `--protocol`: a revision, or the one that survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Protocol(pub(super) Option<ProtocolVersion>);
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -486,19 +482,6 @@ fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
         "decline" => OnInput::Decline,
         _ => OnInput::Ask,
     })
-}
-
-fn protocol(text: &str) -> Result<Protocol, String> {
-    if text == "auto" {
-        return Ok(Protocol(None));
-    }
-    let words: Vec<&str> = ProtocolVersion::ALL
-        .iter()
-        .map(|version| version.word())
-        .collect();
-    ProtocolVersion::read(text)
-        .map(|version| Protocol(Some(version)))
-        .ok_or_else(|| format!("it is one of auto, {}", words.join(", ")))
 }
 
 fn header(text: &str) -> Result<Header, String> {

@@ -162,6 +162,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
             .into_iter()
             .map(|call| Ask::Start(Box::new(call)))
             .collect(),
+        remarks: Vec::new(),
         is_demo: true,
     };
     screen::show(context, None, extra)

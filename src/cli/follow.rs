@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         Ask, Contact, Elicitation, Entry, Happening, News, Pace, Phase, Price, Progress, Status,
-        Task, TaskErrorKind, TaskId, TaskView, text,
+        Task, TaskErrorKind, TaskId, TaskView, text, whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -164,9 +164,15 @@ impl Printer {
             .task
             .asked
             .map_or(String::new(), |asked| format!("  {}", asked.what.word()));
+        let guess = view.guess.map_or(String::new(), |share| {
+            format!("  ~{}%", whole_percent(share))
+        });
         let Some(progress) = &self.progress else {
+            let said = view.task.said().map_or(String::new(), |said| {
+                format!("  {}", text::clean_line(said))
+            });
             context.terminal.bar(&format!(
-                "{}  {}{contact}{asked}",
+                "{}  {}{guess}{contact}{asked}{said}",
                 self.id,
                 view.task.status.word()
             ));
@@ -201,7 +207,7 @@ impl Printer {
             format!("  {}", text::clean_line(said))
         });
         context.terminal.bar(&format!(
-            "{}  {bar}{}{left}{contact}{asked}{message}",
+            "{}  {bar}{}{guess}{left}{contact}{asked}{message}",
             self.id,
             lines::amount(progress)
         ));

@@ -13,6 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
     Context,
+    config::Config,
     fail::{Fail, code},
 };
 use crate::{
@@ -49,7 +50,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Opens the session; whether it can be used shows in the news.
-    pub(super) fn open(context: &Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
+    pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
                 Fail::new(code::BUG, format!("could not listen for signals: {error}"))
@@ -61,9 +62,18 @@ impl Live {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
+        let Config {
+            servers: config,
+            remarks,
+        } = context.config()?;
+        let (config, remarks) = (config.clone(), remarks.clone());
+        for remark in remarks {
+            context.terminal.say(&format!("longhaul: {remark}"));
+        }
         let session = Session::open(Options {
             paths: context.paths.clone(),
             servers,
+            config,
             protocol: context.global.protocol.0,
             seed: super::dice(),
             clock: context.clock,

@@ -10,6 +10,7 @@ mod adopt;
 mod answer;
 mod args;
 mod calls;
+mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod fail;
@@ -33,6 +34,7 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, Command, Global},
+    config::Config,
     fail::{Fail, code},
     terminal::Terminal,
 };
@@ -48,9 +50,18 @@ struct Context<'o> {
     paths: Paths,
     terminal: Terminal<'o>,
     clock: Clock,
+    /// What the user's file says; `Err` says in words why it cannot be read.
+    config: Result<Config, String>,
 }
 
 impl Context<'_> {
+    /// What is configured, for a command that speaks to servers.
+    fn config(&self) -> Result<&Config, Fail> {
+        self.config
+            .as_ref()
+            .map_err(|words| Fail::usage(words.clone()))
+    }
+
     /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
     fn flags(&self) -> String {
         self.flags_beside(args::DEFAULT_SESSION)
@@ -229,6 +240,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         paths,
         terminal: terminal.reborrow(),
         clock: Clock::start(),
+        config: config::read(config::path().as_deref()),
     };
     let context = &mut context;
     let code = match command {

@@ -8,6 +8,7 @@ use super::{
     Context,
     args::{Logs, Ls, ResultOf, Since},
     calls::title,
+    config,
     fail::{Fail, code},
     follow::{self, Printer, Style},
     json as documents, lines,
@@ -86,8 +87,12 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     };
     let mut tasks = reader.tasks(listed)?;
     let is_empty = tasks.is_empty();
-    let servers = Servers::of(context, &mut reader)?;
-    let servers = servers.names();
+    // Reading needs no configuration, but for a name that only it knows.
+    let servers = match context.global.server.as_slice() {
+        [] => None,
+        _ => Some(Servers::of(context, &mut reader)?),
+    };
+    let servers = servers.as_ref().map_or_else(Vec::new, Servers::names);
     tasks.retain(|task| {
         (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
             && (!ls.needs_me || task.status.needs_you(task.is_seen))
@@ -405,6 +410,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
 pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
     let paths = &context.paths;
     let rows = [
+        ("config", config::path().unwrap_or_default()),
         ("state", paths.dir().to_path_buf()),
         ("session", paths.db()),
         ("lock", paths.lock()),

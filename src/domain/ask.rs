@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, OnInput, ServerName, ServerView, TaskId, TaskView, Tool, Wall};
+use super::{Answer, OnInput, ServerConfig, ServerName, ServerView, TaskId, TaskView, Tool, Wall};
 
 /// The number of an ask, unique within one client; its one answer carries it.
 pub type AskId = u64;
@@ -15,6 +15,8 @@ pub type AskId = u64;
 pub enum Ask {
     /// Make a server known to this session, or connect to a known one; headers are used and never stored.
     Server(ServerRef),
+    /// What the configuration says of servers, from now on; the answer does not wait for them.
+    Configure(Vec<ServerConfig>),
     /// List a server's tools; asks the server unless the list is fresh.
     Tools(ServerName),
     /// Save the intent of a call and send it as soon as the server can be reached.

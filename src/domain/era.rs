@@ -62,3 +62,23 @@ impl ProtocolVersion {
         }
     }
 }
+
+/// What a person chooses of revisions: one, or `auto`, the one that survives a lost connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ProtocolChoice(pub Option<ProtocolVersion>);
+
+impl std::str::FromStr for ProtocolChoice {
+    type Err = String;
+
+    /// Reads the word of `--protocol` and of the configuration; fails with the words that it takes.
+    fn from_str(word: &str) -> Result<Self, String> {
+        match ProtocolVersion::read(word) {
+            None if word != "auto" => {
+                let words = ProtocolVersion::ALL.map(ProtocolVersion::word).join(", ");
+                Err(format!("it is one of auto, {words}"))
+            }
+            version => Ok(Self(version)),
+        }
+    }
+}

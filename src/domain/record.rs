@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Asked, Entry, Era, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
-    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, text,
+    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -93,6 +93,21 @@ impl Task {
     /// The oldest question that waits for a person.
     pub fn open_question(&self) -> Option<&Question> {
         self.open_questions().next()
+    }
+
+    /// The part of 1 that the server's words say is done, where no number of its does: a guess, never to be saved.
+    pub fn share_in_words(&self) -> Option<f64> {
+        let numbers = self.progress.as_ref();
+        if self.status.is_settled() || numbers.is_some_and(|it| it.total.is_some()) {
+            return None;
+        }
+        share_in(self.said()?)
+    }
+
+    /// What the server last said of how far it is, not sanitised: with a step, else of its task.
+    pub fn said(&self) -> Option<&str> {
+        let of_step = self.progress.as_ref().and_then(|it| it.message.as_deref());
+        of_step.or_else(|| self.server_task.as_ref()?.message.as_deref())
     }
 
     /// The name to show: the user's own, else the tool's.

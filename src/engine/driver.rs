@@ -23,7 +23,8 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
+        TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -74,6 +75,8 @@ type Exchanges = SelectAll<BoxStream<'static, (usize, ExchangeId, Arrival)>>;
 struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
+    /// What the configuration says, also of servers that this session does not know yet.
+    config: BTreeMap<ServerName, ServerConfig>,
     clock: Clock,
     board: &'d Arc<Board>,
     open: &'d mut OpenAsks,
@@ -117,6 +120,7 @@ pub(super) async fn drive(
     let mut driver = Driver {
         paths: &options.paths,
         protocol: options.protocol,
+        config: BTreeMap::new(),
         clock: options.clock,
         board,
         open,
@@ -146,6 +150,7 @@ pub(super) async fn drive(
         }));
     }
     driver.restore(restored.links, restored.tasks, now);
+    driver.configure(options.config.clone(), now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
@@ -295,7 +300,9 @@ impl Driver<'_> {
     fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
         let choice = Choice {
             version: record.wish.or(self.protocol),
+            is_configured: false,
         };
+        let name = record.name.clone();
         let link = Link::new(record, choice, self.dice.u64(..), now);
         self.links.push(Linked {
             link,
@@ -306,6 +313,48 @@ impl Driver<'_> {
             exchanges: BTreeMap::new(),
             is_touched: true,
         });
+        self.apply_config(&name, now);
+    }
+
+    /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
+    fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
+        for server in servers {
+            let (name, url) = (server.name.clone(), server.url.clone());
+            self.config.insert(name.clone(), server);
+            match (self.index_of(&name), url) {
+                (Some(_), _) => self.apply_config(&name, now),
+                (None, Some(url)) => self.add_link(LinkRecord::new(name, url), Vec::new(), now),
+                // It counts once somebody says where it is.
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn apply_config(&mut self, name: &ServerName, now: Stamp) {
+        let (Some(config), Some(index)) = (self.config.get(name), self.index_of(name)) else {
+            return;
+        };
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let old_url = linked.link.record().url.clone();
+        let mut config = config.clone();
+        // The same place, written in another way, is no other place.
+        let place = |url: &str| url::Url::parse(url).ok();
+        let is_there = |url: &String| place(url) == place(&old_url);
+        config.url = config.url.filter(|url| !is_there(url));
+        let applied = linked.link.configure(&config, self.protocol.is_none());
+        if linked.link.record().url != old_url {
+            linked.http = None;
+        }
+        linked.is_touched = true;
+        if let Err(text) = applied {
+            self.board.publish(News::Notice(Notice {
+                at: now.wall,
+                level: NoticeLevel::Info,
+                text,
+            }));
+        }
     }
 
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
@@ -367,6 +416,10 @@ impl Driver<'_> {
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
+            Ask::Configure(servers) => {
+                self.configure(servers.clone(), now);
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
             Ask::Tools(name) | Ask::Adopt { server: name, .. } => {
                 self.index_of(name).ok_or_else(|| self.unknown_server(name))
             }
@@ -805,6 +858,7 @@ fn at_rest(task: Task) -> TaskView {
         contact: Contact::Idle,
         leaving: None,
         saved_seq,
+        guess: None,
         is_unsaved: false,
     }
 }

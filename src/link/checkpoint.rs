@@ -149,6 +149,8 @@ pub(super) struct Follow {
     seen_at: Mono,
     missing_since: Option<Mono>,
     looks: u32,
+    /// How often it was seen to have moved.
+    moves: u32,
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
@@ -187,6 +189,7 @@ impl Follow {
             seen_at: now,
             missing_since: None,
             looks: 0,
+            moves: 0,
             longest_step,
             is_restarted,
             is_adrift: false,
@@ -210,6 +213,16 @@ impl Follow {
         }
         self.longest_step
             .clamp(Duration::from_secs(1), Duration::from_secs(5))
+    }
+
+    /// Whether the list shows what an open stream would have told: that it moves, where the stream told of that before,
+    /// or that it ended a while ago.
+    pub(super) fn belies_stream(&self, now: Mono, tells_steps: bool) -> bool {
+        let is_over = self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.is_finished() || last.is_cancelled() || last.has_stopped());
+        tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
     }
 
     /// When anything last moved.
@@ -238,6 +251,7 @@ impl Follow {
                 let since = now.since(self.seen_at).min(LOOKS_APART);
                 self.longest_step = self.longest_step.max(stood.saturating_add(since));
                 self.moved_at = now;
+                self.moves = self.moves.saturating_add(1);
             }
             Some(_) => {}
             None => self.moved_at = now,

@@ -167,6 +167,11 @@ impl Path {
         Err(now.mono.after(regain(1.0 - self.tokens)))
     }
 
+    /// Takes one request that could be done without: only while there are plenty left for those that could not.
+    pub(super) fn spend_spare(&mut self, now: Stamp) -> bool {
+        self.tokens_at(now) >= BURST / 3.0 && self.spend(now).is_ok()
+    }
+
     fn tokens_at(&self, now: Stamp) -> f64 {
         let regained = now.mono.since(self.filled_at).as_secs_f64() * AN_HOUR / 3600.0;
         (self.tokens + regained).min(BURST)

@@ -5,7 +5,12 @@ use std::{
     time::Duration,
 };
 
-use super::{ExchangeId, SaveToken, checkpoint::Follow, served::Served};
+use super::{
+    ExchangeId, SaveToken,
+    checkpoint::Follow,
+    seam::{Seam, Stride},
+    served::Served,
+};
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
     Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
@@ -17,6 +22,11 @@ const IDS_REMEMBERED: usize = 1024;
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
+
+/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
+pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+/// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
+const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +164,9 @@ pub(super) struct Running {
     pub(super) skip_to: Option<String>,
     /// Whether the probe has brought something known back.
     pub(super) probe_found: bool,
+    /// Where what was replayed meets what is live.
+    pub(super) seam: Seam,
+    pub(super) stride: Stride,
     pub(super) cut: Option<Cut>,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
@@ -219,6 +232,8 @@ impl Running {
             has_news: false,
             skip_to: None,
             probe_found: false,
+            seam: Seam::Whole,
+            stride: Stride::default(),
             cut: None,
             last_byte: now,
             heartbeat: None,
@@ -326,6 +341,19 @@ impl Running {
         true
     }
 
+    /// A line of the log where steps are missing at the seam of a resumed stream, as far as their distance tells.
+    pub(super) fn note_gap(&mut self, now: Stamp, value: f64) {
+        if !matches!(self.seam, Seam::Passing) {
+            return;
+        }
+        if let Some(last) = self.stride.missing_since(value) {
+            let (last, value) = (text::exact(last), text::exact(value));
+            let state = "live".to_owned();
+            let why = format!("gap: no step between {last} and {value} came back");
+            self.note(now, None, Happening::Contact { state, why });
+        }
+    }
+
     /// Notes what longhaul has to say about the task, on its row too.
     pub(super) fn remark(&mut self, now: Stamp, words: String) {
         self.note(
@@ -370,6 +398,21 @@ impl Running {
         self.last_byte = now;
     }
 
+    /// When the silence of a stream that cannot be asked for again makes its checkpoint worth a look. The stream stays
+    /// open: it may be a long step as well as a dead connection.
+    pub(super) fn doubted_at(&self) -> Option<Mono> {
+        // Not before its head: some servers send none before the result, and the call may be on its way still.
+        let is_open = matches!(self.line, Line::Open { .. });
+        let attempt = self
+            .attempt()
+            .filter(|_| is_open && self.task.resumability.checkpoint)?;
+        let patience = self
+            .heartbeat
+            .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
+        let has_way_back = attempt.cursors.newest.is_some() || self.is_modern();
+        (!has_way_back).then(|| self.last_byte.mono.after(patience))
+    }
+
     /// The picture to publish.
     pub(super) fn view(&self, contact: Contact, leaving: Option<Price>) -> TaskView {
         TaskView {
@@ -377,6 +420,7 @@ impl Running {
             contact,
             leaving,
             saved_seq: self.saved_seq,
+            guess: None,
             is_unsaved: self.is_unsaved,
         }
     }

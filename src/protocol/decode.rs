@@ -1,8 +1,11 @@
 //! From the text of an event to what it means, borrowed from the text wherever possible.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use super::RpcError;
@@ -64,25 +67,151 @@ pub enum Incoming<'a> {
     Other,
 }
 
-#[derive(Deserialize)]
+/// A string, or something else that is skipped.
+struct Token<'a>(Option<Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Token<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct AnyValue;
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = Token<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a progress token")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Token(Some(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Token(Some(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Token(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Token(None))
+            }
+        }
+        from.deserialize_any(AnyValue)
+    }
+}
+
+/// A JSON-RPC message. The parameters of a step are read in the same pass where the method stands before them, as all
+/// SDKs write it.
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(borrow, default)]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     method: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    params: Option<Params<'a>>,
     result: Option<&'a RawValue>,
-    #[serde(default)]
     error: Option<RpcError>,
 }
+
+enum Params<'a> {
+    Raw(&'a RawValue),
+    Progress(ProgressParams<'a>),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "lowercase")]
+        enum Key {
+            Id,
+            Method,
+            Params,
+            Result,
+            Error,
+            #[serde(other)]
+            Other,
+        }
+
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Envelope<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON-RPC message")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                /// A key that stands twice could mean two things; the message is dropped.
+                fn set<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
+                    slot: &mut Option<T>,
+                    name: &'static str,
+                    map: &mut A,
+                ) -> Result<(), A::Error> {
+                    if slot.is_some() {
+                        return Err(serde::de::Error::duplicate_field(name));
+                    }
+                    *slot = map.next_value()?;
+                    Ok(())
+                }
+                let mut read = Envelope::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::Id => set(&mut read.id, "id", &mut map)?,
+                        Key::Method => set(&mut read.method, "method", &mut map)?,
+                        Key::Result => set(&mut read.result, "result", &mut map)?,
+                        Key::Error => set(&mut read.error, "error", &mut map)?,
+                        Key::Params if read.params.is_some() => {
+                            return Err(serde::de::Error::duplicate_field("params"));
+                        }
+                        Key::Params => {
+                            let is_step = read.id.is_none()
+                                && read.method.as_ref().is_some_and(|name| name.0 == PROGRESS);
+                            read.params = if is_step {
+                                Some(Params::Progress(map.next_value()?))
+                            } else {
+                                map.next_value::<Option<&RawValue>>()?.map(Params::Raw)
+                            };
+                        }
+                        Key::Other => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(read)
+            }
+        }
+        from.deserialize_map(Object)
+    }
+}
+
+/// The hot one of the methods.
+const PROGRESS: &str = "notifications/progress";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ProgressParams<'a> {
     #[serde(borrow)]
-    progress_token: &'a RawValue,
+    progress_token: Token<'a>,
     progress: f64,
     #[serde(default)]
     total: Option<f64>,
@@ -112,8 +241,11 @@ struct LogParams<'a> {
 /// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error.
 pub fn decode(data: &str) -> Vec<Incoming<'_>> {
     if data.trim_start().starts_with('[') {
-        let batch: Vec<Envelope<'_>> = serde_json::from_str(data).unwrap_or_default();
-        batch.into_iter().filter_map(read).collect()
+        let batch: Vec<&RawValue> = serde_json::from_str(data).unwrap_or_default();
+        batch
+            .into_iter()
+            .filter_map(|message| serde_json::from_str(message.get()).ok().and_then(read))
+            .collect()
     } else {
         serde_json::from_str(data)
             .ok()
@@ -133,20 +265,21 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
         };
         return Some(Incoming::Response { id, outcome });
     };
-    let params = envelope.params.map_or("{}", RawValue::get);
+    let params = match (envelope.params, envelope.id) {
+        (Some(Params::Progress(step)), None) => return step_of(step),
+        // The id came last: a request of the server that is called as a notification is.
+        (Some(Params::Progress(_)), Some(id)) => {
+            let params = "{}";
+            return Some(Incoming::Request { id, method, params });
+        }
+        (Some(Params::Raw(params)), _) => params.get(),
+        (None, _) => "{}",
+    };
     if let Some(id) = envelope.id {
         return Some(Incoming::Request { id, method, params });
     }
     Some(match method.as_ref() {
-        "notifications/progress" => {
-            let progress: ProgressParams<'_> = serde_json::from_str(params).ok()?;
-            Incoming::Progress {
-                token: string(progress.progress_token)?,
-                value: progress.progress,
-                total: progress.total,
-                message: progress.message.map(|text| text.0),
-            }
-        }
+        PROGRESS => return step_of(serde_json::from_str(params).ok()?),
         "notifications/message" => {
             let log: LogParams<'_> = serde_json::from_str(params).ok()?;
             Incoming::Log {
@@ -168,6 +301,15 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
             Incoming::Withdrawn(of.request_id)
         }
         _ => Incoming::Other,
+    })
+}
+
+fn step_of(step: ProgressParams<'_>) -> Option<Incoming<'_>> {
+    Some(Incoming::Progress {
+        token: step.progress_token.0?,
+        value: step.progress,
+        total: step.total,
+        message: step.message.map(|text| text.0),
     })
 }
 

@@ -3,27 +3,69 @@
 //! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
 //! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+};
 
-use bytes::Bytes;
-use eventsource_stream::EventStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use bytes::{Buf, Bytes};
+use eventsource_stream::{Event, EventStream};
+use futures_util::Stream;
+use memchr::memchr;
 
 use super::frame::{Found, Frame, Splitter};
 use crate::protocol::Arrival;
 
+/// A value longer than this goes round the crate, which would look at each of its characters and copy it four times.
+const LONG: usize = 4 * 1024;
+
 /// Turns the bytes of one `text/event-stream` body into arrivals.
-#[derive(Debug)]
 pub struct Sse {
     splitter: Splitter,
+    events: EventStream<Feed>,
+    feed: Feed,
     is_over: bool,
+}
+
+impl fmt::Debug for Sse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sse")
+            .field("splitter", &self.splitter)
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way into the crate: holds what it is to read next.
+#[derive(Clone, Debug, Default)]
+struct Feed(Arc<Mutex<Option<Bytes>>>);
+
+impl Feed {
+    fn put(&self, bytes: Bytes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
+    }
+}
+
+impl Stream for Feed {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        next.map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(bytes))))
+    }
 }
 
 impl Sse {
     /// A reader at the beginning of a body; `cap_bytes` bounds one event.
     pub fn new(cap_bytes: usize) -> Self {
+        let feed = Feed::default();
         Self {
             splitter: Splitter::new(cap_bytes),
+            events: EventStream::new(feed.clone()),
+            feed,
             is_over: false,
         }
     }
@@ -41,7 +83,7 @@ impl Sse {
             return None;
         }
         match self.splitter.take() {
-            Ok(Some(Found::Frame(frame))) => Some(read(frame)),
+            Ok(Some(Found::Frame(frame))) => Some(self.read(frame)),
             Ok(Some(Found::Alive)) => Some(Arrival::Alive),
             Ok(None) => None,
             Err(oversize) => {
@@ -50,25 +92,88 @@ impl Sse {
             }
         }
     }
-}
 
-fn read(frame: Frame) -> Arrival {
-    let (text, id, retry_ms) = frame.into_parts();
-    // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by then.
-    let lines = stream::iter(text.split_inclusive('\n').map(Ok::<_, Infallible>));
-    let data = match EventStream::new(lines).next().now_or_never().flatten() {
-        // Only this type carries MCP traffic; the id of any other still moves the cursor.
-        Some(Ok(event)) if event.event == "message" => event.data,
-        Some(Ok(_)) => String::new(),
-        Some(Err(_)) | None => {
-            tracing::warn!("an event could not be read and was passed on without its data");
-            String::new()
+    fn read(&mut self, frame: Frame) -> Arrival {
+        let (text, id, retry_ms) = frame.into_parts();
+        let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
+        let data = if text.len() <= LONG {
+            self.parse(text)
+        } else if text
+            .get(first_line..)
+            .is_some_and(|rest| rest.starts_with(b"data:"))
+        {
+            // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
+            // then.
+            self.parse_lines(text)
+        } else {
+            self.parse_round(text, first_line)
+        };
+        if data.is_empty() && id.is_none() && retry_ms.is_none() {
+            return Arrival::Alive;
         }
-    };
-    if data.is_empty() && id.is_none() && retry_ms.is_none() {
-        return Arrival::Alive;
+        Arrival::Event { id, retry_ms, data }
     }
-    Arrival::Event { id, retry_ms, data }
+
+    /// The data of a frame, by the crate.
+    fn parse(&mut self, text: Bytes) -> String {
+        let event = self.next(text);
+        self.data_of(event)
+    }
+
+    fn parse_lines(&mut self, mut text: Bytes) -> String {
+        let mut event = None;
+        while event.is_none() && !text.is_empty() {
+            let end = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
+            event = self.next(text.split_to(end));
+        }
+        self.data_of(event)
+    }
+
+    /// The same for one long data line: the crate sees all but its value.
+    fn parse_round(&mut self, mut text: Bytes, first_line: usize) -> String {
+        const NAME: &[u8] = b"data: ";
+        let mut line = text.split_to(first_line);
+        let rest = [NAME, b"-\n", &text].concat();
+        let event = self.next(rest.into());
+        if self.data_of(event).is_empty() {
+            return String::new();
+        }
+        line.truncate(line.len().saturating_sub(1));
+        line.advance(NAME.len().min(line.len()));
+        drop(text);
+        // The splitter lets only valid text through; where the line is nobody else's, it is not copied.
+        String::from_utf8(line.into()).unwrap_or_default()
+    }
+
+    fn next(&mut self, text: Bytes) -> Option<Event> {
+        self.feed.put(text);
+        let mut events = Pin::new(&mut self.events);
+        match events
+            .as_mut()
+            .poll_next(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(Some(Ok(event))) => Some(event),
+            Poll::Pending => None,
+            Poll::Ready(_) => {
+                // What it holds of the frame must not get into the next.
+                self.events = EventStream::new(self.feed.clone());
+                None
+            }
+        }
+    }
+
+    fn data_of(&mut self, event: Option<Event>) -> String {
+        match event {
+            // Only this type carries MCP traffic; the id of any other still moves the cursor.
+            Some(event) if event.event == "message" => event.data,
+            Some(_) => String::new(),
+            None => {
+                self.events = EventStream::new(self.feed.clone());
+                tracing::warn!("an event could not be read and was passed on without its data");
+                String::new()
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -53,8 +53,6 @@ class Row:
     answers_cancel: bool = True
     # Whether a cancelled tool stops.
     stops: bool = True
-    # Whether it loses what a tool tells while it replays.
-    loses: bool = False
     # Whether the server keeps a journal, so that we see what really ran.
     journal: bool = True
     # The tool that asks, its arguments, the answer, and what its result then says.
@@ -72,15 +70,15 @@ def seconds_and_steps(steps: int, delay_ms: int) -> list[str]:
 ROWS = [
     Row("fastmcp4-task", "fastmcp4", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
     Row("fastmcp4-modern", "fastmcp4", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
-    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True, loses=True),
+    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True),
     Row("rmcp-task", "rmcp", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
     Row("rmcp-modern", "rmcp", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
     Row(
         "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
     ),
-    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, loses=True, ask=("ask_name",)),
+    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     Row("sdk_tasks-task", "sdk_tasks", Way.TASK, "slow_task", STATEFUL, stops=False, ask=("ask_task",)),
-    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, loses=True, ask=("ask_name",)),
+    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     Row("sdk2-modern", "sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
     Row("node_sdk1-task", "node_sdk1", Way.TASK, "slow_task", STATEFUL, ask=("ask_task",)),
     Row("node_sdk1-stateful", "node_sdk1", Way.IDS, "slow_count", STATEFUL, answers_cancel=False, ask=("ask_name",)),
@@ -159,7 +157,7 @@ def at_work(stage: Stage, row: Row, run: Run, step: int) -> None:
 def check_told(stage: Stage, row: Row, run: Run, steps: int) -> str:
     """The history: each step once, in order; a polled task tells only what was there when it was looked at."""
     if row.way is not Way.TASK:
-        return check_steps(run, list(range(1, steps + 1)), stage if row.loses else None)
+        return check_steps(run, list(range(1, steps + 1)))
     check_seq(run)
     # What the server says of its task is a step where it says `step`, as progress or beside the status.
     said = [str(event.get("message") or event.get("reason")) for event in run.events if event["event"] != "settled"]

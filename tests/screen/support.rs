@@ -106,6 +106,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
             why: "checkpoint on the server; reopening goes on from step 30".to_owned(),
         }),
         saved_seq: 14,
+        guess: None,
         is_unsaved: false,
     }
 }

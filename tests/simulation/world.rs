@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) trace: Vec<String>,
     pub(crate) statuses: BTreeMap<&'static str, u32>,
     pub(crate) inputs: u64,
+    /// See [`File::fallen`].
+    pub(crate) fallen: (u64, u64),
 }
 
 /// What the user wanted of a task.
@@ -1322,6 +1324,7 @@ impl World {
                 self.wrong(words);
             }
         }
+        self.out.fallen = self.file.fallen;
         for (key, times) in self.server.begun.clone() {
             if times > 1 {
                 self.wrong(format!("{key} ran {times} times"));

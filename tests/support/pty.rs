@@ -97,9 +97,10 @@ impl House {
         command
     }
 
-    fn environment(&self) -> [(&'static str, String); 5] {
+    fn environment(&self) -> [(&'static str, String); 6] {
         let dir = self.path().to_str().unwrap().to_owned();
         [
+            ("LONGHAUL_CONFIG", format!("{dir}/config.toml")),
             ("LONGHAUL_STATE_DIR", dir.clone()),
             ("HOME", dir),
             ("TERM", "xterm-256color".to_owned()),

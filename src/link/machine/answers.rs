@@ -8,7 +8,7 @@ use crate::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
-    link::running::Line,
+    link::{running::Line, seam::Stride},
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -35,6 +35,7 @@ impl Link {
                 .is_some_and(|running| running.task.attempts.iter().any(is_it))
         };
         let is_modern = self.era() == crate::domain::Era::Modern;
+        let is_alone = messages.len() == 1;
         for message in messages {
             is_ours |= match &message {
                 Incoming::Progress { token, .. } => {
@@ -54,6 +55,9 @@ impl Link {
                 } => {
                     let message = message.map(std::borrow::Cow::into_owned);
                     let of = self.calls.get(token.as_ref()).cloned();
+                    if is_alone && self.tears_seam(task, of.as_ref(), value) {
+                        return false;
+                    }
                     if let (Some(id), Some(progress)) =
                         (of, Progress::reported(value, total, message))
                         && (task == Some(&id) || !self.has_way_back(&id))
@@ -155,6 +159,9 @@ impl Link {
         {
             return;
         }
+        if attempt.last_value.is_none() {
+            running.stride = Stride::default();
+        }
         let is_where_it_left =
             attempt.number > 1 && attempt.last_value.is_none() && before == Some(progress.value);
         attempt.last_value = Some(progress.value);
@@ -173,6 +180,7 @@ impl Link {
                 },
             );
         } else {
+            running.note_gap(now, progress.value);
             if let Some(last) = running.last_step {
                 running.longest_step = running.longest_step.max(now.mono.since(last));
             }
@@ -191,6 +199,7 @@ impl Link {
                 },
             );
         }
+        running.stride.took(progress.value);
         running.last_step = Some(now.mono);
         running.task.progress = Some(progress);
         self.saver.touch(now.mono);

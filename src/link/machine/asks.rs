@@ -82,7 +82,7 @@ impl Link {
                 self.retry_now();
                 Ok(Done::Accepted)
             }
-            Ask::Server(_) => {
+            Ask::Server(_) | Ask::Configure(_) => {
                 self.unbar();
                 Ok(Done::Accepted)
             }

@@ -501,7 +501,11 @@ impl Link {
             // A server that refuses the cancel has heard it; the limit says that it did not react.
             Kind::Cancel(_) if refusal.is_some() => {}
             Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
-            Kind::Announce | Kind::Reply(None) | Kind::Goodbye | Kind::Stream(_) => {}
+            Kind::Announce
+            | Kind::Reply(None)
+            | Kind::Goodbye
+            | Kind::Stream(_)
+            | Kind::Reread(_) => {}
         }
         self.is_restless = true;
     }

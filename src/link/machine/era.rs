@@ -230,7 +230,7 @@ impl Link {
             can_cancel: true,
         };
         let why = if self.belief.wish.is_some() {
-            "--protocol asks for it"
+            self.who_asks()
         } else if found.has_tasks {
             "the server offers tasks in it, which outlive a lost connection"
         } else {
@@ -253,10 +253,19 @@ impl Link {
         self.show_all();
     }
 
+    /// Who chose the revision, where somebody did.
+    fn who_asks(&self) -> &'static str {
+        if self.choice.is_configured {
+            "the configuration asks for it"
+        } else {
+            "--protocol asks for it"
+        }
+    }
+
     /// Why the stateful era was chosen.
     pub(super) fn why_stateful(&self) -> &'static str {
         if self.belief.wish.is_some() {
-            "--protocol asks for it"
+            self.who_asks()
         } else if self.belief.second_best.is_some() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
         } else {

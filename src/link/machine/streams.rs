@@ -11,7 +11,8 @@ use crate::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{Line, Running},
+        running::{HALF_OPEN_AFTER, Line, Running},
+        seam::{Held, Seam},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
@@ -38,12 +39,11 @@ const SILENT_PROBES: u32 = 2;
 pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
-/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
-const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// A resume whose response head does not come.
-const HEAD_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(60);
 /// From here on the server's list is read, which tells where the work stands and not how it came there.
-const BY_CHECKPOINT: &str = "going on by its checkpoint, where single steps may pass unseen";
+pub(super) const BY_CHECKPOINT: &str =
+    "going on by its checkpoint, where single steps may pass unseen";
 /// Fresh sessions that a refused call may cost before it is given up.
 const REQUEUES: u32 = 3;
 /// The code of the modern era for headers that do not fit the body.
@@ -60,6 +60,11 @@ impl Link {
         {
             let id = id.clone();
             return self.stream_brought(&id, arrival);
+        }
+        if let (Kind::Reread(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
+        {
+            let id = id.clone();
+            return self.reread_brought(&id, exchange, arrival);
         }
         if let Arrival::Event { id, data, .. } = &arrival {
             let of = match &errand.kind {
@@ -92,6 +97,10 @@ impl Link {
                     let id = id.clone();
                     self.stream_opened(&id, exchange, &body);
                 }
+                Kind::Reread(id) if body != Body::Stream => {
+                    let id = id.clone();
+                    self.reread_over(&id, exchange);
+                }
                 _ => {}
             }
             return self.path_worked();
@@ -104,6 +113,9 @@ impl Link {
             return;
         };
         self.path.prober_gone();
+        if let Kind::Reread(id) = &errand.kind {
+            return self.reread_over(id, exchange);
+        }
         match arrival {
             Arrival::Ended if errand.is_opened => self.exchange_ended(&errand, None),
             Arrival::Ended => {
@@ -260,6 +272,7 @@ impl Link {
                 };
                 running.has_news = false;
                 running.probe_found = false;
+                running.seam = Seam::Ahead;
                 // The time without contact is no step of the tool.
                 running.last_step = None;
                 if !is_probe && running.note_back(now) {
@@ -333,8 +346,24 @@ impl Link {
                 self.gives_ids(false);
             }
         }
-        let is_ours = !has_data || self.read(Some(id), event_id.as_deref(), &data);
-        if is_ours && let Some(event_id) = event_id {
+        let event = Held { id: event_id, data };
+        if let Some(event) = self.at_seam(id, event) {
+            self.took(id, event);
+        }
+    }
+
+    /// Takes an event of a task's stream that is new, in its turn.
+    pub(super) fn took(&mut self, id: &TaskId, event: Held) {
+        let now = self.now;
+        let has_data = !event.data.is_empty();
+        let is_ours = !has_data || self.read(Some(id), event.id.as_deref(), &event.data);
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        if matches!(running.seam, Seam::Torn) {
+            return self.reread_or_pass(id, event);
+        }
+        if is_ours && let Some(event_id) = event.id {
             self.came_to(id, event_id, has_data);
         }
         let Some(running) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
@@ -391,6 +420,12 @@ impl Link {
             return;
         };
         running.is_shown_stale = true;
+        if self.goes_on_reading(id, broken.is_some()) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
         let line = std::mem::replace(&mut running.line, Line::None);
         if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
             return;
@@ -515,6 +550,7 @@ impl Link {
 
     /// Asks for a task's stream again, or probes whether the server still replays it.
     fn ask_for_stream(&mut self, id: &TaskId) {
+        self.drop_reread(id);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -906,6 +942,10 @@ impl Link {
         if let (Some(orphan), Line::Open { .. }) = (&running.orphan, &running.line) {
             return Some(orphan.until.max(running.last_news.after(ORPHAN_FOR)));
         }
+        if matches!(running.seam, Seam::Reread(_)) {
+            // The second reading has a limit of its own.
+            return None;
+        }
         let Line::Open {
             is_resumed, since, ..
         } = running.line
@@ -1020,6 +1060,10 @@ impl Link {
             }
             let errand = errand.clone();
             self.close(exchange);
+            if let Kind::Reread(id) = &errand.kind {
+                self.reread_over(id, exchange);
+                continue;
+            }
             let why = errand.came.clone();
             let why = why.unwrap_or_else(|| "no answer in time".to_owned());
             self.unanswered(&errand, why, false);

@@ -216,6 +216,9 @@ pub struct Attempt {
     /// The revision it was sent under; `None` before that.
     #[serde(default)]
     pub version: Option<ProtocolVersion>,
+    /// Whether it asks for a server task of 2025-11-25; only then is what says `task` in its answer one, in a replay too.
+    #[serde(default)]
+    pub asks_for_task: bool,
     /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
     #[serde(default)]
     pub input: Option<String>,

@@ -213,8 +213,6 @@ pub(super) struct Running {
     pub(super) served: Option<Served>,
     /// Answers of the user wait to be sent.
     pub(super) has_answers: bool,
-    /// The present attempt asked for a core task.
-    pub(super) asked_for_task: bool,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
@@ -282,7 +280,6 @@ impl Running {
             follow: None,
             served: None,
             has_answers: false,
-            asked_for_task: false,
             is_flipped: false,
             wish: None,
             sending: None,
@@ -598,6 +595,7 @@ pub(super) fn new_attempt(
         phase: Phase::Queued,
         session_number,
         version: None,
+        asks_for_task: false,
         input: None,
         request_state: None,
         cursors: crate::domain::Cursors::default(),

@@ -326,8 +326,10 @@ impl Link {
                 return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }
         };
-        let asked_for_task = running.asked_for_task;
-        match protocol::call_outcome(result, asked_for_task) {
+        let asks_for_task = running
+            .attempt()
+            .is_some_and(|attempt| attempt.asks_for_task);
+        match protocol::call_outcome(result, asks_for_task) {
             CallOutcome::Complete => {
                 if running.is_modern() {
                     self.ran_as_task(id, false);

@@ -41,11 +41,7 @@ impl Link {
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
-        let key = format!(
-            "{}.{}",
-            self.record.session_number,
-            raw_id.trim_matches('"')
-        );
+        let key = key_in(self.record.session_number, raw_id.trim_matches('"'));
         if let Some(running) = self.tasks.get_mut(&id)
             && is_too_much(running, &key, params)
         {
@@ -312,9 +308,8 @@ impl Link {
             .cloned()
             .collect();
         let server_task = running.task.server_task_id.clone();
-        let of_another = running
-            .attempt()
-            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
+        let here = key_in(self.record.session_number, "");
         let token = self.saver.next_token();
         let version = self.version();
         let mut has_round = false;
@@ -324,7 +319,7 @@ impl Link {
             };
             match &question.way {
                 // Its session is gone, and with it whoever waited for the answer.
-                QuestionWay::Request { .. } if of_another => {
+                QuestionWay::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
                 }
                 QuestionWay::Request {
@@ -473,6 +468,11 @@ fn is_too_much(running: &Running, key: &str, request: &str) -> bool {
     request.len() > QUESTION_BYTES
         || running.task.questions.iter().all(is_new)
             && running.task.open_questions().count() >= OPEN
+}
+
+/// The key of a question that a request asks, by the server session that it belongs to.
+fn key_in(session_number: u64, request_id: &str) -> String {
+    format!("{session_number}.{request_id}")
 }
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.

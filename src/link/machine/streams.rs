@@ -923,11 +923,11 @@ impl Link {
         let Some(running) = self.tasks.get(id) else {
             return false;
         };
-        let mut tools = self.record.tools.iter();
-        let tool = tools.find(|tool| tool.name == running.task.tool);
         self.record.binds_tasks != Some(true)
             && running.task.server_task_id.is_none()
-            && tool.is_some_and(|tool| self.wants_task(tool) != running.is_flipped)
+            && running
+                .attempt()
+                .is_some_and(|attempt| attempt.asks_for_task)
     }
 
     /// A socket that looks open may be dead: streams that can be resumed are asked for again, the others stay.

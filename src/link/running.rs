@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    hash::{BuildHasherDefault, DefaultHasher, Hasher},
     time::Duration,
 };
 
@@ -13,6 +14,15 @@ use crate::domain::{
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
+
+/// Steps of a task that are all kept; the session file thins what is above.
+const STEPS_KEPT: u64 = 10_000;
+/// Entries on their way to the disk above which a task with more steps than that is thinned.
+const STEPS_AT_ONCE: usize = 4096;
+/// Of those, the newest stay.
+const STEPS_NEWEST: usize = 1024;
+/// Of the others, one in so many stays each time.
+const STEPS_RATIO: u64 = 4;
 
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
@@ -50,11 +60,38 @@ impl Line {
     }
 }
 
-/// The newest event ids of a stream.
+/// The newest event ids of a stream, by their hash: two in 2^64 are taken for one, which costs a server that aims at it
+/// its own event.
 #[derive(Debug, Default)]
 pub(super) struct RecentIds {
-    order: VecDeque<String>,
-    known: HashSet<String>,
+    order: VecDeque<u64>,
+    known: HashSet<u64, BuildHasherDefault<AsIs>>,
+}
+
+/// What is hashed already.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(id.as_bytes());
+    hasher.finish()
 }
 
 impl RecentIds {
@@ -67,17 +104,91 @@ impl RecentIds {
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
-        self.known.contains(id)
+        self.known.contains(&hash(id))
     }
 
     pub(super) fn add(&mut self, id: &str) {
-        if self.known.insert(id.to_owned()) {
-            self.order.push_back(id.to_owned());
+        let id = hash(id);
+        if self.known.insert(id) {
+            self.order.push_back(id);
         }
         if self.order.len() > IDS_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
+        }
+    }
+}
+
+/// History on its way to the disk.
+///
+/// A task with very many steps keeps a part of them only; where they come faster than they are written, the others are
+/// left out here already, so that a burst costs neither memory nor time for what the session file would drop.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    entries: Vec<Entry>,
+    /// The line that says how many were left out, and how many that is.
+    mark: Option<(u64, u64)>,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        if self.entries.len() >= STEPS_AT_ONCE && entry.seq > STEPS_KEPT {
+            self.thin();
+        }
+        self.entries.push(entry);
+    }
+
+    /// Takes everything out.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        self.mark = None;
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Puts back what was taken and could not be written.
+    pub(super) fn put_back(&mut self, mut entries: Vec<Entry>) {
+        entries.append(&mut self.entries);
+        self.entries = entries;
+    }
+
+    fn thin(&mut self) {
+        let newest = self.entries.len().saturating_sub(STEPS_NEWEST);
+        let (mut mark, mut place, mut steps) = (self.mark, 0, 0_u64);
+        self.entries.retain_mut(|entry| {
+            place += 1;
+            if place > newest || !matches!(entry.what, Happening::Progress { .. }) {
+                return true;
+            }
+            steps += 1;
+            if steps.is_multiple_of(STEPS_RATIO) {
+                return true;
+            }
+            let is_first = mark.is_none();
+            let (seq, count) = mark.unwrap_or((entry.seq, 0));
+            mark = Some((seq, count + 1));
+            if is_first {
+                let status = "running".to_owned();
+                entry.event_id = None;
+                entry.what = Happening::Status {
+                    status,
+                    reason: None,
+                };
+            }
+            is_first
+        });
+        self.mark = mark;
+        if let Some((seq, count)) = mark
+            && let Some(entry) = self.entries.iter_mut().find(|entry| entry.seq == seq)
+            && let Happening::Status { reason, .. } = &mut entry.what
+        {
+            let steps = text::plural(count, "progress step");
+            *reason = Some(format!(
+                "{steps} that came too fast were left out from here on, to keep the history small"
+            ));
         }
     }
 }
@@ -197,7 +308,7 @@ pub(super) struct Running {
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
     /// History that no save holds yet.
-    pub(super) pending: Vec<Entry>,
+    pub(super) pending: Pending,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     pub(super) is_dirty: bool,
@@ -246,7 +357,7 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Vec::new(),
+            pending: Pending::default(),
             result: None,
             is_dirty: false,
             is_shown_stale: true,

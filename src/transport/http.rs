@@ -415,7 +415,7 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Sse::new(cap),
+                sse: Box::new(Sse::new(cap)),
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -486,7 +486,7 @@ enum Reader {
     },
     Events {
         bytes: ByteStream,
-        sse: Sse,
+        sse: Box<Sse>,
     },
     /// A body that is one event, or that is only read to see it end.
     Whole {

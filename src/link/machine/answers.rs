@@ -172,15 +172,17 @@ impl Link {
                     reason,
                 },
             );
+            running.task.progress = Some(progress);
         } else {
             if let Some(last) = running.last_step {
                 running.longest_step = running.longest_step.max(now.mono.since(last));
             }
+            progress.copy_to(&mut running.task.progress);
             let Progress {
                 value,
                 total,
                 message,
-            } = progress.clone();
+            } = progress;
             running.note(
                 now,
                 event_id,
@@ -192,7 +194,6 @@ impl Link {
             );
         }
         running.last_step = Some(now.mono);
-        running.task.progress = Some(progress);
         self.saver.touch(now.mono);
     }
 

@@ -72,6 +72,11 @@ impl Printer {
 
     /// Prints every committed entry that was not printed yet.
     pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), Fail> {
+        if self.style == Style::Call && context.global.quiet {
+            // None of it would be said; the result is printed from its own record.
+            self.printed = self.task()?.seq;
+            return Ok(());
+        }
         loop {
             let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
             if entries.is_empty() {

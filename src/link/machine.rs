@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
     path::Path,
-    running::{Line, Running, Tasks, weight},
+    running::{Line, Running, Tasks},
     saver::Saver,
 };
 use crate::{
@@ -786,8 +786,7 @@ impl Link {
             running.is_dirty = false;
             let task = &running.task;
             if !running.pending.is_empty() {
-                let entries = std::mem::take(&mut running.pending);
-                running.pending_bytes = 0;
+                let entries = running.pending.take();
                 rows.push(Row::History {
                     task: task.id.clone(),
                     entries,
@@ -801,7 +800,7 @@ impl Link {
             }
             rows.push(Row::Task(Box::new(task.clone())));
         }
-        let (token, is_vital) = self.saver.begin(rows.clone());
+        let (token, is_vital) = self.saver.begin(self.now.mono, rows.clone());
         self.out.push(Output::Save {
             token,
             rows,
@@ -810,7 +809,7 @@ impl Link {
     }
 
     fn saved(&mut self, token: SaveToken) {
-        let Some(flight) = self.saver.done(token) else {
+        let Some(flight) = self.saver.done(self.now.mono, token) else {
             return;
         };
         for row in &flight.rows {
@@ -872,12 +871,9 @@ impl Link {
                         running.is_dirty = true;
                     }
                 }
-                Row::History { task, mut entries } => {
+                Row::History { task, entries } => {
                     if let Some(running) = self.tasks.get_mut(&task) {
-                        entries.append(&mut running.pending);
-                        running.pending_bytes =
-                            entries.iter().map(|entry| weight(&entry.what)).sum();
-                        running.pending = entries;
+                        running.pending.put_back(entries);
                     }
                 }
                 Row::Result { task, json } => {

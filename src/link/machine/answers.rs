@@ -152,6 +152,7 @@ impl Link {
             return;
         }
         running.went_out(now);
+        let step = progress.value;
         let before = running
             .task
             .progress
@@ -191,16 +192,18 @@ impl Link {
                     reason,
                 },
             );
+            running.task.progress = Some(progress);
         } else {
             running.note_gap(now, progress.value);
             if let Some(last) = running.last_step {
                 running.longest_step = running.longest_step.max(now.mono.since(last));
             }
+            progress.copy_to(&mut running.task.progress);
             let Progress {
                 value,
                 total,
                 message,
-            } = progress.clone();
+            } = progress;
             running.note(
                 now,
                 event_id,
@@ -211,9 +214,8 @@ impl Link {
                 },
             );
         }
-        running.stride.took(progress.value);
+        running.stride.took(step);
         running.last_step = Some(now.mono);
-        running.task.progress = Some(progress);
         self.saver.touch(now.mono);
     }
 

@@ -413,7 +413,9 @@ impl Link {
         cursors.first.get_or_insert_with(|| event_id.clone());
         if has_data {
             running.ids.add(&event_id);
-            cursors.before = cursors.data.replace(event_id.clone());
+            // The one before gives its room to the new one.
+            std::mem::swap(&mut cursors.before, &mut cursors.data);
+            event_id.clone_into(cursors.data.get_or_insert_default());
         }
         cursors.newest = Some(event_id);
         running.task.resumability.stream = Some(true);

@@ -269,7 +269,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let old = context.find(&mut reader, &again.id)?;
     let servers = Servers::of(context, &mut reader)?;
     let server = servers
-        .for_task(&old.server)
+        .for_task(&old.server)?
         .into_iter()
         .next()
         .unwrap_or(ServerRef {

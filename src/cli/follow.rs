@@ -645,7 +645,7 @@ fn follow_after(
         return Err(forgotten(context, &task.id));
     }
     servers.must_know(&task.server)?;
-    let servers = servers.for_task(&task.server);
+    let servers = servers.for_task(&task.server)?;
     block_on(async {
         let live = Live::open(context, servers)?;
         follow(context, live, printer, Until::TheEnd).await

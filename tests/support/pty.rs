@@ -460,6 +460,6 @@ const _: () = {
     let _ = Tui::is_given_back;
     let _ = (Tui::screen, Tui::raw, Tui::read_out);
     let _ = (House::serving, House::serve, House::run, House::call);
-    let _ = (House::call_on, House::server_addr);
+    let _ = (House::call_on, House::server_addr, House::open);
     let _ = assets;
 };

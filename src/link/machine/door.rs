@@ -6,7 +6,7 @@ use super::{Door, Errand, Kind, Link, era::Greeting, streams::ORPHAN_FOR};
 use crate::{
     domain::{
         AskId, Done, Era, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind,
-        TaskId, Tool, text,
+        TaskId, Tool, place, text,
     },
     link::{
         Output,
@@ -216,13 +216,13 @@ impl Link {
     }
 
     fn out_of_reach(&self, why: &str) -> String {
-        let (name, url) = (&self.record.name, &self.record.url);
+        let (name, url) = (&self.record.name, place::shown(&self.record.url));
         format!("could not reach {name} at {url} ({why})")
     }
 
     /// Somebody answered, who is no MCP server or wants something else.
     fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
-        let (name, url) = (&self.record.name, &self.record.url);
+        let (name, url) = (&self.record.name, place::shown(&self.record.url));
         match refusal.status {
             300..=399 => format!(
                 "{name} at {url} leads elsewhere: {}",

@@ -786,7 +786,9 @@ impl Link {
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
-            408 | 409 | 425 | 429 | 500..=599 => {
+            300..=399 if is_call => self.refused_call(id, refusal),
+            // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
+            300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
                 running.note_cut(now, &format!("HTTP {}", refusal.status));
                 running.tries = running.tries.saturating_add(1);
                 if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint

@@ -185,7 +185,25 @@ fn with_screen() {
             || {
                 let (house, mut server) = (House::new(), Server::start());
                 let mut tui = on_screen(&house, &mut server, calls, &arguments);
-                rate(&mut server, Some(&mut tui))
+                let process = tui.process();
+                let cpu = || {
+                    let of = |thread: &str| process.cpu_of_thread(thread) * 1e3;
+                    [of("network"), of("journal"), of("longhaul")]
+                };
+                let before = cpu();
+                let rate = rate(&mut server, Some(&mut tui));
+                let after = cpu();
+                let spent: Vec<String> = after
+                    .iter()
+                    .zip(before)
+                    .map(|(after, before)| format!("{:.0}", after - before))
+                    .collect();
+                say(&format!(
+                    "       CPU ms of network, journal and screen thread: {} in {:.0} ms",
+                    spent.join(", "),
+                    (count * calls as u64) as f64 / rate * 1e3
+                ));
+                rate
             },
             || {
                 let mut server = Server::start();

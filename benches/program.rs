@@ -239,6 +239,9 @@ fn keys() {
     let (house, mut server) = (House::new(), Server::start());
     let arguments = "{\"count\":1000000,\"every_ms\":10,\"batch\":5}";
     let mut tui = on_screen(&house, &mut server, 100, arguments);
+    // To the top, so that the cursor has room to move.
+    tui.press("g");
+    tui.read_for(Duration::from_secs(1));
     let idle = key_times(&mut tui, 200);
     server.go();
     tui.read_for(Duration::from_secs(2));

@@ -14,7 +14,6 @@ mod simulation {
     pub(crate) mod world;
 
     use std::{
-        collections::BTreeMap,
         panic::{AssertUnwindSafe, catch_unwind},
         sync::{
             Mutex,
@@ -55,7 +54,7 @@ mod simulation {
         let first = base + number("LONGHAUL_SIM_FIRST").unwrap_or(0);
         let next = AtomicU64::new(first);
         let failures = Mutex::new(Vec::new());
-        let tally: Mutex<(BTreeMap<&str, u32>, u64)> = Mutex::new((BTreeMap::new(), 0));
+        let tally: Mutex<world::Outcome> = Mutex::default();
         let workers = std::thread::available_parallelism().map_or(2, usize::from);
         std::thread::scope(|scope| {
             for _ in 0..workers {
@@ -72,15 +71,25 @@ mod simulation {
                             ));
                         }
                         let mut sums = tally.lock().unwrap();
-                        sums.1 += outcome.inputs;
+                        sums.inputs += outcome.inputs;
+                        sums.fallen.0 += outcome.fallen.0;
+                        sums.fallen.1 += outcome.fallen.1;
                         for (status, times) in outcome.statuses {
-                            *sums.0.entry(status).or_default() += times;
+                            *sums.statuses.entry(status).or_default() += times;
                         }
                     }
                 });
             }
         });
-        println!("{count} schedules: {:?}", tally.into_inner().unwrap());
+        let tally = tally.into_inner().unwrap();
+        let (statuses, inputs) = (tally.statuses, tally.inputs);
+        println!("{count} schedules: {statuses:?}, {inputs} inputs");
+        let (fell, is_missing) = tally.fallen;
+        // A reading that meets a fault of the network too may come to nothing.
+        assert!(
+            is_missing * 10 <= fell + 20,
+            "of {fell} events that fell into a replay {is_missing} never came"
+        );
         let failures = failures.into_inner().unwrap();
         assert!(failures.is_empty(), "\n{}", failures.join("\n"));
     }

@@ -20,7 +20,8 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
+        TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -30,6 +31,10 @@ use crate::{
 
 /// The newest values go to the readers at most this often; a person sees no more.
 const PUBLISH_EVERY: Duration = Duration::from_millis(33);
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this.
+const PUBLISH_AT_LATEST: Duration = Duration::from_millis(250);
+/// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
+const TASKS_AT_A_GLANCE: u32 = 8;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -67,6 +72,8 @@ struct HouseSave {
 struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
+    /// What the configuration says, also of servers that this session does not know yet.
+    config: BTreeMap<ServerName, ServerConfig>,
     clock: Clock,
     board: &'d Arc<Board>,
     open: &'d mut OpenAsks,
@@ -79,6 +86,7 @@ struct Driver<'d> {
     next_house: u64,
     dice: fastrand::Rng,
     published_at: Mono,
+    publish_every: Duration,
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
@@ -112,6 +120,7 @@ pub(super) async fn drive(
     let mut driver = Driver {
         paths: &options.paths,
         protocol: options.protocol,
+        config: BTreeMap::new(),
         clock: options.clock,
         board,
         open,
@@ -127,6 +136,7 @@ pub(super) async fn drive(
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
         published_at: now.mono,
+        publish_every: PUBLISH_EVERY,
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
@@ -142,6 +152,7 @@ pub(super) async fn drive(
         }));
     }
     driver.restore(restored.links, restored.tasks, now);
+    driver.configure(options.config.clone(), now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
@@ -233,20 +244,22 @@ impl Driver<'_> {
             .links
             .iter()
             .any(|linked| linked.is_touched)
-            .then(|| self.published_at.after(PUBLISH_EVERY));
+            .then(|| self.published_at.after(self.publish_every));
         links.chain(publish).min()
     }
 
     /// The end of every turn: what changed is shown, at a pace that a person can see.
     fn turn(&mut self, now: Stamp) {
-        let is_due = now.mono.since(self.published_at) >= PUBLISH_EVERY;
+        let is_due = now.mono.since(self.published_at) >= self.publish_every;
         if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
             return;
         }
         self.published_at = now.mono;
+        let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
             for view in linked.link.take_views() {
+                moved += 1;
                 self.board.publish(News::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
@@ -256,6 +269,8 @@ impl Driver<'_> {
                 self.board.publish(News::Server(Arc::new(view)));
             }
         }
+        let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
+        self.publish_every = pace.min(PUBLISH_AT_LATEST);
     }
 
     fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
@@ -286,7 +301,9 @@ impl Driver<'_> {
     fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
         let choice = Choice {
             version: record.wish.or(self.protocol),
+            is_configured: false,
         };
+        let name = record.name.clone();
         let link = Link::new(record, choice, self.dice.u64(..), now);
         self.links.push(Linked {
             link,
@@ -297,6 +314,48 @@ impl Driver<'_> {
             exchanges: BTreeMap::new(),
             is_touched: true,
         });
+        self.apply_config(&name, now);
+    }
+
+    /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
+    fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
+        for server in servers {
+            let (name, url) = (server.name.clone(), server.url.clone());
+            self.config.insert(name.clone(), server);
+            match (self.index_of(&name), url) {
+                (Some(_), _) => self.apply_config(&name, now),
+                (None, Some(url)) => self.add_link(LinkRecord::new(name, url), Vec::new(), now),
+                // It counts once somebody says where it is.
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn apply_config(&mut self, name: &ServerName, now: Stamp) {
+        let (Some(config), Some(index)) = (self.config.get(name), self.index_of(name)) else {
+            return;
+        };
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let old_url = linked.link.record().url.clone();
+        let mut config = config.clone();
+        // The same place, written in another way, is no other place.
+        let place = |url: &str| url::Url::parse(url).ok();
+        let is_there = |url: &String| place(url) == place(&old_url);
+        config.url = config.url.filter(|url| !is_there(url));
+        let applied = linked.link.configure(&config, self.protocol.is_none());
+        if linked.link.record().url != old_url {
+            linked.http = None;
+        }
+        linked.is_touched = true;
+        if let Err(text) = applied {
+            self.board.publish(News::Notice(Notice {
+                at: now.wall,
+                level: NoticeLevel::Info,
+                text,
+            }));
+        }
     }
 
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
@@ -358,7 +417,13 @@ impl Driver<'_> {
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
-            Ask::Tools(name) | Ask::Adopt { server: name, .. } => {
+            Ask::Configure(servers) => {
+                self.configure(servers.clone(), now);
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+            Ask::Tools(name)
+            | Ask::Adopt { server: name, .. }
+            | Ask::Checkpoints { server: name, .. } => {
                 self.index_of(name).ok_or_else(|| self.unknown_server(name))
             }
             Ask::Start(call) => match self.started_before(call) {
@@ -796,6 +861,7 @@ fn at_rest(task: Task) -> TaskView {
         contact: Contact::Idle,
         leaving: None,
         saved_seq,
+        guess: None,
         is_unsaved: false,
     }
 }

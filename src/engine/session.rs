@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerRef, exit,
+        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerConfig,
+        ServerRef, exit,
     },
     store::{DriverLock, Paths},
 };
@@ -38,6 +39,8 @@ pub struct Options {
     pub paths: Paths,
     /// Servers named on the command line, with headers that are used and never stored.
     pub servers: Vec<ServerRef>,
+    /// What the configuration says of servers.
+    pub config: Vec<ServerConfig>,
     /// The revision to insist on for every server.
     pub protocol: Option<ProtocolVersion>,
     /// Seeds ids and jitter.
@@ -221,7 +224,7 @@ impl Breath {
     /// More than a handshake and a call take.
     const AT_ONCE: u32 = 40;
     /// A person sees no shorter one.
-    const REST: Duration = Duration::from_millis(10);
+    const REST: Duration = Duration::from_millis(20);
 
     #[expect(
         clippy::disallowed_methods,

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use serde_json::Value;
 
-use crate::domain::{Mono, Wall};
+use crate::domain::{Checkpoint, Mono, Progress, Wall};
 
 /// One line of a server's list of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub(super) struct Listed {
     pub(super) progress: Option<f64>,
     pub(super) total: Option<f64>,
     updated: String,
+    /// The text of a JSON object, where the list shows it.
+    arguments: Option<String>,
 }
 
 impl Listed {
@@ -37,6 +39,22 @@ impl Listed {
     /// The server itself says that no loop is left.
     fn has_stopped(&self) -> bool {
         matches!(self.status.as_str(), "failed" | "error" | "interrupted")
+    }
+
+    /// As it is shown to a person who may want to go on with it.
+    pub(super) fn shown(self) -> Checkpoint {
+        Checkpoint {
+            is_unsettled: !self.is_finished()
+                && !self.is_cancelled()
+                && !matches!(self.status.as_str(), "failed" | "error"),
+            progress: self
+                .progress
+                .and_then(|value| Progress::reported(value, self.total, None)),
+            id: self.task_id,
+            tool: self.tool,
+            status: self.status,
+            arguments: self.arguments,
+        }
     }
 
     /// Whether anything differs that a working loop would change.
@@ -84,6 +102,10 @@ fn listed(entry: &Value) -> Option<Listed> {
         progress: number(&["progress", "current_step", "processed", "step"]),
         total: number(&["total", "total_records", "total_steps"]),
         updated: text(&["updated_at", "last_updated", "updated"]).unwrap_or_default(),
+        arguments: ["arguments", "args", "params", "parameters"]
+            .iter()
+            .find_map(|key| entry.get(*key).filter(|value| value.is_object()))
+            .map(Value::to_string),
     })
 }
 
@@ -149,6 +171,8 @@ pub(super) struct Follow {
     seen_at: Mono,
     missing_since: Option<Mono>,
     looks: u32,
+    /// How often it was seen to have moved.
+    moves: u32,
     longest_step: Duration,
     /// The server was restarted, so that no old loop can be left.
     pub(super) is_restarted: bool,
@@ -187,6 +211,7 @@ impl Follow {
             seen_at: now,
             missing_since: None,
             looks: 0,
+            moves: 0,
             longest_step,
             is_restarted,
             is_adrift: false,
@@ -210,6 +235,16 @@ impl Follow {
         }
         self.longest_step
             .clamp(Duration::from_secs(1), Duration::from_secs(5))
+    }
+
+    /// Whether the list shows what an open stream would have told: that it moves, where the stream told of that before,
+    /// or that it ended a while ago.
+    pub(super) fn belies_stream(&self, now: Mono, tells_steps: bool) -> bool {
+        let is_over = self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.is_finished() || last.is_cancelled() || last.has_stopped());
+        tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
     }
 
     /// When anything last moved.
@@ -238,6 +273,7 @@ impl Follow {
                 let since = now.since(self.seen_at).min(LOOKS_APART);
                 self.longest_step = self.longest_step.max(stood.saturating_add(since));
                 self.moved_at = now;
+                self.moves = self.moves.saturating_add(1);
             }
             Some(_) => {}
             None => self.moved_at = now,

@@ -13,8 +13,10 @@
 mod checkpoint;
 mod machine;
 mod path;
+mod pending;
 mod running;
 mod saver;
+mod seam;
 mod served;
 
 pub use machine::Link;
@@ -102,8 +104,10 @@ pub enum Output {
 }
 
 /// What the user may insist on for a link.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The revision to ask for; the era that survives when absent.
     pub version: Option<ProtocolVersion>,
+    /// Whether the configuration chose it, not `--protocol`.
+    pub is_configured: bool,
 }

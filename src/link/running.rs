@@ -6,27 +6,33 @@ use std::{
     time::Duration,
 };
 
-use super::{ExchangeId, SaveToken, checkpoint::Follow, served::Served};
+use super::{
+    ExchangeId, SaveToken,
+    checkpoint::Follow,
+    pending::Pending,
+    seam::{Seam, Stride},
+    served::Served,
+};
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
     Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
+/// Bytes of history that wait to be saved; above, steps and log lines are counted instead of kept. A quarter of a second
+/// of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
+const PENDING_BYTES: usize = 32 << 20;
+
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
-
-/// Steps of a task that are all kept; the session file thins what is above.
-const STEPS_KEPT: u64 = 10_000;
-/// Entries on their way to the disk above which a task with more steps than that is thinned.
-const STEPS_AT_ONCE: usize = 4096;
-/// Of those, the newest stay.
-const STEPS_NEWEST: usize = 1024;
-/// Of the others, one in so many stays each time.
-const STEPS_RATIO: u64 = 4;
 
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
+
+/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
+pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+/// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
+const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,79 +126,6 @@ impl RecentIds {
     }
 }
 
-/// History on its way to the disk.
-///
-/// A task with very many steps keeps a part of them only; where they come faster than they are written, the others are
-/// left out here already, so that a burst costs neither memory nor time for what the session file would drop.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    entries: Vec<Entry>,
-    /// The line that says how many were left out, and how many that is.
-    mark: Option<(u64, u64)>,
-}
-
-impl Pending {
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    pub(super) fn push(&mut self, entry: Entry) {
-        if self.entries.len() >= STEPS_AT_ONCE && entry.seq > STEPS_KEPT {
-            self.thin();
-        }
-        self.entries.push(entry);
-    }
-
-    /// Takes everything out.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
-        self.mark = None;
-        std::mem::take(&mut self.entries)
-    }
-
-    /// Puts back what was taken and could not be written.
-    pub(super) fn put_back(&mut self, mut entries: Vec<Entry>) {
-        entries.append(&mut self.entries);
-        self.entries = entries;
-    }
-
-    fn thin(&mut self) {
-        let newest = self.entries.len().saturating_sub(STEPS_NEWEST);
-        let (mut mark, mut place, mut steps) = (self.mark, 0, 0_u64);
-        self.entries.retain_mut(|entry| {
-            place += 1;
-            if place > newest || !matches!(entry.what, Happening::Progress { .. }) {
-                return true;
-            }
-            steps += 1;
-            if steps.is_multiple_of(STEPS_RATIO) {
-                return true;
-            }
-            let is_first = mark.is_none();
-            let (seq, count) = mark.unwrap_or((entry.seq, 0));
-            mark = Some((seq, count + 1));
-            if is_first {
-                let status = "running".to_owned();
-                entry.event_id = None;
-                entry.what = Happening::Status {
-                    status,
-                    reason: None,
-                };
-            }
-            is_first
-        });
-        self.mark = mark;
-        if let Some((seq, count)) = mark
-            && let Some(entry) = self.entries.iter_mut().find(|entry| entry.seq == seq)
-            && let Happening::Status { reason, .. } = &mut entry.what
-        {
-            let steps = text::plural(count, "progress step");
-            *reason = Some(format!(
-                "{steps} that came too fast were left out from here on, to keep the history small"
-            ));
-        }
-    }
-}
-
 /// An outage of one stream, for the one line that the log shows of it.
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
@@ -235,6 +168,36 @@ pub(super) struct Orphan {
     pub(super) reason: LostReason,
 }
 
+/// What a server sent and this task's history does not hold, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Messages that could not be read.
+    pub(super) unreadable: u64,
+    /// Steps and log lines that came faster than they could be saved.
+    pub(super) hasty: u64,
+    /// Questions that were too many or too large to be shown to a person.
+    pub(super) questions: u64,
+}
+
+impl LeftOut {
+    fn words(self) -> String {
+        let parts = [
+            (self.unreadable, "message", "could not be read"),
+            (self.hasty, "line", "came faster than could be saved"),
+            (
+                self.questions,
+                "question",
+                "more than a person can be asked, declined",
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, what, why)| format!("{} ({why})", text::plural(count, what)))
+            .collect();
+        format!("left out of what the server sent: {}", parts.join(", "))
+    }
+}
+
 /// The start of an attempt that may not have gone out yet.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
@@ -265,6 +228,9 @@ pub(super) struct Running {
     pub(super) skip_to: Option<String>,
     /// Whether the probe has brought something known back.
     pub(super) probe_found: bool,
+    /// Where what was replayed meets what is live.
+    pub(super) seam: Seam,
+    pub(super) stride: Stride,
     pub(super) cut: Option<Cut>,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
@@ -277,8 +243,6 @@ pub(super) struct Running {
     pub(super) served: Option<Served>,
     /// Answers of the user wait to be sent.
     pub(super) has_answers: bool,
-    /// The present attempt asked for a core task.
-    pub(super) asked_for_task: bool,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
@@ -309,6 +273,7 @@ pub(super) struct Running {
     pub(super) must_survive: bool,
     /// History that no save holds yet.
     pub(super) pending: Pending,
+    left_out: LeftOut,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     pub(super) is_dirty: bool,
@@ -332,6 +297,8 @@ impl Running {
             has_news: false,
             skip_to: None,
             probe_found: false,
+            seam: Seam::Whole,
+            stride: Stride::default(),
             cut: None,
             last_byte: now,
             heartbeat: None,
@@ -341,7 +308,6 @@ impl Running {
             follow: None,
             served: None,
             has_answers: false,
-            asked_for_task: false,
             is_flipped: false,
             wish: None,
             sending: None,
@@ -358,6 +324,7 @@ impl Running {
             silent_probes: 0,
             must_survive: false,
             pending: Pending::default(),
+            left_out: LeftOut::default(),
             result: None,
             is_dirty: false,
             is_shown_stale: true,
@@ -404,6 +371,11 @@ impl Running {
 
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
+        let weight = weight(&what);
+        let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
+        if is_bulk && self.pending.bytes().saturating_add(weight) > PENDING_BYTES {
+            return self.left_out(now, |left_out| &mut left_out.hasty);
+        }
         self.task.seq += 1;
         self.pending.push(Entry {
             seq: self.task.seq,
@@ -412,6 +384,20 @@ impl Running {
             event_id: event_id.map(str::to_owned),
             what,
         });
+        self.touch(now);
+    }
+
+    /// Counts something that the history does not hold. It says so on the task's row each time, and in the log whenever
+    /// the count has doubled: a flood of it must not become a flood of lines.
+    pub(super) fn left_out(&mut self, now: Stamp, which: fn(&mut LeftOut) -> &mut u64) {
+        let count = which(&mut self.left_out);
+        *count += 1;
+        let is_told = count.is_power_of_two();
+        let words = self.left_out.words();
+        if is_told {
+            return self.remark(now, words);
+        }
+        self.task.remark = Some(words);
         self.touch(now);
     }
 
@@ -440,8 +426,25 @@ impl Running {
         true
     }
 
+    /// A line of the log where steps are missing at the seam of a resumed stream, as far as their distance tells.
+    pub(super) fn note_gap(&mut self, now: Stamp, value: f64) {
+        if !matches!(self.seam, Seam::Passing) {
+            return;
+        }
+        if let Some(last) = self.stride.missing_since(value) {
+            let (last, value) = (text::exact(last), text::exact(value));
+            let state = "live".to_owned();
+            let why = format!("gap: no step between {last} and {value} came back");
+            self.note(now, None, Happening::Contact { state, why });
+        }
+    }
+
     /// Notes what longhaul has to say about the task, on its row too.
     pub(super) fn remark(&mut self, now: Stamp, words: String) {
+        // Each process that takes a task up finds it as the one before did.
+        if self.task.remark.as_ref() == Some(&words) {
+            return;
+        }
         self.note(
             now,
             None,
@@ -484,6 +487,21 @@ impl Running {
         self.last_byte = now;
     }
 
+    /// When the silence of a stream that cannot be asked for again makes its checkpoint worth a look. The stream stays
+    /// open: it may be a long step as well as a dead connection.
+    pub(super) fn doubted_at(&self) -> Option<Mono> {
+        // Not before its head: some servers send none before the result, and the call may be on its way still.
+        let is_open = matches!(self.line, Line::Open { .. });
+        let attempt = self
+            .attempt()
+            .filter(|_| is_open && self.task.resumability.checkpoint)?;
+        let patience = self
+            .heartbeat
+            .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
+        let has_way_back = attempt.cursors.newest.is_some() || self.is_modern();
+        (!has_way_back).then(|| self.last_byte.mono.after(patience))
+    }
+
     /// The picture to publish.
     pub(super) fn view(&self, contact: Contact, leaving: Option<Price>) -> TaskView {
         TaskView {
@@ -491,6 +509,7 @@ impl Running {
             contact,
             leaving,
             saved_seq: self.saved_seq,
+            guess: None,
             is_unsaved: self.is_unsaved,
         }
     }
@@ -540,6 +559,16 @@ impl Running {
         let version = self.attempt().and_then(|attempt| attempt.version);
         version.map(ProtocolVersion::era) == Some(Era::Modern)
     }
+}
+
+/// About how many bytes of memory an entry takes.
+pub(super) fn weight(what: &Happening) -> usize {
+    let text = match what {
+        Happening::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+        Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
+        _ => 0,
+    };
+    text + size_of::<Entry>()
 }
 
 /// A task that was just asked for.
@@ -592,6 +621,7 @@ pub(super) fn new_attempt(
         phase: Phase::Queued,
         session_number,
         version: None,
+        asks_for_task: false,
         input: None,
         request_state: None,
         cursors: crate::domain::Cursors::default(),

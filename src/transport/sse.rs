@@ -1,7 +1,8 @@
 //! Frames become arrivals: the splitter in front, the `eventsource-stream` crate behind it, one frame at a time.
 //!
 //! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
-//! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
+//! arrival, in order; an `Event` carries at least one of id, retry and data, an `Endpoint` its address as the server wrote
+//! it, everything else is `Alive`.
 
 use std::{
     convert::Infallible,
@@ -22,7 +23,7 @@ use crate::protocol::Arrival;
 /// The name of a data line, as the splitter writes it.
 const DATA: &[u8] = b"data: ";
 /// A frame of one data line, without its value.
-const SKELETON: &[u8] = b"data: -\n\n";
+const SKELETON: &[u8] = b"data\n\n";
 
 /// Turns the bytes of one `text/event-stream` body into arrivals.
 pub struct Sse {
@@ -79,7 +80,7 @@ impl Sse {
 
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
-    /// Gives `Event`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
+    /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
     pub fn take(&mut self) -> Option<Arrival> {
         if self.is_over {
             return None;
@@ -97,15 +98,22 @@ impl Sse {
 
     fn read(&mut self, frame: Frame) -> Arrival {
         let (text, id, retry_ms) = frame.into_parts();
-        let data = self.data_of(text);
+        let (event, data) = self.parse(text);
+        let data = match event.as_str() {
+            "message" => data,
+            // The one other type that means something.
+            "endpoint" if !data.is_empty() => return Arrival::Endpoint { target: Ok(data) },
+            // No other carries MCP traffic; the id of any still moves the cursor.
+            _ => String::new(),
+        };
         if data.is_empty() && id.is_none() && retry_ms.is_none() {
             return Arrival::Alive;
         }
         Arrival::Event { id, retry_ms, data }
     }
 
-    /// The data of a frame, as the crate says.
-    fn data_of(&mut self, mut text: Bytes) -> String {
+    /// The type and the data of a frame, as the crate says.
+    fn parse(&mut self, mut text: Bytes) -> (String, String) {
         let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
         let rest = text.get(first_line..).unwrap_or_default();
         let is_round = text.starts_with(DATA) && !rest.starts_with(b"data:");
@@ -116,7 +124,7 @@ impl Sse {
             event = self.next(if rest == b"\n" {
                 Bytes::from_static(SKELETON)
             } else {
-                [DATA, b"-\n", rest].concat().into()
+                [b"data\n", rest].concat().into()
             });
         } else {
             // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
@@ -128,19 +136,20 @@ impl Sse {
             }
         }
         match event {
-            // Only this type carries MCP traffic; the id of any other still moves the cursor.
-            Some(event) if event.event == "message" && is_round => {
+            Some(event) if is_round => {
                 text.truncate(first_line.saturating_sub(1));
                 text.advance(DATA.len().min(text.len()));
                 // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
-                String::from_utf8(text.into()).unwrap_or_default()
+                (
+                    event.event,
+                    String::from_utf8(text.into()).unwrap_or_default(),
+                )
             }
-            Some(event) if event.event == "message" => event.data,
-            Some(_) => String::new(),
+            Some(event) => (event.event, event.data),
             None => {
                 self.events = EventStream::new(self.feed.clone());
                 tracing::warn!("an event could not be read and was passed on without its data");
-                String::new()
+                (String::new(), String::new())
             }
         }
     }
@@ -211,8 +220,17 @@ mod tests {
     #[test]
     fn another_type_loses_its_data_and_keeps_its_id() {
         assert_eq!(
-            arrivals(b"event: endpoint\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
+            arrivals(b"event: other\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
             [event(Some("4"), None, ""), event(Some("5"), None, "y")]
+        );
+    }
+
+    #[test]
+    fn an_endpoint_is_no_message() {
+        let target = Ok("/messages?session_id=1".to_owned());
+        assert_eq!(
+            arrivals(b"event: endpoint\r\ndata: /messages?session_id=1\r\n\r\nevent: endpoint\ndata:\n\n"),
+            [Arrival::Endpoint { target }, Arrival::Alive]
         );
     }
 

@@ -298,11 +298,6 @@ class Stage:
         self.url = f"http://127.0.0.1:{proxy.port}/mcp"
         return proxy
 
-    def was_sent(self, words: str) -> bool:
-        """Whether the server ever said this; without the proxy nobody knows, which must not excuse anything."""
-        record = self.place / "sent.bin"
-        return not record.exists() or words.encode() in record.read_bytes()
-
     def _spawn(self, words: tuple[str, ...], errors: int | IO[str]) -> subprocess.Popen[str]:
         home = self.place / "home"
         home.mkdir(exist_ok=True)

@@ -43,7 +43,7 @@ def sdk_cut(stage: Stage, kind: str, outage: float, steps: int, delay_ms: int, b
     need(hit > 0, "nobody was connected when the network broke")
     proxy.expect("back", outage + SOON_SECONDS)
     check_counted(stage, run, task, steps, bound)
-    told = check_steps(run, list(range(1, steps + 1)), stage)
+    told = check_steps(run, list(range(1, steps + 1)))
     return f"{kind} {outage:g} s hit {hit} connections, {told}, {outage_of(run)}"
 
 
@@ -63,7 +63,7 @@ def sdk_cut_past_end(stage: Stage) -> str:
 
 
 def sdk_cut_fast(stage: Stage) -> str:
-    """Forty steps a second: some fall into the moment in which the server replays, and it never sends them."""
+    """Forty steps a second: some fall into the moment in which the server replays, and it sends them only when asked again."""
     return sdk_cut(stage, "cut", 2, 300, 25, 60)
 
 
@@ -80,7 +80,7 @@ def sdk_kill_client(stage: Stage) -> str:
     call.kill()
     watch = stage.start("watch", task)
     check_counted(stage, watch, task, 32, 60)
-    told = check_steps(watch, list(range(1, 33)), stage)
+    told = check_steps(watch, list(range(1, 33)))
     same = check_same_history(call, watch)
     return f"killed at step 8, {told}, {same} events as printed before the kill"
 
@@ -94,7 +94,7 @@ def sdk_kill_client_late(stage: Stage) -> str:
     until("the tool to end", SOON_SECONDS, lambda: stage.server.journal.count("ended"))
     watch = stage.start("watch", task)
     check_counted(stage, watch, task, 12, 60)
-    told = check_steps(watch, list(range(1, 13)), stage)
+    told = check_steps(watch, list(range(1, 13)))
     same = check_same_history(call, watch)
     return f"result by replay after the tool ended, {told}, {same} events as printed before the kill"
 

@@ -21,6 +21,7 @@ from driver import SOON_SECONDS, START_SECONDS, Run, Stage, need, until
 BOUND_SECONDS = 120.0
 ANSWER = ("--accept", "name=Ada")
 MODERN = "2026-07-28"
+HTTP_SSE = "2024-11-05"
 STATEFUL = "2025-11-25"
 
 
@@ -53,8 +54,6 @@ class Row:
     answers_cancel: bool = True
     # Whether a cancelled tool stops.
     stops: bool = True
-    # Whether it loses what a tool tells while it replays.
-    loses: bool = False
     # Whether the server keeps a journal, so that we see what really ran.
     journal: bool = True
     # The tool that asks, its arguments, the answer, and what its result then says.
@@ -72,15 +71,17 @@ def seconds_and_steps(steps: int, delay_ms: int) -> list[str]:
 ROWS = [
     Row("fastmcp4-task", "fastmcp4", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
     Row("fastmcp4-modern", "fastmcp4", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
-    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True, loses=True),
+    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True),
     Row("rmcp-task", "rmcp", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
     Row("rmcp-modern", "rmcp", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
     Row(
         "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
     ),
-    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, loses=True, ask=("ask_name",)),
+    Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    # Its session is the connection, so a call that loses it stops.
+    Row("sdk_sse-http_sse", "sdk_sse", Way.NO_IDS, "slow_count", HTTP_SSE, ask=("ask_name",)),
     Row("sdk_tasks-task", "sdk_tasks", Way.TASK, "slow_task", STATEFUL, stops=False, ask=("ask_task",)),
-    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, loses=True, ask=("ask_name",)),
+    Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     Row("sdk2-modern", "sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
     Row("node_sdk1-task", "node_sdk1", Way.TASK, "slow_task", STATEFUL, ask=("ask_task",)),
     Row("node_sdk1-stateful", "node_sdk1", Way.IDS, "slow_count", STATEFUL, answers_cancel=False, ask=("ask_name",)),
@@ -159,7 +160,7 @@ def at_work(stage: Stage, row: Row, run: Run, step: int) -> None:
 def check_told(stage: Stage, row: Row, run: Run, steps: int) -> str:
     """The history: each step once, in order; a polled task tells only what was there when it was looked at."""
     if row.way is not Way.TASK:
-        return check_steps(run, list(range(1, steps + 1)), stage if row.loses else None)
+        return check_steps(run, list(range(1, steps + 1)))
     check_seq(run)
     # What the server says of its task is a step where it says `step`, as progress or beside the status.
     said = [str(event.get("message") or event.get("reason")) for event in run.events if event["event"] != "settled"]
@@ -443,7 +444,8 @@ QUICK_ONCE = {
 def offers(row: Row, case: str) -> bool:
     """Whether the row has what the case needs."""
     if case.startswith("ask"):
-        return bool(row.ask)
+        # Who asks on a stream that nobody can pick up again asks nobody once it broke.
+        return bool(row.ask) and not (case == "ask-kill" and row.way is Way.NO_IDS)
     # A stream takes minutes to be found dead; see the plays of the Python SDK 1.x.
     if case == "hole":
         return row.way is Way.TASK

@@ -24,6 +24,8 @@ pub(crate) struct File {
     /// Up to which event each attempt was compared with what the server sent.
     compared: HashMap<String, u64>,
     statuses: HashMap<TaskId, Status>,
+    /// Events of answered calls that the server let fall and still had, and how many of them never came.
+    pub(crate) fallen: (u64, u64),
 }
 
 impl File {
@@ -97,7 +99,12 @@ impl File {
     }
 
     /// What must hold of a task in the end.
-    pub(crate) fn judge(&self, id: &TaskId, server: &Server, plans: &Plans) -> Result<(), String> {
+    pub(crate) fn judge(
+        &mut self,
+        id: &TaskId,
+        server: &Server,
+        plans: &Plans,
+    ) -> Result<(), String> {
         let (Some(task), Some(history), Some(plan)) =
             (self.tasks.get(id), self.history.get(id), plans.get(id))
         else {
@@ -146,7 +153,7 @@ impl File {
             ));
         }
         if task.status == Status::Completed && !plan.is_checkpoint && !server.style.crosses {
-            return all_there(task, history, server);
+            return all_there(task, history, server, &mut self.fallen);
         }
         Ok(())
     }
@@ -197,7 +204,7 @@ fn compare(
             What::Ask(number) => history.values().any(|entry| {
                 matches!(&entry.what, Happening::InputRequired { key, .. } if key.ends_with(&format!(".{number}")))
             }),
-            What::Response => attempt.phase == Phase::Ended,
+            What::Response => attempt.phase == Phase::Ended || task.server_task.is_some(),
         };
         if !is_there {
             return Err(format!(
@@ -340,7 +347,12 @@ fn truth(
 
 /// A plain call that was answered has everything in its history that the server did not let fall itself.
 #[expect(clippy::float_cmp, reason = "steps are whole numbers")]
-fn all_there(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server) -> Result<(), String> {
+fn all_there(
+    task: &Task,
+    history: &BTreeMap<u64, Entry>,
+    server: &Server,
+    fallen: &mut (u64, u64),
+) -> Result<(), String> {
     let Some(stream) = task
         .attempts
         .last()
@@ -353,11 +365,7 @@ fn all_there(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server) -> Re
         return Ok(());
     }
     let may_fall = server.style.replay == Replay::Loses;
-    for event in stream
-        .events
-        .iter()
-        .filter(|event| !(may_fall && event.is_dropped))
-    {
+    for event in &stream.events {
         let is_there = match &event.what {
             What::Progress(step) => history.values().any(
                 |entry| matches!(&entry.what, Happening::Progress { value, .. } if value == step),
@@ -367,7 +375,11 @@ fn all_there(task: &Task, history: &BTreeMap<u64, Entry>, server: &Server) -> Re
             }
             _ => true,
         };
-        if !is_there {
+        if may_fall && event.is_dropped {
+            let can_bring = !server.style.conflicts && !server.style.forgets_done;
+            fallen.0 += u64::from(can_bring);
+            fallen.1 += u64::from(can_bring && !is_there);
+        } else if !is_there {
             return Err(format!(
                 "{}: {:?} was sent and is not in the history",
                 task.id, event.what

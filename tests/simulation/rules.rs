@@ -14,6 +14,8 @@ use longhaul::{
 use serde_json::{Value, json};
 
 mod newer;
+mod seams;
+mod silence;
 
 const START: i64 = 1_700_000_000_000;
 
@@ -32,6 +34,8 @@ struct Bench {
     held: Vec<(SaveToken, Output)>,
     saves_at_once: bool,
     asks: u64,
+    /// Up to where a test has looked at what was sent.
+    seen: usize,
 }
 
 fn id() -> TaskId {
@@ -71,6 +75,7 @@ impl Bench {
         // The rules in this file are those of the stateful era; finding the era has rules of its own.
         let choice = Choice {
             version: Some(ProtocolVersion::V20251125),
+            is_configured: false,
         };
         Self::with(record, choice)
     }
@@ -93,6 +98,7 @@ impl Bench {
             held: Vec::new(),
             saves_at_once: true,
             asks: 0,
+            seen: 0,
         }
     }
 
@@ -193,6 +199,7 @@ impl Bench {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,
@@ -209,9 +216,15 @@ impl Bench {
 
     /// Answers the newest request of this method; `{}` for those that want nothing.
     fn answer(&mut self, method: &str, result: &Value) {
-        let (exchange, request_id) = self.last_post(method);
+        let (_, exchange, message) = self.posts(method).pop().expect(method);
+        self.answer_on(exchange, &message.to_string(), result);
+    }
+
+    /// Answers one request.
+    fn answer_on(&mut self, exchange: ExchangeId, request: &str, result: &Value) {
+        let request: Value = serde_json::from_str(request).unwrap();
         self.bring(exchange, opened());
-        let data = json!({"jsonrpc": "2.0", "id": request_id, "result": result}).to_string();
+        let data = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
         self.bring(
             exchange,
             Arrival::Event {
@@ -224,11 +237,7 @@ impl Bench {
     }
 
     fn list_says(&mut self, status: &str, progress: u32) {
-        let list = json!({"tasks": [{"task_id": "cp", "tool": "work", "status": status, "progress": progress}]});
-        self.answer(
-            "tools/call",
-            &json!({"content": [{"type": "text", "text": list.to_string()}]}),
-        );
+        self.answer("tools/call", &listed(status, progress));
     }
 
     fn shake_hands(&mut self) {
@@ -332,6 +341,12 @@ impl Bench {
             },
         );
     }
+}
+
+/// The answer of a list with one checkpoint.
+fn listed(status: &str, progress: u32) -> Value {
+    let list = json!({"tasks": [{"task_id": "cp", "tool": "work", "status": status, "progress": progress}]});
+    json!({"content": [{"type": "text", "text": list.to_string()}]})
 }
 
 fn result(request_id: &str) -> Value {

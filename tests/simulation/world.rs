@@ -33,6 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) trace: Vec<String>,
     pub(crate) statuses: BTreeMap<&'static str, u32>,
     pub(crate) inputs: u64,
+    /// See [`File::fallen`].
+    pub(crate) fallen: (u64, u64),
 }
 
 /// What the user wanted of a task.
@@ -1290,6 +1292,7 @@ impl World {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,
@@ -1322,6 +1325,7 @@ impl World {
                 self.wrong(words);
             }
         }
+        self.out.fallen = self.file.fallen;
         for (key, times) in self.server.begun.clone() {
             if times > 1 {
                 self.wrong(format!("{key} ran {times} times"));

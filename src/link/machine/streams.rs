@@ -11,7 +11,8 @@ use crate::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{Line, Running},
+        running::{HALF_OPEN_AFTER, Line, Running},
+        seam::{Held, Seam},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
@@ -38,12 +39,11 @@ const SILENT_PROBES: u32 = 2;
 pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
-/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
-const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// A resume whose response head does not come.
-const HEAD_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(60);
 /// From here on the server's list is read, which tells where the work stands and not how it came there.
-const BY_CHECKPOINT: &str = "going on by its checkpoint, where single steps may pass unseen";
+pub(super) const BY_CHECKPOINT: &str =
+    "going on by its checkpoint, where single steps may pass unseen";
 /// Fresh sessions that a refused call may cost before it is given up.
 const REQUEUES: u32 = 3;
 /// The code of the modern era for headers that do not fit the body.
@@ -61,6 +61,22 @@ impl Link {
             let id = id.clone();
             return self.stream_brought(&id, arrival);
         }
+        if let (Kind::Reread(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
+        {
+            let id = id.clone();
+            return self.reread_brought(&id, exchange, arrival);
+        }
+        let is_wire = matches!(errand.kind, Kind::Wire) && errand.is_opened;
+        let is_posted = errand.is_by_wire && errand.awaits_answer();
+        if is_wire && brings_more(&arrival) {
+            return self.wire_brought(exchange, arrival);
+        }
+        if is_posted && self.was_posted(exchange, &arrival) {
+            return;
+        }
+        let Some(errand) = self.errands.get_mut(&exchange) else {
+            return;
+        };
         if let Arrival::Event { id, data, .. } = &arrival {
             let of = match &errand.kind {
                 Kind::Fetch(id) => Some(id.clone()),
@@ -92,11 +108,16 @@ impl Link {
                     let id = id.clone();
                     self.stream_opened(&id, exchange, &body);
                 }
+                Kind::Reread(id) if body != Body::Stream => {
+                    let id = id.clone();
+                    self.reread_over(&id, exchange);
+                }
                 _ => {}
             }
             return self.path_worked();
         }
-        if arrival == Arrival::Alive {
+        // What names an endpoint on any other stream means nothing.
+        if brings_more(&arrival) {
             return;
         }
         self.is_restless = true;
@@ -104,6 +125,16 @@ impl Link {
             return;
         };
         self.path.prober_gone();
+        if matches!(errand.kind, Kind::Wire) && self.wire.is_some() {
+            return self.wire_ended(&match arrival {
+                Arrival::Broken { why } => why,
+                Arrival::TooLarge { cap } => over_the_cap(cap),
+                _ => "its one stream ended".to_owned(),
+            });
+        }
+        if let Kind::Reread(id) = &errand.kind {
+            return self.reread_over(id, exchange);
+        }
         match arrival {
             Arrival::Ended if errand.is_opened => self.exchange_ended(&errand, None),
             Arrival::Ended => {
@@ -126,6 +157,10 @@ impl Link {
                 match &errand.kind {
                     Kind::Stream(id) if errand.is_modern => {
                         self.modern_call_refused(&id.clone(), &errand, &refusal);
+                    }
+                    Kind::Stream(id) if self.wants_new_wire(&errand, &refusal) => {
+                        self.requeue(&id.clone(), &refusal);
+                        self.wire_ended(&format!("HTTP {}", refusal.status));
                     }
                     Kind::Stream(id) => {
                         self.stream_refused(&id.clone(), errand.session_number, &refusal);
@@ -153,18 +188,21 @@ impl Link {
                 );
                 self.unanswered(&errand, why, true);
             }
-            Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive => {}
+            Arrival::Opened { .. }
+            | Arrival::Event { .. }
+            | Arrival::Endpoint { .. }
+            | Arrival::Alive => {}
         }
     }
 
-    fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
+    pub(super) fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
         match &errand.kind {
             Kind::Stream(id) => self.stream_unanswered(&id.clone(), &why, is_unsent),
             _ => self.short_failed(errand, why, None),
         }
     }
 
-    fn exchange_ended(&mut self, errand: &Errand, broken: Option<String>) {
+    pub(super) fn exchange_ended(&mut self, errand: &Errand, broken: Option<String>) {
         match &errand.kind {
             Kind::Stream(id) => self.stream_ended(&id.clone(), broken),
             Kind::Announce if broken.is_none() => self.announced(),
@@ -191,10 +229,7 @@ impl Link {
     }
 
     fn too_large(&mut self, errand: &Errand, cap: usize) {
-        let words = format!(
-            "an event over the cap of {}",
-            text::bytes(u64::try_from(cap).unwrap_or(u64::MAX))
-        );
+        let words = over_the_cap(cap);
         match &errand.kind {
             Kind::Stream(id) => {
                 let id = id.clone();
@@ -211,7 +246,7 @@ impl Link {
         }
     }
 
-    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
+    pub(super) fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
         self.is_restless = true;
         let Some(running) = self.tasks.get_mut(id) else {
@@ -260,6 +295,7 @@ impl Link {
                 };
                 running.has_news = false;
                 running.probe_found = false;
+                running.seam = Seam::Ahead;
                 // The time without contact is no step of the tool.
                 running.last_step = None;
                 if !is_probe && running.note_back(now) {
@@ -333,8 +369,24 @@ impl Link {
                 self.gives_ids(false);
             }
         }
-        let is_ours = !has_data || self.read(Some(id), event_id.as_deref(), &data);
-        if is_ours && let Some(event_id) = event_id {
+        let event = Held { id: event_id, data };
+        if let Some(event) = self.at_seam(id, event) {
+            self.took(id, event);
+        }
+    }
+
+    /// Takes an event of a task's stream that is new, in its turn.
+    pub(super) fn took(&mut self, id: &TaskId, event: Held) {
+        let now = self.now;
+        let has_data = !event.data.is_empty();
+        let is_ours = !has_data || self.read(Some(id), event.id.as_deref(), &event.data);
+        let Some(running) = self.tasks.get(id) else {
+            return;
+        };
+        if matches!(running.seam, Seam::Torn) {
+            return self.reread_or_pass(id, event);
+        }
+        if is_ours && let Some(event_id) = event.id {
             self.came_to(id, event_id, has_data);
         }
         let Some(running) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
@@ -393,6 +445,12 @@ impl Link {
             return;
         };
         running.is_shown_stale = true;
+        if self.goes_on_reading(id, broken.is_some()) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
         let line = std::mem::replace(&mut running.line, Line::None);
         if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
             return;
@@ -458,7 +516,7 @@ impl Link {
             .tasks
             .get(id)
             .and_then(|running| running.task.resumability.stream);
-        if stream.or(self.record.gives_ids) == Some(false) {
+        if stream.or(self.record.gives_ids()) == Some(false) {
             Window::NoIds
         } else {
             Window::BeforeFirstId
@@ -517,6 +575,7 @@ impl Link {
 
     /// Asks for a task's stream again, or probes whether the server still replays it.
     fn ask_for_stream(&mut self, id: &TaskId) {
+        self.drop_reread(id);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -866,11 +925,11 @@ impl Link {
         let Some(running) = self.tasks.get(id) else {
             return false;
         };
-        let mut tools = self.record.tools.iter();
-        let tool = tools.find(|tool| tool.name == running.task.tool);
         self.record.binds_tasks != Some(true)
             && running.task.server_task_id.is_none()
-            && tool.is_some_and(|tool| self.wants_task(tool) != running.is_flipped)
+            && running
+                .attempt()
+                .is_some_and(|attempt| attempt.asks_for_task)
     }
 
     /// A socket that looks open may be dead: streams that can be resumed are asked for again, the others stay.
@@ -907,6 +966,10 @@ impl Link {
     pub(super) fn silence_ends(running: &Running) -> Option<Mono> {
         if let (Some(orphan), Line::Open { .. }) = (&running.orphan, &running.line) {
             return Some(orphan.until.max(running.last_news.after(ORPHAN_FOR)));
+        }
+        if matches!(running.seam, Seam::Reread(_)) {
+            // The second reading has a limit of its own.
+            return None;
         }
         let Line::Open {
             is_resumed, since, ..
@@ -1022,11 +1085,28 @@ impl Link {
             }
             let errand = errand.clone();
             self.close(exchange);
+            if let Kind::Reread(id) = &errand.kind {
+                self.reread_over(id, exchange);
+                continue;
+            }
             let why = errand.came.clone();
             let why = why.unwrap_or_else(|| "no answer in time".to_owned());
             self.unanswered(&errand, why, false);
         }
     }
+}
+
+/// Whether an arrival is something inside a body.
+fn brings_more(arrival: &Arrival) -> bool {
+    matches!(
+        arrival,
+        Arrival::Event { .. } | Arrival::Endpoint { .. } | Arrival::Alive
+    )
+}
+
+fn over_the_cap(cap: usize) -> String {
+    let cap = text::bytes(u64::try_from(cap).unwrap_or(u64::MAX));
+    format!("an event over the cap of {cap}")
 }
 
 /// What a body is that can hold no message.
@@ -1043,7 +1123,8 @@ fn no_message(body: &Body) -> Option<String> {
 
 /// What an event is that came where an answer was due; `None` for what may come beside one.
 fn no_answer(data: &str) -> Option<String> {
-    let messages = protocol::decode(data);
+    let mut messages = protocol::decode(data);
+    messages.retain(|message| !matches!(message, Incoming::Unreadable));
     let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
     if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
         return None;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Door, Kind, Link, earliest};
+use super::{Door, Kind, Link, earliest, streams::BY_CHECKPOINT};
 use crate::{
     domain::{
         AskedFor, CLIENT_ID, Done, LIST_TOOL, Mono, PAUSE_TOOL, Phase, Progress, QuestionWay,
@@ -27,6 +27,9 @@ const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.
 const WISH_AGAIN: Duration = Duration::from_secs(1);
+/// How long after a look at the list behind a silent stream the next comes, at least and at most: a quarter of the silence.
+const DOUBTS_APART: Duration = Duration::from_secs(10);
+const DOUBTS_APART_AT_MOST: Duration = Duration::from_secs(60);
 /// How long after a failed look at the list the next comes.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -319,8 +322,42 @@ impl Link {
         }
     }
 
+    /// A stream that fell silent and has no way back is doubted: the list tells whether it lives. A step may be as long
+    /// as the silence, which keeps the tool from being called a second time too early.
+    fn step_doubt(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        if let Some(running) = self.tasks.get_mut(id)
+            && running.follow.is_none()
+            && running.doubted_at().is_some_and(|at| now >= at)
+        {
+            let silence = now.since(running.last_byte.mono);
+            let longest_step = running.longest_step.max(silence);
+            running.follow = Some(Follow::new(now, longest_step, false));
+        }
+    }
+
+    /// The stream is dead; its checkpoint is followed on the list, which was read already.
+    fn follow_instead(&mut self, id: &TaskId) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let exchange = running.line.exchange();
+        running.line = Line::None;
+        running.last_byte = now;
+        let words =
+            format!("its stream stayed silent while its checkpoint went on; {BY_CHECKPOINT}");
+        running.remark(now, words);
+        self.saver.urge(now.mono);
+        self.is_restless = true;
+        if let Some(exchange) = exchange {
+            self.close(exchange);
+        }
+    }
+
     /// Looks at the server's list when it is time.
     pub(super) fn step_follow(&mut self, id: &TaskId) {
+        self.step_doubt(id);
         let now = self.now.mono;
         let Some(running) = self.tasks.get(id) else {
             return;
@@ -359,7 +396,7 @@ impl Link {
         );
     }
 
-    fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
+    pub(super) fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
         let request_id = self.new_request_id();
         let call = encode::Call {
             id: &request_id,
@@ -407,7 +444,9 @@ impl Link {
         )
         .cloned();
         let is_live = running.line != Line::None;
-        if is_live && running.wish.is_none() {
+        let is_doubted =
+            running.wish.is_none() && running.doubted_at().is_some_and(|at| now.mono >= at);
+        if is_live && running.wish.is_none() && !is_doubted {
             // Its stream tells; the list was only read for a wish that is over.
             running.follow = None;
         }
@@ -419,12 +458,25 @@ impl Link {
         let verdict = follow.judge(now.mono, entry.as_ref());
         let pace = if running.wish.is_some() {
             Duration::from_secs(1)
+        } else if is_doubted {
+            let silence = now.mono.since(running.last_byte.mono);
+            (silence / 4).clamp(DOUBTS_APART, DOUBTS_APART_AT_MOST)
         } else {
             follow.pace()
         };
         follow.next = Some(now.mono.after(pace));
         let has_moved = follow.moved_at() > was_moved_at;
-        running.last_byte = now;
+        let tells_steps = running
+            .task
+            .attempts
+            .last()
+            .is_some_and(|attempt| attempt.last_value.is_some());
+        if is_doubted && follow.belies_stream(now.mono, tells_steps) {
+            return self.follow_instead(id);
+        }
+        if !is_doubted {
+            running.last_byte = now;
+        }
         running.is_shown_stale = true;
         if has_moved {
             running.last_news = now.mono;

@@ -1,0 +1,142 @@
+//! Streams that are open and silent: which are doubted, by what, and which are waited for.
+
+use super::*;
+
+fn looks(bench: &Bench) -> Vec<u64> {
+    bench
+        .posts("tools/call")
+        .into_iter()
+        .filter(|(_, _, call)| call["params"]["name"] == "list_session_tasks")
+        .map(|(at, _, _)| at / 1000)
+        .collect()
+}
+
+fn works(bench: &Bench) -> usize {
+    let calls = bench.posts("tools/call");
+    let is_work = |call: &&(u64, ExchangeId, Value)| call.2["params"]["name"] == "work";
+    calls.iter().filter(is_work).count()
+}
+
+/// A step on a stream without event ids.
+fn bare_step(bench: &mut Bench, exchange: ExchangeId, token: &str, value: u32) {
+    let data = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": value}});
+    let arrival = Arrival::Event {
+        id: None,
+        retry_ms: None,
+        data: data.to_string(),
+    };
+    bench.bring(exchange, arrival);
+}
+
+/// A checkpoint tool on a server without ids that told five steps, one a second, and then fell silent.
+fn silent() -> (Bench, ExchangeId) {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("work");
+    for step in 1..=5 {
+        bench.secs(1);
+        bare_step(&mut bench, call, &token, step);
+    }
+    (bench, call)
+}
+
+/// Lets seconds pass; each look at the list is answered with what `list` says then.
+fn pass(bench: &mut Bench, seconds: u64, mut list: impl FnMut(u64) -> (&'static str, u32)) {
+    for second in 0..seconds {
+        bench.secs(1);
+        while let Some((_, exchange, request)) = bench.sent.get(bench.seen).cloned() {
+            bench.seen += 1;
+            let Method::Post { body, .. } = request.method else {
+                continue;
+            };
+            if body.contains("\"ping\"") {
+                bench.answer_on(exchange, &body, &json!({}));
+            } else if body.contains("list_session_tasks") {
+                let (status, progress) = list(second);
+                bench.answer_on(exchange, &body, &listed(status, progress));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_silent_stream_without_ids_is_left_for_its_checkpoint_once_that_moves_without_it() {
+    let (mut bench, call) = silent();
+    pass(&mut bench, 100, |second| ("running", 5 + second as u32));
+    assert!(bench.closed.contains(&call));
+    assert_eq!((bench.status(), works(&bench)), (&Status::Running, 1));
+    let value = |bench: &Bench| bench.view().task.progress.as_ref().unwrap().value;
+    assert!(value(&bench) > 50.0, "the list tells the steps now");
+    // It stands still: a step may take as long as the silence did, so it is not called again soon.
+    pass(&mut bench, 120, |_| ("running", 500));
+    assert_eq!(works(&bench), 1);
+    pass(&mut bench, 120, |_| ("completed", 500));
+    assert_eq!(works(&bench), 2, "its result is fetched");
+}
+
+#[test]
+fn a_long_step_on_a_stream_without_ids_is_waited_for() {
+    let (mut bench, call) = silent();
+    pass(&mut bench, 8 * 3600, |_| ("running", 5));
+    assert!(!bench.closed.contains(&call));
+    assert_eq!((bench.status(), works(&bench)), (&Status::Running, 1));
+    let hour: Vec<u64> = looks(&bench)
+        .into_iter()
+        .filter(|at| (3600..7200).contains(at))
+        .collect();
+    assert!((30..80).contains(&hour.len()), "{}", hour.len());
+    let (_, token) = bench.last_post("tools/call");
+    assert!(!token.is_empty());
+}
+
+#[test]
+fn a_stream_that_comes_back_to_life_is_doubted_no_longer() {
+    let (mut bench, call) = silent();
+    pass(&mut bench, 70, |_| ("running", 5));
+    let before = looks(&bench).len();
+    assert!(before > 0);
+    let token = bench.view().task.attempts[0].token.clone();
+    bare_step(&mut bench, call, &token, 6);
+    pass(&mut bench, 60, |_| ("running", 6));
+    assert!(looks(&bench).len() <= before + 1);
+    let data = result(&token).to_string();
+    bench.bring(
+        call,
+        Arrival::Event {
+            id: None,
+            retry_ms: None,
+            data,
+        },
+    );
+    assert_eq!((bench.status(), works(&bench)), (&Status::Completed, 1));
+}
+
+#[test]
+fn what_the_list_calls_over_is_fetched_where_the_stream_stays_silent() {
+    for over in ["completed", "failed", "interrupted"] {
+        let (mut bench, call) = silent();
+        pass(&mut bench, 110, |_| (over, 5));
+        assert!(bench.closed.contains(&call), "{over}");
+        assert_eq!(works(&bench), 2, "{over}");
+    }
+}
+
+#[test]
+fn a_tool_that_tells_no_steps_is_not_belied_by_a_list_that_moves() {
+    let mut bench = Bench::known();
+    let (call, _) = bench.call("work");
+    pass(&mut bench, 1800, |second| ("running", second as u32));
+    assert!(!bench.closed.contains(&call));
+    assert_eq!(works(&bench), 1);
+}
+
+#[test]
+fn a_plain_call_without_ids_is_waited_for_and_said_to_be_quiet() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bare_step(&mut bench, call, &token, 1);
+    pass(&mut bench, 8 * 3600, |_| unreachable!("it has no list"));
+    assert_eq!((bench.status(), bench.gets().len()), (&Status::Running, 0));
+    assert!(!bench.closed.contains(&call));
+    assert_eq!(bench.view().contact.at(bench.stamp()).word(), "quiet");
+}

@@ -74,6 +74,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 request_id: "k3f9-1".to_owned(),
                 token: "k3f9-1".to_owned(),
                 phase: Phase::Open,
+                asks_for_task: false,
                 session_number: 1,
                 version: None,
                 input: None,
@@ -93,6 +94,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
             why: "kept".to_owned(),
         }),
         saved_seq: 14,
+        guess: None,
         is_unsaved: false,
     })
 }

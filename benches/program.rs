@@ -375,7 +375,7 @@ fn missed() {
             house.call(&server.url, "{\"count\":1,\"missed\":10000}");
             server.wait_for("open");
             let mut tui = house.open(&[], SIZE);
-            tui.wait_for("10,001/")
+            tui.wait_for("10k/10k")
         },
         || {
             let (_house, mut server) = (House::new(), Server::start());

@@ -35,7 +35,7 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
-        self.newest.is_empty()
+        self.newest.is_empty() && self.older.is_empty()
     }
 
     /// About how much memory it takes.
@@ -186,6 +186,9 @@ mod tests {
     fn what_could_not_be_written_comes_first_again() {
         let mut pending = Pending::default();
         (1..=5).for_each(|seq| pending.push(step(seq)));
+        let taken = pending.take();
+        pending.put_back(taken);
+        assert!(!pending.is_empty(), "nothing may have come since");
         let taken = pending.take();
         (6..=9).for_each(|seq| pending.push(step(seq)));
         pending.put_back(taken);

@@ -23,7 +23,7 @@
 //! | `ui` | the state as a picture | yes |
 //! | `term` | the terminal's edge: modes, input, signals, escape sequences | |
 //! | `shell` | the loop where clock, terminal, file and engine meet | |
-//! | `cli` | the command line and its headless commands | |
+//! | `cli` | the command line and its headless commands, the file of configuration | |
 //! | `demo` | the embedded demo server, on the official SDK | |
 //!
 //! What comes in: bytes -> frame -> SSE event -> JSON-RPC message -> link machine -> rows on disk and newest-value slots

@@ -66,6 +66,7 @@ impl Bench {
         Session::open(Options {
             paths: self.paths.clone(),
             servers: vec![server],
+            config: Vec::new(),
             protocol: None,
             seed: 7,
             clock: Clock::start(),
@@ -93,6 +94,7 @@ fn call(tool: &str, arguments: &str) -> (TaskId, Ask) {
         tag: None,
         once: None,
         origin: None,
+        goes_on: None,
         must_survive: false,
         limits: Limits::default(),
         on_input: longhaul::domain::OnInput::Ask,

@@ -114,6 +114,7 @@ impl Bench {
         let follower = Session::open(Options {
             paths: paths(&self.state()),
             servers: Vec::new(),
+            config: Vec::new(),
             protocol: None,
             seed: 7,
             clock: Clock::start(),

@@ -316,6 +316,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
         contact: Contact::Idle,
         leaving: None,
         saved_seq: 0,
+        guess: None,
         is_unsaved: false,
     };
     let asks = |keys_at: u64| {
@@ -381,6 +382,7 @@ fn settled(number: u64) -> Line {
         contact: Contact::Idle,
         leaving: None,
         saved_seq: 0,
+        guess: None,
         is_unsaved: false,
     };
     news(News::Task(Arc::new(view)))
@@ -399,6 +401,7 @@ fn running(number: u64, leaving: Price, value: u32, saved_seq: u64) -> Line {
         },
         leaving: Some(leaving),
         saved_seq,
+        guess: None,
         is_unsaved: false,
     };
     news(News::Task(Arc::new(view)))

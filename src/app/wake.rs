@@ -77,6 +77,7 @@ fn moves(state: &State) -> bool {
                 let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
                 entity.is_running()
                     && !has_total
+                    && entity.view.guess.is_none()
                     && matches!(
                         entity.view.contact,
                         Contact::Live { .. } | Contact::Quiet { .. }

@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
 
-use crate::domain::{OnInput, ProtocolVersion, Status, Wall, text};
+use crate::domain::{OnInput, ProtocolChoice, Status, Wall, text};
 
 /// What stands under every help text: scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
@@ -97,8 +97,8 @@ pub(super) struct Global {
     #[arg(long, global = true)]
     pub(super) readonly: bool,
     /// The MCP revision to speak.
-    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = protocol, global = true)]
-    pub(super) protocol: Protocol,
+    #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
+    pub(super) protocol: ProtocolChoice,
     /// A header for the server, as 'Name: value'; used, never stored.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, global = true)]
     pub(super) header: Vec<Header>,
@@ -140,10 +140,6 @@ pub(super) enum Color {
     /// Never.
     Never,
 }
-
-/// `--protocol`: a revision, or the one that survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Protocol(pub(super) Option<ProtocolVersion>);
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -198,7 +194,7 @@ pub(super) enum Command {
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(Answer),
     /// Take tasks into the list that a server has and this session does not know.
-    #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt --from session_state.json"))]
+    #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt -s lab --client-id nightly-7\n  longhaul adopt -s lab --client-id nightly-7 task-1 dataset=eu\n  longhaul adopt --from session_state.json"))]
     Adopt(Adopt),
     /// Forget tasks here; nothing is sent. Can be undone for seven days.
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m"))]
@@ -436,11 +432,17 @@ pub(super) struct Adopt {
     /// The server's id of one task; without it, everything that the server lists.
     #[arg(value_name = "SERVER_TASK_ID", conflicts_with = "from")]
     pub(super) server_task: Option<String>,
+    /// With --client-id: the arguments of that task, where the server's list does not show them.
+    #[arg(value_name = "KEY=VALUE", requires = "client_id")]
+    pub(super) pairs: Vec<String>,
+    /// Go on with what this client left on a checkpoint server, as its list_session_tasks shows it.
+    #[arg(long, value_name = "ID", group = "source")]
+    pub(super) client_id: Option<String>,
     /// Go on with the unfinished tasks of a tutorial client's state file, as checkpoint calls under its client id.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "source")]
     pub(super) from: Option<PathBuf>,
-    /// Do not ask before these are called.
-    #[arg(long, requires = "from")]
+    /// Do not ask before these are taken over.
+    #[arg(long, requires = "source")]
     pub(super) yes: bool,
 }
 
@@ -486,19 +488,6 @@ fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
         "decline" => OnInput::Decline,
         _ => OnInput::Ask,
     })
-}
-
-fn protocol(text: &str) -> Result<Protocol, String> {
-    if text == "auto" {
-        return Ok(Protocol(None));
-    }
-    let words: Vec<&str> = ProtocolVersion::ALL
-        .iter()
-        .map(|version| version.word())
-        .collect();
-    ProtocolVersion::read(text)
-        .map(|version| Protocol(Some(version)))
-        .ok_or_else(|| format!("it is one of auto, {}", words.join(", ")))
 }
 
 fn header(text: &str) -> Result<Header, String> {

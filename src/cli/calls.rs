@@ -39,7 +39,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             .collect();
         context
             .terminal
-            .line(&documents::pretty(&Value::Array(document)))?;
+            .document(&documents::pretty(&Value::Array(document)))?;
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();
@@ -205,7 +205,7 @@ pub(super) fn read_pairs(
 }
 
 /// The arguments of a call, checked against the tool where its list was asked for.
-fn arguments(
+pub(super) fn arguments(
     mut base: Map<String, Value>,
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
@@ -410,6 +410,7 @@ async fn begin(
         tag: how.tag,
         once,
         origin,
+        goes_on: None,
         must_survive: how.detach,
         limits: Limits {
             idle: how.idle_timeout,

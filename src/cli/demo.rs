@@ -162,6 +162,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
             .into_iter()
             .map(|call| Ask::Start(Box::new(call)))
             .collect(),
+        remarks: Vec::new(),
         is_demo: true,
     };
     screen::show(context, None, extra)
@@ -197,6 +198,7 @@ fn first_calls(server: &ServerName) -> Vec<NewCall> {
         tag: None,
         once: None,
         origin: None,
+        goes_on: None,
         must_survive: false,
         limits: Limits::default(),
         on_input: crate::domain::OnInput::Ask,

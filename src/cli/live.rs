@@ -49,7 +49,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Opens the session; whether it can be used shows in the news.
-    pub(super) fn open(context: &Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
+    pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
                 Fail::new(code::BUG, format!("could not listen for signals: {error}"))
@@ -61,9 +61,19 @@ impl Live {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
+        let config = context.config()?.servers.clone();
+        // Once is enough, also where a command opens the session twice.
+        let remarks = context
+            .config
+            .as_mut()
+            .map(|it| std::mem::take(&mut it.remarks));
+        for remark in remarks.unwrap_or_default() {
+            context.terminal.say(&format!("longhaul: {remark}"));
+        }
         let session = Session::open(Options {
             paths: context.paths.clone(),
             servers,
+            config,
             protocol: context.global.protocol.0,
             seed: super::dice(),
             clock: context.clock,

@@ -10,6 +10,8 @@ mod adopt;
 mod answer;
 mod args;
 mod calls;
+mod checkpoints;
+mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod fail;
@@ -33,6 +35,7 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, Command, Global},
+    config::Config,
     fail::{Fail, code},
     terminal::Terminal,
 };
@@ -48,9 +51,18 @@ struct Context<'o> {
     paths: Paths,
     terminal: Terminal<'o>,
     clock: Clock,
+    /// What the user's file says; `Err` says in words why it cannot be read.
+    config: Result<Config, String>,
 }
 
 impl Context<'_> {
+    /// What is configured, for a command that speaks to servers.
+    fn config(&self) -> Result<&Config, Fail> {
+        self.config
+            .as_ref()
+            .map_err(|words| Fail::usage(words.clone()))
+    }
+
     /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
     fn flags(&self) -> String {
         self.flags_beside(args::DEFAULT_SESSION)
@@ -229,6 +241,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         paths,
         terminal: terminal.reborrow(),
         clock: Clock::start(),
+        config: config::read(config::path().as_deref()),
     };
     let context = &mut context;
     let code = match command {
@@ -292,9 +305,26 @@ fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
-        .with_writer(std::sync::Mutex::new(file))
+        .with_writer(std::sync::Mutex::new(CleanFile(file)))
         .try_init();
     Ok(())
+}
+
+/// A log that can be shown on a terminal whatever a server made us write into it.
+struct CleanFile(std::fs::File);
+
+impl Write for CleanFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // An event comes whole, so no character is cut in two.
+        let text = String::from_utf8_lossy(bytes);
+        self.0
+            .write_all(crate::domain::text::clean_block(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Random bits of the operating system, for ids and jitter; the one place where dice are thrown.

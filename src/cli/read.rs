@@ -8,6 +8,7 @@ use super::{
     Context,
     args::{Logs, Ls, ResultOf, Since},
     calls::title,
+    config,
     fail::{Fail, code},
     follow::{self, Printer, Style},
     json as documents, lines,
@@ -86,8 +87,12 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     };
     let mut tasks = reader.tasks(listed)?;
     let is_empty = tasks.is_empty();
-    let servers = Servers::of(context, &mut reader)?;
-    let servers = servers.names();
+    // Reading needs no configuration, but for a name that only it knows.
+    let servers = match context.global.server.as_slice() {
+        [] => None,
+        _ => Some(Servers::of(context, &mut reader)?),
+    };
+    let servers = servers.as_ref().map_or_else(Vec::new, Servers::names);
     tasks.retain(|task| {
         (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
             && (!ls.needs_me || task.status.needs_you(task.is_seen))
@@ -102,7 +107,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
             .collect::<Result<Vec<_>, _>>()?;
         context
             .terminal
-            .line(&documents::pretty(&Value::Array(documents)))?;
+            .document(&documents::pretty(&Value::Array(documents)))?;
         return Ok(code::OK);
     }
     if tasks.is_empty() {
@@ -190,7 +195,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     let task = context.find(&mut reader, id)?;
     if context.global.json {
         let document = document(context, &mut reader, &task)?;
-        context.terminal.line(&documents::pretty(&document))?;
+        context.terminal.document(&documents::pretty(&document))?;
         return Ok(code::OK);
     }
     let has_driver = DriverLock::holder(&context.paths).is_some();
@@ -340,11 +345,11 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
         } else {
             lines::raw_result(&result)
         };
-        context.terminal.data(bytes.as_bytes())?;
+        context.terminal.raw(&bytes)?;
     } else if context.global.json {
         context
             .terminal
-            .line(&documents::pretty(&documents::parsed(&result)))?;
+            .document(&documents::pretty(&documents::parsed(&result)))?;
     } else {
         context.terminal.line(&lines::result(&result))?;
     }
@@ -405,6 +410,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
 pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
     let paths = &context.paths;
     let rows = [
+        ("config", config::path().unwrap_or_default()),
         ("state", paths.dir().to_path_buf()),
         ("session", paths.db()),
         ("lock", paths.lock()),
@@ -419,7 +425,7 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
             .collect();
         context
             .terminal
-            .line(&documents::pretty(&Value::Object(document)))?;
+            .document(&documents::pretty(&Value::Object(document)))?;
         return Ok(code::OK);
     }
     for (key, path) in rows {

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use super::{
-    Context, args, dice, die_after,
+    Context, args,
+    config::Config,
+    dice, die_after,
     fail::{Fail, code},
     servers::Servers,
 };
@@ -22,6 +24,8 @@ pub(super) struct Extra {
     pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
     pub(super) asks: Vec<Ask>,
+    /// What went wrong before there was a screen to say it on.
+    pub(super) remarks: Vec<String>,
     pub(super) is_demo: bool,
 }
 
@@ -81,6 +85,11 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
     };
     check(context)?;
     let mut reader = context.reader_to_act()?;
+    // What is under way counts more than what is configured: the screen opens, and says so there.
+    let unreadable = match &mut context.config {
+        Ok(_) => None,
+        told => std::mem::replace(told, Ok(Config::default())).err(),
+    };
     let servers = Servers::of(context, &mut reader)?.all();
     show(
         context,
@@ -88,6 +97,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         Extra {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
+            remarks: unreadable.into_iter().collect(),
             asks: Vec::new(),
             is_demo: false,
         },
@@ -107,10 +117,18 @@ pub(super) fn show(
         ascii: context.global.ascii || !able.is_unicode,
         motion: !context.global.no_motion,
     };
+    // The demo is what it is, whatever is configured.
+    let told = std::mem::replace(&mut context.config, Ok(Config::default()));
+    let (config, remarks) = match told {
+        Ok(_) if extra.is_demo => (Vec::new(), Vec::new()),
+        Ok(config) => (config.servers, config.remarks),
+        Err(words) => (Vec::new(), vec![words]),
+    };
     let outcome = open_shell(Opening {
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
+            config,
             protocol: context.global.protocol.0,
             seed: dice(),
             clock: context.clock,
@@ -130,6 +148,7 @@ pub(super) fn show(
         attach,
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
         asks: extra.asks,
+        remarks: remarks.into_iter().chain(extra.remarks).collect(),
     });
     match outcome {
         Ok(outcome) => {

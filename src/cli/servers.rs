@@ -8,18 +8,59 @@ use crate::{
     store::Reader,
 };
 
-/// What `-s`, `-H`, `--bearer-env` and `--protocol` say, against what the session knows.
+/// A server that needs no URL any more.
+#[derive(Debug)]
+struct Known {
+    name: ServerName,
+    url: String,
+    /// A server that was never reached is no choice; it stands in the session only because of its task.
+    is_choice: bool,
+}
+
+/// What `-s`, `-H`, `--bearer-env` and `--protocol` say, against what the session and the configuration
+/// know.
 #[derive(Debug)]
 pub(super) struct Servers {
     named: Vec<ServerRef>,
-    known: Vec<LinkRecord>,
+    known: Vec<Known>,
     headers: Vec<(String, String)>,
     protocol: Option<String>,
 }
 
+/// Reads an endpoint that a person wrote; fails in words.
+pub(super) fn url_of(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("it does not begin with http:// or https://".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(
+            "it holds a password; pass that with -H or --bearer-env, which store nothing"
+                .to_owned(),
+        );
+    }
+    Ok(url)
+}
+
 impl Servers {
     pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, Fail> {
-        let known = reader.links()?;
+        let of_session = |link: LinkRecord| Known {
+            is_choice: link.session_number > 0,
+            name: link.name,
+            url: link.url,
+        };
+        let mut known: Vec<Known> = reader.links()?.into_iter().map(of_session).collect();
+        for server in &context.config()?.servers {
+            let Some(url) = server.url.clone() else {
+                continue;
+            };
+            known.retain(|known| known.name != server.name);
+            known.push(Known {
+                name: server.name.clone(),
+                url,
+                is_choice: true,
+            });
+        }
         let mut headers: Vec<(String, String)> = context
             .global
             .header
@@ -74,20 +115,9 @@ impl Servers {
                 ))),
             };
         }
-        let wrong = |why: String| Fail::usage(format!("could not use that URL as a server: {why}"));
-        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong(
-                "it does not begin with http:// or https://".to_owned(),
-            ));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong(
-                "it holds a password; pass that with -H or --bearer-env, which store nothing"
-                    .to_owned(),
-            ));
-        }
-        let same = |link: &&LinkRecord| {
+        let url = url_of(text)
+            .map_err(|why| Fail::usage(format!("could not use that URL as a server: {why}")))?;
+        let same = |link: &&Known| {
             link.url == text || Url::parse(&link.url).is_ok_and(|known| known == url)
         };
         if let Some(link) = self.known.iter().find(same) {
@@ -106,13 +136,8 @@ impl Servers {
 
     /// The server to call: the one that is named, else the only one of the session.
     pub(super) fn one(&self) -> Result<ServerRef, Fail> {
-        // A server that was never reached is no choice; it stands in the file only because of its task.
-        let reached: Vec<&LinkRecord> = self
-            .known
-            .iter()
-            .filter(|link| link.session_number > 0)
-            .collect();
-        match (self.named.as_slice(), reached.as_slice()) {
+        let choices: Vec<&Known> = self.known.iter().filter(|link| link.is_choice).collect();
+        match (self.named.as_slice(), choices.as_slice()) {
             ([server], _) => Ok(server.clone()),
             ([], [link]) => Ok(self.make(link.name.clone(), None)),
             ([], _) => Err(Fail::usage(format!(

@@ -9,6 +9,7 @@ mod ask;
 mod base64;
 mod chord;
 mod colour;
+mod config;
 mod elicitation;
 mod era;
 pub mod exit;
@@ -29,18 +30,21 @@ mod tool;
 mod view;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
-pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
+pub use ask::{
+    Ask, AskId, Checkpoint, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef,
+};
 pub use base64::base64;
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
+pub use config::ServerConfig;
 pub use elicitation::{Elicitation, Link, Wanted};
-pub use era::{Era, ProtocolVersion};
+pub use era::{Era, ProtocolChoice, ProtocolVersion};
 pub use history::{Entry, Happening, Level, Words};
 pub use ids::{ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;
 pub use pace::Pace;
 pub use price::Price;
-pub use progress::Progress;
+pub use progress::{Progress, share_in, whole_percent};
 pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
     Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,

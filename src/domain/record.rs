@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Asked, Entry, Era, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
-    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, text,
+    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -93,6 +93,21 @@ impl Task {
     /// The oldest question that waits for a person.
     pub fn open_question(&self) -> Option<&Question> {
         self.open_questions().next()
+    }
+
+    /// The part of 1 that the server's words say is done, where no number of its does: a guess, never to be saved.
+    pub fn share_in_words(&self) -> Option<f64> {
+        let numbers = self.progress.as_ref();
+        if self.status.is_settled() || numbers.is_some_and(|it| it.total.is_some()) {
+            return None;
+        }
+        share_in(self.said()?)
+    }
+
+    /// What the server last said of how far it is, not sanitised: with a step, else of its task.
+    pub fn said(&self) -> Option<&str> {
+        let of_step = self.progress.as_ref().and_then(|it| it.message.as_deref());
+        of_step.or_else(|| self.server_task.as_ref()?.message.as_deref())
     }
 
     /// The name to show: the user's own, else the tool's.
@@ -201,6 +216,9 @@ pub struct Attempt {
     /// The revision it was sent under; `None` before that.
     #[serde(default)]
     pub version: Option<ProtocolVersion>,
+    /// Whether it asks for a server task of 2025-11-25; only then is what says `task` in its answer one, in a replay too.
+    #[serde(default)]
+    pub asks_for_task: bool,
     /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
     #[serde(default)]
     pub input: Option<String>,
@@ -320,10 +338,18 @@ impl LinkRecord {
     pub fn footing(&self) -> Footing {
         Footing {
             version: self.version,
-            gives_ids: self.gives_ids,
+            gives_ids: self.gives_ids(),
             tasks: self.tasks,
             binds_tasks: self.binds_tasks,
             ran_as_task: self.ran_as_task.clone(),
+        }
+    }
+
+    /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE they would be of no use.
+    pub fn gives_ids(&self) -> Option<bool> {
+        match self.version {
+            Some(ProtocolVersion::V20241105) => Some(false),
+            _ => self.gives_ids,
         }
     }
 

@@ -15,6 +15,10 @@ pub struct TaskView {
     pub leaving: Option<Price>,
     /// The newest `seq` that is on disk; history up to it can be read from the file.
     pub saved_seq: u64,
+    /// A part of 1 that was read out of the server's words, where it gives no numbers and the configuration asks for
+    /// it. Never saved: the server did not say it.
+    #[serde(default)]
+    pub guess: Option<f64>,
     /// Whether the last write failed, so that what is shown may not survive.
     pub is_unsaved: bool,
 }

@@ -6,16 +6,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    StreamExt as _,
-    stream::{AbortHandle, Abortable, BoxStream, SelectAll},
-};
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     board::Board,
     clock::Clock,
+    inbox::{Inbox, Item, Reading},
     journal::{Job, Journal, Outcome},
     session::{Asked, OpenAsks, Options, PanicIn},
     socket,
@@ -23,7 +20,8 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerName, ServerRef, Stamp, Task, TaskId, TaskView, text,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
+        TaskView, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -32,9 +30,7 @@ use crate::{
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
-const PUBLISH_EVERY: Duration = Duration::from_millis(16);
-/// Arrivals handled in one turn before anything else gets a look.
-const ARRIVALS_A_TURN: usize = 256;
+const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -58,7 +54,7 @@ struct Linked {
     held: VecDeque<(SaveToken, Output)>,
     /// The newest save on disk.
     durable: SaveToken,
-    exchanges: BTreeMap<ExchangeId, AbortHandle>,
+    exchanges: BTreeMap<ExchangeId, Reading>,
     is_touched: bool,
 }
 
@@ -69,16 +65,18 @@ struct HouseSave {
     view: TaskView,
 }
 
-type Exchanges = SelectAll<BoxStream<'static, (usize, ExchangeId, Arrival)>>;
-
 struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
+    /// What the configuration says, also of servers that this session does not know yet.
+    config: BTreeMap<ServerName, ServerConfig>,
     clock: Clock,
     board: &'d Arc<Board>,
     open: &'d mut OpenAsks,
     links: Vec<Linked>,
-    exchanges: Exchanges,
+    inbox: Arc<Inbox>,
+    /// What was taken out of the inbox; empty between two turns.
+    arrivals: VecDeque<Item>,
     journal: Journal<Saver>,
     house: Vec<HouseSave>,
     next_house: u64,
@@ -117,11 +115,13 @@ pub(super) async fn drive(
     let mut driver = Driver {
         paths: &options.paths,
         protocol: options.protocol,
+        config: BTreeMap::new(),
         clock: options.clock,
         board,
         open,
         links: Vec::new(),
-        exchanges: SelectAll::new(),
+        inbox: Arc::default(),
+        arrivals: VecDeque::new(),
         journal: Journal::start(
             writer,
             options.clock,
@@ -146,6 +146,7 @@ pub(super) async fn drive(
         }));
     }
     driver.restore(restored.links, restored.tasks, now);
+    driver.configure(options.config.clone(), now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
@@ -192,14 +193,9 @@ impl Driver<'_> {
             };
             let now;
             tokio::select! {
-                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                () = self.inbox.filled() => {
                     now = self.clock.now();
-                    self.arrived(index, exchange, arrival, now);
-                    for _ in 0..ARRIVALS_A_TURN {
-                        let next = futures_util::FutureExt::now_or_never(self.exchanges.next());
-                        let Some(Some((index, exchange, arrival))) = next else { break };
-                        self.arrived(index, exchange, arrival, now);
-                    }
+                    self.all_arrived(now);
                 }
                 Some(asked) = asks.recv() => {
                     now = self.clock.now();
@@ -295,7 +291,9 @@ impl Driver<'_> {
     fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
         let choice = Choice {
             version: record.wish.or(self.protocol),
+            is_configured: false,
         };
+        let name = record.name.clone();
         let link = Link::new(record, choice, self.dice.u64(..), now);
         self.links.push(Linked {
             link,
@@ -306,6 +304,48 @@ impl Driver<'_> {
             exchanges: BTreeMap::new(),
             is_touched: true,
         });
+        self.apply_config(&name, now);
+    }
+
+    /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
+    fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
+        for server in servers {
+            let (name, url) = (server.name.clone(), server.url.clone());
+            self.config.insert(name.clone(), server);
+            match (self.index_of(&name), url) {
+                (Some(_), _) => self.apply_config(&name, now),
+                (None, Some(url)) => self.add_link(LinkRecord::new(name, url), Vec::new(), now),
+                // It counts once somebody says where it is.
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn apply_config(&mut self, name: &ServerName, now: Stamp) {
+        let (Some(config), Some(index)) = (self.config.get(name), self.index_of(name)) else {
+            return;
+        };
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let old_url = linked.link.record().url.clone();
+        let mut config = config.clone();
+        // The same place, written in another way, is no other place.
+        let place = |url: &str| url::Url::parse(url).ok();
+        let is_there = |url: &String| place(url) == place(&old_url);
+        config.url = config.url.filter(|url| !is_there(url));
+        let applied = linked.link.configure(&config, self.protocol.is_none());
+        if linked.link.record().url != old_url {
+            linked.http = None;
+        }
+        linked.is_touched = true;
+        if let Err(text) = applied {
+            self.board.publish(News::Notice(Notice {
+                at: now.wall,
+                level: NoticeLevel::Info,
+                text,
+            }));
+        }
     }
 
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
@@ -367,7 +407,13 @@ impl Driver<'_> {
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
-            Ask::Tools(name) | Ask::Adopt { server: name, .. } => {
+            Ask::Configure(servers) => {
+                self.configure(servers.clone(), now);
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+            Ask::Tools(name)
+            | Ask::Adopt { server: name, .. }
+            | Ask::Checkpoints { server: name, .. } => {
                 self.index_of(name).ok_or_else(|| self.unknown_server(name))
             }
             Ask::Start(call) => match self.started_before(call) {
@@ -565,8 +611,13 @@ impl Driver<'_> {
         }
     }
 
-    fn arrived(&mut self, index: usize, exchange: ExchangeId, arrival: Arrival, now: Stamp) {
-        self.feed(index, Input::Arrived { exchange, arrival }, now);
+    fn all_arrived(&mut self, now: Stamp) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.inbox.take(&mut arrivals);
+        for (index, exchange, arrival) in arrivals.drain(..) {
+            self.feed(index, Input::Arrived { exchange, arrival }, now);
+        }
+        self.arrivals = arrivals;
     }
 
     /// Feeds a link and carries out what follows.
@@ -612,9 +663,7 @@ impl Driver<'_> {
             } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => self.open.answer(self.board, ask, outcome),
             Output::Close { exchange } => {
-                if let Some(handle) = linked.exchanges.remove(&exchange) {
-                    handle.abort();
-                }
+                linked.exchanges.remove(&exchange);
                 let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);
                 linked.held.retain(is_other);
             }
@@ -634,13 +683,10 @@ impl Driver<'_> {
                         }
                     },
                 };
-                let (handle, registration) = AbortHandle::new_pair();
-                linked.exchanges.insert(exchange, handle);
-                let arrivals = http
-                    .exchange(request)
-                    .map(move |arrival| (index, exchange, arrival));
-                self.exchanges
-                    .push(Abortable::new(arrivals, registration).boxed());
+                let reading = self.inbox.read(index, exchange, http.exchange(request));
+                // Those that came to their end leave nothing behind.
+                linked.exchanges.retain(|_, reading| !reading.is_over());
+                linked.exchanges.insert(exchange, reading);
             }
         }
     }
@@ -763,9 +809,9 @@ impl Driver<'_> {
                 .next_wake()
                 .map_or(until, |at| self.clock.instant(at).min(until));
             tokio::select! {
-                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                () = self.inbox.filled() => {
                     let now = self.clock.now();
-                    self.arrived(index, exchange, arrival, now);
+                    self.all_arrived(now);
                 }
                 Some(outcomes) = self.journal.outcomes() => {
                     let now = self.clock.now();
@@ -805,6 +851,7 @@ fn at_rest(task: Task) -> TaskView {
         contact: Contact::Idle,
         leaving: None,
         saved_seq,
+        guess: None,
         is_unsaved: false,
     }
 }

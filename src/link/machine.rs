@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
-        ProtocolVersion, Refused, Row, ServerView, Stamp, TaskId, TaskView, Tool,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, TaskId, TaskView, Tool,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -25,6 +25,7 @@ mod questions;
 mod seams;
 mod streams;
 mod tasks;
+mod wire;
 mod wishes;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
@@ -45,6 +46,8 @@ enum Door {
     Shut,
     /// `server/discover` is out.
     Discovering,
+    /// The stream of HTTP+SSE is asked for, and has not named its endpoint yet.
+    Wiring,
     /// `initialize` is out.
     Knocking,
     /// `notifications/initialized` is out.
@@ -63,6 +66,8 @@ enum Kind {
     /// A second reading of a task's stream from before its seam.
     Reread(TaskId),
     Discover,
+    /// The one stream of HTTP+SSE.
+    Wire,
     Handshake {
         session: Option<String>,
     },
@@ -92,6 +97,10 @@ enum Kind {
         so_far: Vec<TaskId>,
         cursors: Vec<String>,
     },
+    /// A look at the server's list of checkpoints, for an ask.
+    ListCheckpoints {
+        ask: AskId,
+    },
     /// A look at a server task that somebody named, for an ask.
     Adopt {
         ask: AskId,
@@ -117,6 +126,8 @@ struct Errand {
     /// The session that it was sent in; what it says of that session holds for no other.
     session_number: u64,
     is_modern: bool,
+    /// POSTed for HTTP+SSE: its answer comes on the one stream.
+    is_by_wire: bool,
 }
 
 impl Errand {
@@ -168,9 +179,10 @@ pub struct Link {
     door_tries: u32,
     /// What is believed and found out about the server's era.
     belief: era::Belief,
+    wire: Option<wire::Wire>,
     listening: tasks::Listening,
-    /// Who waits to take tasks of the server into the list, and which; all that it lists where none is named.
-    adopters: Vec<(AskId, Option<String>)>,
+    /// Who waits to hear of the server's tasks, and of which.
+    adopters: Vec<(AskId, adopt::Sought)>,
     /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
     known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.
@@ -194,6 +206,8 @@ pub struct Link {
     wake: Option<Mono>,
     is_restless: bool,
     is_leaving: bool,
+    /// Whether a percentage may be read out of the server's words.
+    reads_progress: bool,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
@@ -206,7 +220,9 @@ pub struct Link {
 
 impl Link {
     /// A machine for the server of `record`. `seed` feeds the jitter and the ids, so that a run can be repeated.
-    pub fn new(record: LinkRecord, choice: Choice, seed: u64, now: Stamp) -> Self {
+    pub fn new(mut record: LinkRecord, choice: Choice, seed: u64, now: Stamp) -> Self {
+        // There the connection is the session, and it ended with the process that had it.
+        record.is_initialized &= record.version != Some(ProtocolVersion::V20241105);
         let mut dice = fastrand::Rng::with_seed(seed);
         let prefix = format!("{:08x}", dice.u32(..));
         let door = if record.is_initialized {
@@ -228,6 +244,7 @@ impl Link {
             door,
             door_tries: 0,
             belief,
+            wire: None,
             listening: tasks::Listening::default(),
             adopters: Vec::new(),
             known_tasks: std::collections::BTreeMap::new(),
@@ -248,6 +265,7 @@ impl Link {
             wake: None,
             is_restless: false,
             is_leaving: false,
+            reads_progress: false,
             spares_session: false,
             is_view_stale: true,
             erasing: Vec::new(),
@@ -257,37 +275,100 @@ impl Link {
         }
     }
 
-    /// The user insists on a revision from now on.
+    /// The user insists on a revision from now on, in this session.
     ///
     /// # Errors
     /// In words, where work that is under way would lose its way back with the change.
     pub fn insist_on(&mut self, version: ProtocolVersion) -> Result<(), String> {
+        self.choose(Choice {
+            version: Some(version),
+            is_configured: false,
+        })?;
+        if self.record.wish != Some(version) {
+            self.record.wish = Some(version);
+            self.record_changed();
+        }
+        Ok(())
+    }
+
+    /// What the configuration says of this server holds from now on, its revision only if `may_choose`.
+    ///
+    /// # Errors
+    /// In words, where something of it has to wait because work under way would lose its way back with the change.
+    pub fn configure(&mut self, config: &ServerConfig, may_choose: bool) -> Result<(), String> {
+        if self.reads_progress != config.progress_from_text {
+            self.reads_progress = config.progress_from_text;
+            self.show_all();
+        }
+        if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
+            self.move_to(url)?;
+        }
+        let Some(choice) = config.protocol.filter(|_| may_choose) else {
+            return Ok(());
+        };
+        self.choose(Choice {
+            version: choice.0,
+            is_configured: true,
+        })?;
+        if choice.0.is_none() && self.record.wish.take().is_some() {
+            self.record_changed();
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, choice: Choice) -> Result<(), String> {
         let name = &self.record.name;
-        let is_new = self.record.version.is_some_and(|known| known != version);
-        if is_new && self.tasks.values().any(|running| !running.is_settled()) {
+        let is_new = match choice.version {
+            Some(version) => self.record.version.is_some_and(|known| known != version),
+            // What was found out under a choice is not what survives.
+            None => self.choice.version.is_some() && self.record.version.is_some(),
+        };
+        if is_new && self.has_unsettled() {
             let words = self.version().word();
             return Err(format!(
                 "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
-                version.word()
+                choice.version.map_or("auto", ProtocolVersion::word)
             ));
         }
-        if self.record.wish == Some(version) {
+        if self.choice == choice {
             return Ok(());
         }
-        self.record.wish = Some(version);
-        self.choice = Choice {
-            version: Some(version),
-        };
-        self.belief = era::Belief::new(self.choice, self.record.version);
+        self.choice = choice;
         if is_new {
             self.record.is_initialized = false;
             (self.record.session, self.record.version) = (None, None);
             self.record.tools_at = None;
             self.has_fresh_tools = false;
+            self.hang_up_wire();
             self.door = Door::Shut;
         }
+        self.belief = era::Belief::new(self.choice, self.record.version);
         self.record_changed();
         Ok(())
+    }
+
+    /// The server is somewhere else: nothing that was found out about the old place holds, and its session id must not
+    /// reach the new one.
+    fn move_to(&mut self, url: &str) -> Result<(), String> {
+        let LinkRecord { name, url: old, .. } = &self.record;
+        if self.has_unsettled() || !self.errands.is_empty() {
+            return Err(format!(
+                "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
+            ));
+        }
+        let moved = LinkRecord::new(name.clone(), url);
+        let old = std::mem::replace(&mut self.record, moved);
+        self.record.session_number = old.session_number;
+        self.record.wish = old.wish;
+        self.belief = era::Belief::new(self.choice, None);
+        (self.has_fresh_tools, self.door) = (false, Door::Shut);
+        self.path = Path::new(self.now);
+        self.record_changed();
+        Ok(())
+    }
+
+    fn has_unsettled(&self) -> bool {
+        self.tasks.values().any(|running| !running.is_settled())
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].
@@ -363,7 +444,7 @@ impl Link {
         if self.era() == Era::Modern {
             return self.awaits_task_id();
         }
-        self.record.gives_ids != Some(false)
+        self.record.gives_ids() != Some(false)
             && self
                 .tasks
                 .values()
@@ -412,7 +493,9 @@ impl Link {
                 next: down.next_wall,
                 why: down.why.clone(),
             },
-            (Door::Discovering | Door::Knocking | Door::Announcing, None) => LinkState::Connecting,
+            (Door::Discovering | Door::Wiring | Door::Knocking | Door::Announcing, None) => {
+                LinkState::Connecting
+            }
             (Door::Open, None) if self.requests > 0 => LinkState::Live,
             _ => LinkState::Idle,
         };
@@ -476,16 +559,18 @@ impl Link {
         let exchange = self.next_exchange;
         self.next_exchange += 1;
         let version = match &kind {
-            Kind::Handshake { .. } => None,
+            Kind::Handshake { .. } | Kind::Wire => None,
             Kind::Discover => Some(era::MODERN),
             _ => self.record.version,
         };
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
+        let wire = self.wire.as_ref().map(|wire| wire.target.clone());
         let until = match &kind {
             Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen => None,
             Kind::Reread(_) => Some(seams::REREAD_WITHIN),
             Kind::Ping { .. } => Some(PING_WITHIN),
             Kind::Poll(_) => Some(POLL_WITHIN),
+            Kind::Wire => Some(wire::ENDPOINT_WITHIN),
             _ => Some(SHORT),
         };
         self.errands.insert(
@@ -499,6 +584,7 @@ impl Link {
                 came: None,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
+                is_by_wire: wire.is_some(),
             },
         );
         self.path.sent(self.now);
@@ -510,7 +596,8 @@ impl Link {
             request: Request {
                 method,
                 session: self.record.session.clone().filter(|_| has_session),
-                version,
+                version: version.filter(|version| *version != ProtocolVersion::V20241105),
+                target: wire,
             },
             after,
         });
@@ -699,7 +786,7 @@ impl Link {
             running.is_dirty = false;
             let task = &running.task;
             if !running.pending.is_empty() {
-                let entries = std::mem::take(&mut running.pending);
+                let entries = running.pending.take();
                 rows.push(Row::History {
                     task: task.id.clone(),
                     entries,
@@ -713,7 +800,7 @@ impl Link {
             }
             rows.push(Row::Task(Box::new(task.clone())));
         }
-        let (token, is_vital) = self.saver.begin(rows.clone());
+        let (token, is_vital) = self.saver.begin(self.now.mono, rows.clone());
         self.out.push(Output::Save {
             token,
             rows,
@@ -722,7 +809,7 @@ impl Link {
     }
 
     fn saved(&mut self, token: SaveToken) {
-        let Some(flight) = self.saver.done(token) else {
+        let Some(flight) = self.saver.done(self.now.mono, token) else {
             return;
         };
         for row in &flight.rows {
@@ -784,10 +871,9 @@ impl Link {
                         running.is_dirty = true;
                     }
                 }
-                Row::History { task, mut entries } => {
+                Row::History { task, entries } => {
                     if let Some(running) = self.tasks.get_mut(&task) {
-                        entries.append(&mut running.pending);
-                        running.pending = entries;
+                        running.pending.put_back(entries);
                     }
                 }
                 Row::Result { task, json } => {
@@ -868,7 +954,10 @@ impl Link {
             .values()
             .filter(|running| running.is_shown_stale && running.held.is_none())
         {
-            views.push(running.view(self.contact(running), Price::of_task(&running.task)));
+            let price = Price::of_task(&running.task);
+            let mut view = running.view(self.contact(running), price);
+            view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
+            views.push(view);
         }
         for view in &views {
             if let Some(running) = self.tasks.get_mut(&view.task.id) {

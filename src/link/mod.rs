@@ -103,8 +103,10 @@ pub enum Output {
 }
 
 /// What the user may insist on for a link.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The revision to ask for; the era that survives when absent.
     pub version: Option<ProtocolVersion>,
+    /// Whether the configuration chose it, not `--protocol`.
+    pub is_configured: bool,
 }

@@ -29,6 +29,8 @@ pub(super) struct Served {
     pub(super) fetching: Option<ExchangeId>,
     /// Whether the server promised to tell of its changes.
     pub(super) is_told: bool,
+    /// Questions that we knew of when the look that is out was sent; it cannot speak of later ones.
+    pub(super) knew: usize,
 }
 
 impl Served {
@@ -40,6 +42,7 @@ impl Served {
             why: None,
             fetching: None,
             is_told: false,
+            knew: 0,
         }
     }
 

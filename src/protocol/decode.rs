@@ -1,12 +1,18 @@
 //! From the text of an event to what it means, borrowed from the text wherever possible.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use super::RpcError;
-use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool};
+use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool, text};
+
+/// Bytes of an input schema above which its tool is not offered; the largest that real servers publish are a tenth of it.
+const SCHEMA_BYTES: usize = 256 * 1024;
 
 /// A string that borrows from the text it was read from unless it holds an escape.
 #[derive(Deserialize)]
@@ -62,27 +68,155 @@ pub enum Incoming<'a> {
     Withdrawn(&'a RawValue),
     /// A notification that means nothing to us.
     Other,
+    /// What should have been a message and cannot be read as one; whoever shows the stream counts it.
+    Unreadable,
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(default)]
-    error: Option<RpcError>,
+/// A string, or something else that is skipped.
+struct Token<'a>(Option<Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Token<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct AnyValue;
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = Token<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a progress token")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Token(Some(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Token(Some(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Token(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Token(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Token(None))
+            }
+        }
+        from.deserialize_any(AnyValue)
+    }
 }
+
+/// A JSON-RPC message. The parameters of a step are read in the same pass where the method stands before them, as all
+/// SDKs write it.
+#[derive(Default)]
+struct Envelope<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<Text<'a>>,
+    params: Option<Params<'a>>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+enum Params<'a> {
+    Raw(&'a RawValue),
+    Progress(ProgressParams<'a>),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "lowercase")]
+        enum Key {
+            Id,
+            Method,
+            Params,
+            Result,
+            Error,
+            #[serde(other)]
+            Other,
+        }
+
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Envelope<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON-RPC message")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                /// A key that stands twice could mean two things; the message is dropped.
+                fn set<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
+                    slot: &mut Option<T>,
+                    name: &'static str,
+                    map: &mut A,
+                ) -> Result<(), A::Error> {
+                    if slot.is_some() {
+                        return Err(serde::de::Error::duplicate_field(name));
+                    }
+                    *slot = map.next_value()?;
+                    Ok(())
+                }
+                let mut read = Envelope::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::Id => set(&mut read.id, "id", &mut map)?,
+                        Key::Method => set(&mut read.method, "method", &mut map)?,
+                        Key::Result => set(&mut read.result, "result", &mut map)?,
+                        Key::Error => set(&mut read.error, "error", &mut map)?,
+                        Key::Params if read.params.is_some() => {
+                            return Err(serde::de::Error::duplicate_field("params"));
+                        }
+                        Key::Params => {
+                            let is_step = read.id.is_none()
+                                && read.method.as_ref().is_some_and(|name| name.0 == PROGRESS);
+                            read.params = if is_step {
+                                Some(Params::Progress(map.next_value()?))
+                            } else {
+                                map.next_value::<Option<&RawValue>>()?.map(Params::Raw)
+                            };
+                        }
+                        Key::Other => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(read)
+            }
+        }
+        from.deserialize_map(Object)
+    }
+}
+
+/// The hot one of the methods.
+const PROGRESS: &str = "notifications/progress";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ProgressParams<'a> {
     #[serde(borrow)]
-    progress_token: &'a RawValue,
+    progress_token: Token<'a>,
     progress: f64,
     #[serde(default)]
     total: Option<f64>,
@@ -109,17 +243,30 @@ struct LogParams<'a> {
 
 /// Reads the text of one event: one message, or in 2025-03-26 a batch of them.
 ///
-/// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error.
+/// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error; what cannot
+/// even be read as one is told.
 pub fn decode(data: &str) -> Vec<Incoming<'_>> {
+    if data.is_empty() {
+        return Vec::new();
+    }
     if data.trim_start().starts_with('[') {
-        let batch: Vec<Envelope<'_>> = serde_json::from_str(data).unwrap_or_default();
-        batch.into_iter().filter_map(read).collect()
+        match serde_json::from_str::<Vec<&RawValue>>(data) {
+            Ok(batch) => batch
+                .into_iter()
+                .filter_map(|message| one(message.get()))
+                .collect(),
+            Err(_) => vec![Incoming::Unreadable],
+        }
     } else {
-        serde_json::from_str(data)
-            .ok()
-            .and_then(read)
-            .into_iter()
-            .collect()
+        one(data).into_iter().collect()
+    }
+}
+
+fn one(data: &str) -> Option<Incoming<'_>> {
+    match serde_json::from_str(data) {
+        Ok(envelope) => read(envelope),
+        Err(_) if data == "null" => None,
+        Err(_) => Some(Incoming::Unreadable),
     }
 }
 
@@ -127,36 +274,47 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
     let Some(Text(method)) = envelope.method else {
         let id = string(envelope.id?)?;
         let outcome = match (envelope.result, envelope.error) {
-            (_, Some(error)) => Err(error),
+            (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
             (None, None) => return None,
         };
         return Some(Incoming::Response { id, outcome });
     };
-    let params = envelope.params.map_or("{}", RawValue::get);
+    let params = match (envelope.params, envelope.id) {
+        (Some(Params::Progress(step)), None) => return step_of(step),
+        // The id came last: a request of the server that is called as a notification is.
+        (Some(Params::Progress(_)), Some(id)) => {
+            let params = "{}";
+            return Some(Incoming::Request { id, method, params });
+        }
+        (Some(Params::Raw(params)), _) => params.get(),
+        (None, _) => "{}",
+    };
     if let Some(id) = envelope.id {
+        // Both go back in the answer, and nobody's are nearly as long.
+        if id.get().len().max(method.len()) > text::NAME_BYTES {
+            return Some(Incoming::Unreadable);
+        }
         return Some(Incoming::Request { id, method, params });
     }
     Some(match method.as_ref() {
-        "notifications/progress" => {
-            let progress: ProgressParams<'_> = serde_json::from_str(params).ok()?;
-            Incoming::Progress {
-                token: string(progress.progress_token)?,
-                value: progress.progress,
-                total: progress.total,
-                message: progress.message.map(|text| text.0),
-            }
+        PROGRESS => {
+            return serde_json::from_str(params).map_or(Some(Incoming::Unreadable), step_of);
         }
         "notifications/message" => {
-            let log: LogParams<'_> = serde_json::from_str(params).ok()?;
+            let Ok(log) = serde_json::from_str::<LogParams<'_>>(params) else {
+                return Some(Incoming::Unreadable);
+            };
             Incoming::Log {
                 level: log
                     .level
                     .map(|text| Level::read(&text.0))
                     .unwrap_or_default(),
-                logger: log.logger.map(|text| text.0),
+                logger: log
+                    .logger
+                    .map(|text| text::bounded(text.0, text::NAME_BYTES)),
                 data: log.data.map_or(Cow::Borrowed(""), |data| {
-                    string(data).unwrap_or(Cow::Borrowed(data.get()))
+                    said(string(data).unwrap_or(Cow::Borrowed(data.get())))
                 }),
             }
         }
@@ -168,6 +326,45 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
             Incoming::Withdrawn(of.request_id)
         }
         _ => Incoming::Other,
+    })
+}
+
+/// A text that a server writes for people, as much of it as is kept.
+fn said(whole: Cow<'_, str>) -> Cow<'_, str> {
+    text::bounded(whole, text::SAID_BYTES)
+}
+
+/// An error of whatever shape: an answer that says no in a strange way is an answer all the same.
+fn rpc_error(raw: &RawValue) -> RpcError {
+    #[derive(Default, Deserialize)]
+    struct Parts<'a> {
+        #[serde(borrow, default)]
+        code: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        message: Option<&'a RawValue>,
+    }
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| {
+        let parts: Parts<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let code = parts.code.and_then(|code| code.get().parse::<f64>().ok());
+        let message = parts.message.unwrap_or(raw);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a cast from a float stays within the bounds of the whole number"
+        )]
+        RpcError {
+            code: code.unwrap_or_default() as i64,
+            message: said(string(message).unwrap_or(Cow::Borrowed(message.get()))).into_owned(),
+            data: None,
+        }
+    })
+}
+
+fn step_of(step: ProgressParams<'_>) -> Option<Incoming<'_>> {
+    Some(Incoming::Progress {
+        token: step.progress_token.0?,
+        value: step.progress,
+        total: step.total,
+        message: step.message.map(|text| said(text.0)),
     })
 }
 
@@ -210,14 +407,21 @@ pub fn handshake(result: &str) -> Option<Handshake> {
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
     Some(Handshake {
-        version: read.protocol_version,
+        version: name(read.protocol_version),
         has_logging: read.capabilities.contains_key("logging"),
         tasks: read.capabilities.get("tasks").and_then(core_tasks),
-        server_info: read.server_info.map(|info| match info.version {
-            Some(version) => format!("{} {version}", info.name),
-            None => info.name,
+        server_info: read.server_info.map(|info| {
+            name(match info.version {
+                Some(version) => format!("{} {version}", info.name),
+                None => info.name,
+            })
         }),
     })
+}
+
+/// A name that a server gives, as much of it as is kept.
+pub(super) fn name(whole: String) -> String {
+    text::bounded(Cow::Owned(whole), text::NAME_BYTES).into_owned()
 }
 
 /// Core tasks of 2025-11-25; only for tool calls they mean anything to us.
@@ -279,18 +483,29 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
     let read = |raw: &&RawValue| {
         let shape: Shape<'_> = serde_json::from_str(raw.get()).ok()?;
         let annotations = shape.annotations.unwrap_or_default();
+        let schema = shape.input_schema.map_or("{}", RawValue::get);
+        let fault = if shape.name.len() > text::NAME_BYTES {
+            Some("its name is longer than 1 kB")
+        } else if schema.len() > SCHEMA_BYTES {
+            Some("what it takes is described in more than 256 kB")
+        } else {
+            None
+        };
+        let schema = if fault.is_some() { "{}" } else { schema };
         Some(Tool {
-            name: shape.name,
-            title: shape.title.or(annotations.title),
-            description: shape.description,
-            input_schema: shape.input_schema.map_or("{}", RawValue::get).to_owned(),
+            name: name(shape.name),
+            title: shape.title.or(annotations.title).map(name),
+            description: shape
+                .description
+                .map(|about| said(Cow::Owned(about)).into_owned()),
+            input_schema: schema.to_owned(),
             read_only: annotations.read_only_hint,
             destructive: annotations.destructive_hint,
             task_support: shape
                 .execution
                 .and_then(|execution| execution.task_support)
                 .map_or(TaskSupport::Forbidden, |word| TaskSupport::read(&word)),
-            fault: None,
+            fault: fault.map(str::to_owned),
         })
     };
     (
@@ -368,7 +583,6 @@ mod tests {
             "",
             "null",
             "[]",
-            "[1]",
             "{\"id\":1.5,\"result\":{}}",
             "{\"id\":null,\"error\":{}}",
         ] {
@@ -378,6 +592,95 @@ mod tests {
             one(r#"{"method":"notifications/new"}"#),
             Incoming::Other
         ));
+    }
+
+    #[test]
+    fn what_should_be_a_message_and_is_none_is_told() {
+        for data in [
+            "[1]",
+            "bare words",
+            r#"{"id":"a","result":{}"#,
+            r#"{"id":"a","id":"b","result":{}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1e999}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":NaN}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":"5"}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1,"progress":2}}"#,
+        ] {
+            let told = decode(data);
+            assert!(matches!(told[..], [Incoming::Unreadable]), "{told:?}");
+        }
+        // However deep it is, nothing goes down with it.
+        for (open, close) in [("[", "]"), ("{\"id\":", "}"), ("{\"params\":", "}")] {
+            let (open, close) = (open.repeat(100_000), close.repeat(100_000));
+            let _ = decode(&format!("{open}1{close}")).len();
+            let deep = format!(r#"{{"id":"a","result":{{"x":{open}1{close}}}}}"#);
+            assert!(matches!(
+                one(&deep),
+                Incoming::Response { outcome: Ok(_), .. }
+            ));
+        }
+        // Beside it, what can be read is.
+        let told = decode(r#"[7,{"id":"a","result":{}}]"#);
+        assert!(matches!(
+            told[..],
+            [Incoming::Unreadable, Incoming::Response { .. }]
+        ));
+    }
+
+    #[test]
+    fn an_error_of_any_shape_is_an_answer() {
+        let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        for (error, code, message) in [
+            ("\"no\"".to_owned(), 0, "no"),
+            (
+                "{\"code\":-32601.0,\"message\":\"no\"}".to_owned(),
+                -32601,
+                "no",
+            ),
+            ("{\"code\":\"x\",\"message\":7}".to_owned(), 0, "7"),
+            (
+                format!("{{\"code\":5,\"message\":\"no\",\"data\":{deep}}}"),
+                5,
+                "no",
+            ),
+        ] {
+            let data = format!("{{\"id\":\"a\",\"error\":{error}}}");
+            let Incoming::Response { outcome, .. } = one(&data) else {
+                panic!("{data}")
+            };
+            let error = outcome.unwrap_err();
+            assert_eq!((error.code, error.message.as_str()), (code, message));
+        }
+    }
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_kept() {
+        let long = "x".repeat(1 << 20);
+        let kept = |text: &str| text.len() < text::SAID_BYTES + 100 && text.contains("left out");
+        let step = format!(
+            r#"{{"method":"notifications/progress","params":{{"progressToken":"a","progress":1,"message":"{long}"}}}}"#
+        );
+        assert!(
+            matches!(one(&step), Incoming::Progress { message: Some(message), .. } if kept(&message))
+        );
+        let line = format!(
+            r#"{{"method":"notifications/message","params":{{"logger":"{long}","data":["{long}"]}}}}"#
+        );
+        assert!(
+            matches!(one(&line), Incoming::Log { logger: Some(logger), data, .. } if kept(&data) && kept(&logger))
+        );
+        let error = format!(r#"{{"id":"a","error":{{"code":1,"message":"{long}"}}}}"#);
+        assert!(
+            matches!(one(&error), Incoming::Response { outcome: Err(error), .. } if kept(&error.message))
+        );
+        let list = format!(
+            r#"{{"tools":[{{"name":"a","description":"{long}"}},{{"name":"{long}"}},{{"name":"b","inputSchema":{{"x":"{long}"}}}}]}}"#
+        );
+        let (tools, _) = tools(&list);
+        assert!(kept(tools[0].description.as_deref().unwrap()));
+        let offered: Vec<bool> = tools.iter().map(Tool::is_offered).collect();
+        assert_eq!(offered, [true, false, false]);
+        assert!(tools.iter().all(|tool| tool.input_schema == "{}"));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Opening {
     pub attach: Option<TaskId>,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
+    /// What went wrong before there was a screen to say it on.
+    pub remarks: Vec<String>,
     /// Asked at once, e.g. the demo's first calls.
     pub asks: Vec<Ask>,
 }
@@ -77,6 +79,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     for event in events
         .into_iter()
         .chain(opening.attach.map(Event::Attached))
+        .chain(opening.remarks.into_iter().map(Event::Failed))
     {
         todo.extend(app::update(&mut state, event, clock.now()));
     }
@@ -172,6 +175,7 @@ fn unwatched(task: Task, saved_at: Option<Wall>) -> TaskView {
         contact,
         leaving: None,
         saved_seq,
+        guess: None,
         is_unsaved: false,
     }
 }
@@ -212,6 +216,7 @@ impl Terminal {
     async fn print(&mut self, text: &str) -> io::Result<()> {
         self.guard.leave();
         let mut out = io::stdout();
+        let text = crate::domain::text::clean_block(text);
         writeln!(out, "{text}\n\n(Enter goes back)")?;
         out.flush()?;
         loop {

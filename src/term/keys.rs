@@ -19,14 +19,14 @@ const FOR_A_PASTE: Duration = Duration::from_secs(5);
 
 /// What has come so far and is no whole input yet.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub struct Keys {
     held: Vec<u8>,
     paste: Option<Vec<u8>>,
 }
 
 impl Keys {
     /// Takes the bytes of one read.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Input> {
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<Input> {
         let mut inputs = Vec::new();
         // In the midst of a paste it is text; a user who is stuck in one presses it alone.
         if bytes == [CTRL_C] {
@@ -39,7 +39,7 @@ impl Keys {
     }
 
     /// How long to wait for the rest before [`Keys::give_up`].
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub fn patience(&self) -> Option<Duration> {
         match &self.paste {
             Some(_) => Some(FOR_A_PASTE),
             None => (!self.held.is_empty()).then_some(FOR_A_KEY),
@@ -47,7 +47,7 @@ impl Keys {
     }
 
     /// Takes what has come for all that will come.
-    pub(super) fn give_up(&mut self) -> Option<Input> {
+    pub fn give_up(&mut self) -> Option<Input> {
         if let Some(text) = self.paste.take() {
             return Some(pasted(&text));
         }

@@ -7,7 +7,7 @@
 pub mod caps;
 pub mod guard;
 pub mod input;
-mod keys;
+pub mod keys;
 pub mod osc;
 pub mod screen;
 pub mod signals;

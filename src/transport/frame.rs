@@ -7,7 +7,7 @@
 //!
 //! Source: WHATWG HTML, "Server-sent events", parsing; MCP 2025-11-25, basic/transports.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use bytes::{Buf, Bytes};
 use memchr::{memchr, memchr2};
@@ -17,6 +17,10 @@ pub const DEFAULT_CAP_BYTES: usize = 16 * 1024 * 1024;
 
 /// A line buffer above this many bytes is given back after use; one huge event must not be paid for until the stream ends.
 const KEPT_LINE_BYTES: usize = 64 * 1024;
+
+/// The longest event id that is kept, in bytes; a longer one fits no header that a server would take back, and a thousand
+/// of them are remembered for each stream.
+const ID_BYTES: usize = 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
@@ -31,17 +35,19 @@ pub struct Oversize {
 /// One whole frame, normalised: it has at least one of data, id and retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    text: String,
+    /// Valid UTF-8; a part of the chunk that it came in where it stood there as it has to.
+    text: Bytes,
     id: Option<String>,
     retry_ms: Option<u64>,
 }
 
 impl Frame {
-    /// The lines that an event parser needs: `data:` (at least one), then `event:` if there was one, then a blank line.
+    /// The lines that an event parser needs: `data:` (at least one), then `event:` if it was another than `message`,
+    /// which is meant without one, then a blank line.
     ///
     /// Line ends are LF, the text never begins with a byte order mark, comments and unknown fields are gone.
     pub fn text(&self) -> &str {
-        &self.text
+        std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
     /// The frame's own last `id:` line that holds no NUL; an empty one takes the cursor back.
@@ -54,8 +60,8 @@ impl Frame {
         self.retry_ms
     }
 
-    /// Takes the frame apart into text, id and retry.
-    pub fn into_parts(self) -> (String, Option<String>, Option<u64>) {
+    /// Takes the frame apart into text, which is valid UTF-8, id and retry.
+    pub fn into_parts(self) -> (Bytes, Option<String>, Option<u64>) {
         (self.text, self.id, self.retry_ms)
     }
 }
@@ -152,44 +158,53 @@ impl Splitter {
     /// Reads lines from `chunk` until a frame is complete or the chunk is used up.
     fn take_frame(&mut self, chunk: &mut Bytes) -> Result<Option<Frame>, Oversize> {
         self.pass_mark(chunk);
+        // How much of the chunk is read; it is cut only once, at the end of a frame.
+        let mut at = 0;
         loop {
-            let Some(first) = chunk.first() else {
+            let rest = chunk.get(at..).unwrap_or_default();
+            let Some(first) = rest.first() else {
+                self.block.let_go(chunk);
                 return Ok(None);
             };
             if std::mem::take(&mut self.follows_cr) && *first == b'\n' {
-                chunk.advance(1);
+                at += 1;
                 continue;
             }
-            let Some(end) = memchr2(b'\n', b'\r', chunk) else {
-                self.count(chunk.len() * 2);
-                self.hold(chunk)?;
-                chunk.clear();
+            let Some(length) = memchr2(b'\n', b'\r', rest) else {
+                self.count(rest.len() * 2);
+                self.hold(rest)?;
+                self.block.let_go(chunk);
                 return Ok(None);
             };
-            let line = chunk.split_to(end);
-            self.count(line.len() * 2 + 1);
-            self.follows_cr = chunk.first() == Some(&b'\r');
-            chunk.advance(1);
+            let (line, ended) = rest.split_at(length);
+            let end = at + length;
+            self.count(length * 2 + 1);
+            self.follows_cr = ended.first() == Some(&b'\r');
 
-            if self.line.is_empty() {
-                if line.is_empty() {
-                    if let Some(frame) = std::mem::take(&mut self.block).finish() {
-                        return Ok(Some(frame));
-                    }
-                    continue;
-                }
-                self.check(line.len())?;
-                self.block.add(&line);
-            } else {
-                self.hold(&line)?;
-                let mut whole = std::mem::take(&mut self.line);
+            if !self.line.is_empty() {
+                self.hold(line)?;
+                let whole = std::mem::take(&mut self.line);
                 self.count(whole.len());
-                self.block.add(&whole);
-                whole.clear();
-                if whole.capacity() <= KEPT_LINE_BYTES {
+                if whole.len() > KEPT_LINE_BYTES {
+                    self.block.add_whole(chunk, whole);
+                } else {
+                    self.block.add(chunk, &whole);
                     self.line = whole;
+                    self.line.clear();
+                }
+            } else if line.is_empty() {
+                let frame = std::mem::take(&mut self.block).finish(chunk, at..end + 1);
+                if frame.is_some() {
+                    chunk.advance(end + 1);
+                    return Ok(frame);
+                }
+            } else {
+                self.check(length)?;
+                if self.follows_cr || !self.block.cut_out(line, at..end + 1) {
+                    self.block.add(chunk, line);
                 }
             }
+            at = end + 1;
         }
     }
 
@@ -236,6 +251,8 @@ impl Splitter {
 /// The lines since the last blank one.
 #[derive(Debug, Default)]
 struct Block {
+    /// Where the only data line so far stands in the present chunk, its line end included; nothing of it was copied.
+    cut: Option<Range<usize>>,
     text: String,
     event: Option<String>,
     id: Option<String>,
@@ -245,7 +262,44 @@ struct Block {
 }
 
 impl Block {
-    fn add(&mut self, line: &[u8]) {
+    /// Takes a data line as it stands in the chunk, where it is as an event parser needs it; else does nothing.
+    fn cut_out(&mut self, line: &[u8], place: Range<usize>) -> bool {
+        let can = self.cut.is_none()
+            && self.text.is_empty()
+            && line.starts_with(b"data: ")
+            && std::str::from_utf8(line).is_ok();
+        if can {
+            self.held = self.held.saturating_add(line.len());
+            self.cut = Some(place);
+        }
+        can
+    }
+
+    /// Copies what was only pointed at; the chunk goes, or other lines follow.
+    fn let_go(&mut self, chunk: &[u8]) {
+        if let Some(line) = self.cut.take().and_then(|place| chunk.get(place)) {
+            self.text.push_str(&String::from_utf8_lossy(line));
+        }
+    }
+
+    /// A long line that belongs to nobody else; it is not copied where it can be kept as it is.
+    fn add_whole(&mut self, chunk: &[u8], line: Vec<u8>) {
+        self.let_go(chunk);
+        if !self.text.is_empty() || !line.starts_with(b"data: ") {
+            return self.add(chunk, &line);
+        }
+        let length = line.len();
+        match String::from_utf8(line) {
+            Ok(mut text) => {
+                text.push('\n');
+                self.text = text;
+                self.held = self.held.saturating_add(length);
+            }
+            Err(error) => self.add(chunk, error.as_bytes()),
+        }
+    }
+
+    fn add(&mut self, chunk: &[u8], line: &[u8]) {
         let (name, value) = match memchr(b':', line) {
             Some(0) => return,
             Some(colon) => {
@@ -257,12 +311,13 @@ impl Block {
         };
         match name {
             b"data" => {
+                self.let_go(chunk);
                 self.text.push_str("data: ");
                 self.text.push_str(&String::from_utf8_lossy(value));
                 self.text.push('\n');
             }
             b"event" => self.event = Some(String::from_utf8_lossy(value).into_owned()),
-            b"id" if memchr(0, value).is_none() => {
+            b"id" if value.len() <= ID_BYTES && memchr(0, value).is_none() => {
                 self.id = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
@@ -275,25 +330,34 @@ impl Block {
     }
 
     /// The frame, or `None` if there was nothing but comments, unknown fields or a bare `event:`, which dispatch nothing.
-    fn finish(mut self) -> Option<Frame> {
+    /// `blank` is where the line end of the blank line stands.
+    fn finish(mut self, chunk: &Bytes, blank: Range<usize>) -> Option<Frame> {
+        let event = self.event.take().filter(|event| event != "message");
+        let (id, retry_ms) = (self.id.take(), self.retry_ms);
+        if let Some(line) = self.cut.take() {
+            let is_one_piece = line.end == blank.start && chunk.get(blank.clone()) == Some(b"\n");
+            if event.is_none() && is_one_piece {
+                let text = chunk.slice(line.start..blank.end);
+                return Some(Frame { text, id, retry_ms });
+            }
+            self.cut = Some(line);
+            self.let_go(chunk);
+        }
         if self.text.is_empty() {
-            if self.id.is_none() && self.retry_ms.is_none() {
+            if id.is_none() && retry_ms.is_none() {
                 return None;
             }
             // Without a data line the event parser would drop the frame, and its id with it.
             self.text.push_str("data:\n");
         }
-        if let Some(event) = self.event {
+        if let Some(event) = event {
             self.text.push_str("event: ");
             self.text.push_str(&event);
             self.text.push('\n');
         }
         self.text.push('\n');
-        Some(Frame {
-            text: self.text,
-            id: self.id,
-            retry_ms: self.retry_ms,
-        })
+        let text = self.text.into();
+        Some(Frame { text, id, retry_ms })
     }
 }
 
@@ -326,7 +390,7 @@ mod tests {
 
     fn frame(text: &str, id: Option<&str>, retry_ms: Option<u64>) -> Frame {
         Frame {
-            text: text.to_owned(),
+            text: text.to_owned().into(),
             id: id.map(str::to_owned),
             retry_ms,
         }
@@ -335,14 +399,10 @@ mod tests {
     #[test]
     fn every_kind_of_line_end_ends_a_line() {
         for end in ["\n", "\r", "\r\n"] {
-            let text = ["id: 7", "event: message", "data: a", "data:b", "", ""].join(end);
+            let text = ["id: 7", "event: other", "data: a", "data:b", "", ""].join(end);
             assert_eq!(
                 frames(&[text.as_bytes()]),
-                [frame(
-                    "data: a\ndata: b\nevent: message\n\n",
-                    Some("7"),
-                    None
-                )],
+                [frame("data: a\ndata: b\nevent: other\n\n", Some("7"), None)],
                 "{end:?}"
             );
         }

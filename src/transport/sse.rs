@@ -1,29 +1,74 @@
 //! Frames become arrivals: the splitter in front, the `eventsource-stream` crate behind it, one frame at a time.
 //!
 //! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
-//! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
+//! arrival, in order; an `Event` carries at least one of id, retry and data, an `Endpoint` its address as the server wrote
+//! it, everything else is `Alive`.
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+};
 
-use bytes::Bytes;
-use eventsource_stream::EventStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use bytes::{Buf, Bytes};
+use eventsource_stream::{Event, EventStream};
+use futures_util::Stream;
+use memchr::memchr;
 
 use super::frame::{Found, Frame, Splitter};
 use crate::protocol::Arrival;
 
+/// The name of a data line, as the splitter writes it.
+const DATA: &[u8] = b"data: ";
+/// A frame of one data line, without its value.
+const SKELETON: &[u8] = b"data: -\n\n";
+
 /// Turns the bytes of one `text/event-stream` body into arrivals.
-#[derive(Debug)]
 pub struct Sse {
     splitter: Splitter,
+    events: EventStream<Feed>,
+    feed: Feed,
     is_over: bool,
+}
+
+impl fmt::Debug for Sse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sse")
+            .field("splitter", &self.splitter)
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way into the crate: holds what it is to read next.
+#[derive(Clone, Debug, Default)]
+struct Feed(Arc<Mutex<Option<Bytes>>>);
+
+impl Feed {
+    fn put(&self, bytes: Bytes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
+    }
+}
+
+impl Stream for Feed {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        next.map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(bytes))))
+    }
 }
 
 impl Sse {
     /// A reader at the beginning of a body; `cap_bytes` bounds one event.
     pub fn new(cap_bytes: usize) -> Self {
+        let feed = Feed::default();
         Self {
             splitter: Splitter::new(cap_bytes),
+            events: EventStream::new(feed.clone()),
+            feed,
             is_over: false,
         }
     }
@@ -35,13 +80,13 @@ impl Sse {
 
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
-    /// Gives `Event`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
+    /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
     pub fn take(&mut self) -> Option<Arrival> {
         if self.is_over {
             return None;
         }
         match self.splitter.take() {
-            Ok(Some(Found::Frame(frame))) => Some(read(frame)),
+            Ok(Some(Found::Frame(frame))) => Some(self.read(frame)),
             Ok(Some(Found::Alive)) => Some(Arrival::Alive),
             Ok(None) => None,
             Err(oversize) => {
@@ -50,25 +95,80 @@ impl Sse {
             }
         }
     }
-}
 
-fn read(frame: Frame) -> Arrival {
-    let (text, id, retry_ms) = frame.into_parts();
-    // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by then.
-    let lines = stream::iter(text.split_inclusive('\n').map(Ok::<_, Infallible>));
-    let data = match EventStream::new(lines).next().now_or_never().flatten() {
-        // Only this type carries MCP traffic; the id of any other still moves the cursor.
-        Some(Ok(event)) if event.event == "message" => event.data,
-        Some(Ok(_)) => String::new(),
-        Some(Err(_)) | None => {
-            tracing::warn!("an event could not be read and was passed on without its data");
-            String::new()
+    fn read(&mut self, frame: Frame) -> Arrival {
+        let (text, id, retry_ms) = frame.into_parts();
+        let (is_endpoint, data) = self.data_of(text);
+        if is_endpoint && !data.is_empty() {
+            return Arrival::Endpoint { target: Ok(data) };
         }
-    };
-    if data.is_empty() && id.is_none() && retry_ms.is_none() {
-        return Arrival::Alive;
+        if data.is_empty() && id.is_none() && retry_ms.is_none() {
+            return Arrival::Alive;
+        }
+        Arrival::Event { id, retry_ms, data }
     }
-    Arrival::Event { id, retry_ms, data }
+
+    /// Whether a frame is of the type `endpoint`, and its data, as the crate says.
+    fn data_of(&mut self, mut text: Bytes) -> (bool, String) {
+        let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
+        let rest = text.get(first_line..).unwrap_or_default();
+        let is_round = text.starts_with(DATA) && !rest.starts_with(b"data:");
+        let mut event = None;
+        if is_round {
+            // One line of data: the crate tells what is dispatched, and under which name. The value, each character of
+            // which it would look at and copy four times, goes round it.
+            event = self.next(if rest == b"\n" {
+                Bytes::from_static(SKELETON)
+            } else {
+                [DATA, b"-\n", rest].concat().into()
+            });
+        } else {
+            // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
+            // then.
+            let mut lines = text.clone();
+            while event.is_none() && !lines.is_empty() {
+                let end = memchr(b'\n', &lines).map_or(lines.len(), |end| end + 1);
+                event = self.next(lines.split_to(end));
+            }
+        }
+        let Some(event) = event else {
+            self.events = EventStream::new(self.feed.clone());
+            tracing::warn!("an event could not be read and was passed on without its data");
+            return (false, String::new());
+        };
+        let is_endpoint = event.event == "endpoint";
+        // No other types mean anything here; the id of any still moves the cursor.
+        if !is_endpoint && event.event != "message" {
+            return (false, String::new());
+        }
+        if !is_round {
+            return (is_endpoint, event.data);
+        }
+        text.truncate(first_line.saturating_sub(1));
+        text.advance(DATA.len().min(text.len()));
+        // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
+        (
+            is_endpoint,
+            String::from_utf8(text.into()).unwrap_or_default(),
+        )
+    }
+
+    fn next(&mut self, text: Bytes) -> Option<Event> {
+        self.feed.put(text);
+        let mut events = Pin::new(&mut self.events);
+        match events
+            .as_mut()
+            .poll_next(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(Some(Ok(event))) => Some(event),
+            Poll::Pending => None,
+            Poll::Ready(_) => {
+                // What it holds of the frame must not get into the next.
+                self.events = EventStream::new(self.feed.clone());
+                None
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -119,8 +219,17 @@ mod tests {
     #[test]
     fn another_type_loses_its_data_and_keeps_its_id() {
         assert_eq!(
-            arrivals(b"event: endpoint\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
+            arrivals(b"event: other\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
             [event(Some("4"), None, ""), event(Some("5"), None, "y")]
+        );
+    }
+
+    #[test]
+    fn an_endpoint_is_no_message() {
+        let target = Ok("/messages?session_id=1".to_owned());
+        assert_eq!(
+            arrivals(b"event: endpoint\r\ndata: /messages?session_id=1\r\n\r\nevent: endpoint\ndata:\n\n"),
+            [Arrival::Endpoint { target }, Arrival::Alive]
         );
     }
 

@@ -6,7 +6,7 @@ use crate::{
     app::{Entity, until},
     domain::{
         AskedFor, Contact, LinkState, LostReason, Phase, Progress, Stamp, Status, Wall, Window,
-        text,
+        text, whole_percent,
     },
 };
 
@@ -172,6 +172,11 @@ pub(crate) fn count(progress: &Progress) -> String {
     } else {
         format!("{}/{}", short(progress.value), short(total))
     }
+}
+
+/// `~35%`: a share that was read out of the server's words.
+pub(crate) fn guess(share: f64) -> String {
+    format!("~{}%", whole_percent(share))
 }
 
 /// `140`, `2.1k`, `45.6k`, `1.2M`.

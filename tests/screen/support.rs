@@ -83,6 +83,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 phase: Phase::Open,
                 session_number: 1,
                 version: None,
+                asks_for_task: false,
                 input: None,
                 request_state: None,
                 cursors: Cursors {
@@ -105,6 +106,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
             why: "checkpoint on the server; reopening goes on from step 30".to_owned(),
         }),
         saved_seq: 14,
+        guess: None,
         is_unsaved: false,
     }
 }

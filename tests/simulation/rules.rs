@@ -75,6 +75,7 @@ impl Bench {
         // The rules in this file are those of the stateful era; finding the era has rules of its own.
         let choice = Choice {
             version: Some(ProtocolVersion::V20251125),
+            is_configured: false,
         };
         Self::with(record, choice)
     }
@@ -198,6 +199,7 @@ impl Bench {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,

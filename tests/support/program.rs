@@ -51,6 +51,7 @@ pub(crate) fn program(state: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .env_clear()
         .env("LONGHAUL_STATE_DIR", state)
+        .env("LONGHAUL_CONFIG", state.join("config.toml"))
         .env("TERM", "xterm-256color")
         .env("LANG", "C.UTF-8")
         .stdin(Stdio::null())

@@ -251,6 +251,7 @@ impl Link {
         let method = encode::get_task(version, &request_id, &task.id);
         if let Some(served) = &mut running.served {
             served.next = None;
+            served.knew = running.task.questions.len();
         }
         self.polls_out += 1;
         self.send(Kind::Poll(id.clone()), method, Some(request_id), None);
@@ -284,13 +285,25 @@ impl Link {
                     self.record.binds_tasks = Some(false);
                     self.record_changed();
                 }
-                self.showed(id, shape);
+                let is_overtaken = shape.state == TaskState::Working && self.asked_since_look(id);
+                if !is_overtaken {
+                    self.showed(id, shape);
+                }
                 self.poll_again(id);
             }
             Ok(None) => self.poll_failed(id, "its answer shows no task".to_owned(), None),
             Err(error) if matches!(error.code, -32602 | -32601) => self.task_gone(id, &error),
             Err(error) => self.poll_failed(id, error.message, None),
         }
+    }
+
+    /// Whether the server asked something, on another way, after the look that was just answered went out.
+    fn asked_since_look(&self, id: &TaskId) -> bool {
+        let knew = |running: &Running| {
+            let served = running.served.as_ref()?;
+            Some(running.task.questions.len() > served.knew)
+        };
+        self.tasks.get(id).and_then(knew).unwrap_or(false)
     }
 
     /// Sets the time of the next look; while one is out, its answer does.
@@ -341,7 +354,14 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        running.note_cut(now, &why);
+        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
+            return;
+        };
+        // Where the server told of it since the last look, only asking is out of order.
+        let silent = now.mono.since(running.last_byte.mono);
+        if !served.is_told || silent >= served.pace(task) {
+            running.note_cut(now, &why);
+        }
         let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
             return;
         };
@@ -408,14 +428,19 @@ impl Link {
         let Some(running) = self.tasks.get(id) else {
             return;
         };
-        let is_out = running
-            .served
-            .as_ref()
-            .is_none_or(|served| served.fetching.is_some());
-        let Some(task) = running.task.server_task.as_ref().filter(|_| !is_out) else {
+        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
             return;
         };
         let server_task = task.id.clone();
+        if let Some(exchange) = served.fetching {
+            // One of a session that is gone may look open for ever, and nothing is asked there any more.
+            let here = self.record.session_number;
+            let is_here = |errand: &Errand| errand.session_number == here;
+            if self.errands.get(&exchange).is_some_and(is_here) {
+                return;
+            }
+            self.close(exchange);
+        }
         let request_id = self.new_request_id();
         let method = encode::task_result(version, &request_id, &server_task);
         let exchange = self.send(Kind::Fetch(id.clone()), method, Some(request_id), None);

@@ -152,9 +152,16 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             ),
             None => format!("{says}, at {}", text::amount(progress.value)),
         };
-        if let Some(message) = &progress.message {
-            says = format!("{says}: {}", text::clean_line(message));
-        }
+    }
+    if let Some(share) = entity.view.guess {
+        says = format!("{says}, {} by its words", words::guess(share));
+    }
+    // A settled task has said what it had to say.
+    if let Some(said) = task
+        .said()
+        .filter(|_| task.progress.is_some() || !is_settled)
+    {
+        says = format!("{says}: {}", text::clean_line(said));
     }
     facts.push(("server says", says, Role::Plain));
     if let Some(reason) = task.status.reason() {

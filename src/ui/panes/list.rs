@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Entity, Group, Line, SortKey, State, until},
-    domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, text},
+    domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
 };
 
 use super::super::{
@@ -352,6 +352,9 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     } else {
         Role::Bar
     };
+    if let Some(share) = entity.view.guess {
+        return guessed(cell, task, share, bar_role);
+    }
     let Some(progress) = &task.progress else {
         let wide = columns
             .saturating_sub(if columns >= 26 { 16 } else { 0 })
@@ -413,6 +416,24 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         && columns.saturating_sub(x) > 10
     {
         cell.put(x + 2, 0, &message, Role::Dim);
+    }
+}
+
+/// The bar of a share that was read out of the server's words: with the sign of a guess, and those words.
+fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) {
+    let glyphs = cell.glyphs();
+    let percent = words::guess(share);
+    let wide = cell.columns();
+    let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
+    let mut x = 0;
+    if wide >= 4 {
+        let done = words::share(share, wide);
+        x = cell.repeat(0, 0, done, glyphs.bar, role);
+        x = cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest);
+    }
+    x = cell.put(x, 0, &format!("{percent:>5}"), Role::Plain);
+    if let Some(said) = task.said() {
+        cell.put(x + 2, 0, &text::clean_line(said), Role::Dim);
     }
 }
 

@@ -45,6 +45,24 @@ fn error(status: u16, code: i64, data: Option<Value>) -> Arrival {
     })
 }
 
+/// The server begins to tell of the task; returns where.
+fn told_of(bench: &mut Bench) -> ExchangeId {
+    bench.secs(2);
+    let (listen, _) = bench.last_post("subscriptions/listen");
+    bench.bring(listen, opened());
+    let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": {"notifications": {"taskIds": ["t"]}}});
+    bench.bring(
+        listen,
+        Arrival::Event {
+            id: None,
+            retry_ms: None,
+            data: ack.to_string(),
+        },
+    );
+    listen
+}
+
 /// When each look at the task went out, over a time in which every one is answered at once.
 fn looks(bench: &mut Bench, seconds: u64, poll_ms: Option<u64>) -> Vec<u64> {
     let (mut seen, end) = (bench.count("tasks/get"), bench.now + seconds * 1000);
@@ -91,19 +109,7 @@ fn a_task_is_asked_for_at_its_pace_and_up_to_an_eighth_later() {
 #[test]
 fn a_task_that_the_server_tells_of_is_asked_for_a_quarter_as_often() {
     let mut bench = with_task(Some(1000));
-    bench.secs(2);
-    let (listen, _) = bench.last_post("subscriptions/listen");
-    bench.bring(listen, opened());
-    let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-        "params": {"notifications": {"taskIds": ["t"]}}});
-    bench.bring(
-        listen,
-        Arrival::Event {
-            id: None,
-            retry_ms: None,
-            data: ack.to_string(),
-        },
-    );
+    let _ = told_of(&mut bench);
     bench.answer("tasks/get", &task("t", "working", Some(1000)));
     let first = bench.count("tasks/get");
     let looks = looks(&mut bench, 60, Some(1000));
@@ -165,6 +171,33 @@ fn a_poll_that_fails_is_no_failed_task_and_the_next_comes_later_each_time_up_to_
         );
     }
     assert!(gaps.iter().all(|gap| *gap <= 76_000), "{gaps:?}");
+}
+
+#[test]
+fn looks_that_fail_are_no_cut_while_the_server_tells_of_the_task() {
+    for is_told in [true, false] {
+        let mut bench = with_task(Some(1000));
+        let listen = told_of(&mut bench);
+        for second in 0..60 {
+            let (poll, _) = bench.last_post("tasks/get");
+            bench.bring(poll, refused(503));
+            if is_told {
+                let mut shape = task("t", "working", Some(1000));
+                shape["statusMessage"] = json!(format!("{second}"));
+                let told =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": shape});
+                bench.bring(listen, event("n", &told));
+            }
+            bench.secs(1);
+        }
+        let is_cut =
+            |entry: &&longhaul::domain::Entry| matches!(entry.what, Happening::Contact { .. });
+        let lines = bench.rows.iter().map(|row| match row {
+            Row::History { entries, .. } => entries.iter().filter(is_cut).count(),
+            _ => 0,
+        });
+        assert_eq!(lines.sum::<usize>(), usize::from(!is_told));
+    }
 }
 
 #[test]
@@ -518,6 +551,60 @@ fn an_answer_whose_save_failed_goes_out_with_the_next_and_the_way_stays_open() {
     let is_down =
         view.is_some_and(|view| matches!(view.state, longhaul::domain::LinkState::Down { .. }));
     assert!(!is_down);
+}
+
+#[test]
+fn a_look_from_before_a_question_does_not_take_it_back() {
+    let mut bench = with_task(Some(1000));
+    bench.secs(2);
+    assert_eq!(bench.count("tasks/get"), 1, "a look is out");
+    let mut asking = task("t", "input_required", Some(1000));
+    asking["inputRequests"] =
+        json!({"k": {"method": "elicitation/create", "params": {"message": "sure?"}}});
+    let (listen, _) = bench.last_post("subscriptions/listen");
+    bench.bring(listen, opened());
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": asking});
+    bench.bring(listen, event("q", &told));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    bench.answer("tasks/get", &task("t", "working", Some(1000)));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    // One that was sent since is believed: somebody else answered.
+    bench.secs(2);
+    bench.answer("tasks/get", &task("t", "working", Some(1000)));
+    assert_eq!(bench.status(), &Status::Running);
+}
+
+#[test]
+fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
+    for (binds, support, is_lost) in [
+        (None, "optional", false),
+        (Some(true), "optional", true),
+        (None, "forbidden", true),
+    ] {
+        let mut record = Bench::known().link.record().clone();
+        record.tasks = Some(TaskOffer {
+            kind: TaskKind::Core,
+            can_list: false,
+            can_cancel: true,
+        });
+        record.binds_tasks = binds;
+        let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});
+        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        let mut bench = Bench::new(record);
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        bench.broken(call);
+        bench.secs(1);
+        let (get, _) = bench.last_get();
+        bench.bring(get, refused(404));
+        let status = bench.status();
+        assert_eq!(
+            matches!(status, Status::Lost(LostReason::SessionGone { .. })),
+            is_lost,
+            "{binds:?} {support}: {status:?}"
+        );
+        assert_eq!(status.word() == "unknown", !is_lost);
+    }
 }
 
 #[test]

@@ -1,0 +1,189 @@
+//! The file of configuration: what it says holds, what is wrong in it is named, and a guess of its making stays one.
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+#[path = "support/pty.rs"]
+mod pty;
+mod support;
+
+use std::{io::Write as _, path::Path};
+
+use pty::House;
+use support::{
+    program::{Ran, run},
+    server,
+};
+
+/// Writes the file that the program reads in this state directory.
+fn configure(state: &Path, text: &str) {
+    let mut file = std::fs::File::create(state.join("config.toml")).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// The revision in which a call was sent.
+fn era(ran: &Ran) -> String {
+    let events = ran.events();
+    let started = events.iter().find(|event| event["event"] == "started");
+    started.unwrap_or_else(|| panic!("{ran:#?}"))["era"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn a_configured_server_needs_no_url_and_is_spoken_to_as_configured() {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    let burst = ["--json", "call", "send_burst", "count=1"];
+    let call = |flags: &[&str]| run(house.path(), &[flags, &burst].concat());
+    // What the session remembers of an earlier choice.
+    let lab = |more: &str| {
+        let table = format!("[servers.lab]\nurl = {url:?}\n{more}");
+        configure(house.path(), &table);
+    };
+    lab("");
+    assert_eq!(
+        era(&call(&["-s", "lab", "--protocol", "2025-06-18"])),
+        "2025-06-18"
+    );
+    assert_eq!(
+        era(&call(&[])),
+        "2025-06-18",
+        "it is the only one, and remembers"
+    );
+    lab("protocol = \"2026-07-28\"");
+    assert_eq!(
+        era(&call(&[])),
+        "2026-07-28",
+        "the configuration wins over the session"
+    );
+    let by_flag = call(&["--protocol", "2025-11-25"]);
+    assert_eq!(
+        era(&by_flag),
+        "2025-11-25",
+        "the command line wins over both"
+    );
+    lab("protocol = \"auto\"");
+    assert_eq!(
+        era(&call(&[])),
+        "2026-07-28",
+        "the server offers tasks there"
+    );
+
+    // Another place under the same name: nothing of the old one is kept, and nothing is sent there.
+    configure(
+        house.path(),
+        "[servers.lab]\nurl = \"http://127.0.0.1:1/mcp\"",
+    );
+    let moved = run(house.path(), &["-s", "lab", "tools"]);
+    assert_eq!(moved.code, Some(4), "{moved:#?}");
+    let unknown = run(house.path(), &["-s", "lap", "tools"]);
+    assert!(
+        unknown.err.contains("lab (http://127.0.0.1:1/mcp)"),
+        "{unknown:#?}"
+    );
+    assert!(!run(house.path(), &["paths"]).out.is_empty());
+}
+
+#[test]
+fn a_wrong_line_is_named_and_a_file_that_is_no_toml_stops_nobody_from_looking() {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    let file = house.path().join("config.toml");
+    let place = file.to_str().unwrap();
+    let is_told = run(house.path(), &["paths"]).out.contains(place);
+    assert!(is_told, "paths shows the file before it is there");
+    configure(
+        house.path(),
+        &format!("[servers.lab]\nurl = {url:?}\nspeed = 9\n[servers.bad]\nurl = 7\n"),
+    );
+    let tools = run(house.path(), &["-s", "lab", "tools"]);
+    assert_eq!(tools.code, Some(0), "{tools:#?}");
+    for line in [3, 5] {
+        assert!(
+            tools.err.contains(&format!("{place}:{line}: ")),
+            "{tools:#?}"
+        );
+    }
+
+    configure(house.path(), "[servers.lab]\nurl = \"http\n");
+    let refused = run(house.path(), &["-s", &url, "tools"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let says_where = refused.err.contains(&format!("{place}:2: "));
+    assert!(
+        says_where && refused.err.contains("mend that line"),
+        "{refused:#?}"
+    );
+    let listed = run(house.path(), &["ls"]);
+    assert_eq!(
+        listed.code,
+        Some(0),
+        "reading needs no configuration: {listed:#?}"
+    );
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for("could not read the configuration");
+    screen.press("4");
+    screen.wait_for("config.toml:2: ");
+    screen.press("qq");
+    let (code, _) = screen.end();
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    let table = |name: &str, more: &str| {
+        format!("[servers.{name}]\nurl = {url:?}\nprotocol = \"2026-07-28\"\n{more}\n")
+    };
+    configure(
+        house.path(),
+        &[
+            table("reads", "progress_from_text = true"),
+            table("plain", ""),
+        ]
+        .concat(),
+    );
+    let call = |name: &str| {
+        let movie = [
+            "call",
+            "--detach",
+            "render_movie",
+            "scene=1",
+            "frames=2000",
+            "frame_ms=60",
+        ];
+        let ran = run(house.path(), &[&["-s", name], &movie[..]].concat());
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        ran.out.trim().to_owned()
+    };
+    let (reads, plain) = (call("reads"), call("plain"));
+    for size in [(120, 36), (80, 24)] {
+        let mut screen = house.open(&["attach", &reads], size);
+        screen.wait_for_line(&["render_movie", "~", "%"]);
+        screen.wait_for("by its words: frame");
+        let is_guessed = |line: &&str| line.contains("render_movie") && line.contains('~');
+        screen.wait_until("two rows, one with a guess", |screen| {
+            let text = screen.contents();
+            text.lines()
+                .filter(|line| line.contains("render_movie"))
+                .count()
+                == 2
+                && text.lines().filter(is_guessed).count() == 1
+        });
+        screen.press("q");
+        screen.end();
+    }
+    for id in [&reads, &plain] {
+        let task = run(house.path(), &["show", id, "--json"]).document();
+        assert!(task["progress"].is_null(), "the server sent none: {task}");
+    }
+    let cancelled = run(house.path(), &["cancel", "--all"]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
+}

@@ -81,6 +81,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 cursors: Cursors::default(),
                 retry_ms: None,
                 last_value: Some(value),
+                asks_for_task: false,
                 started_at: began,
                 ended_at: None,
             }],
@@ -93,6 +94,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
             why: "kept".to_owned(),
         }),
         saved_seq: 14,
+        guess: None,
         is_unsaved: false,
     })
 }

@@ -86,6 +86,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         must_survive: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,
+        goes_on: None,
     };
     wire.feed(Input::Ask {
         ask: 1,
@@ -133,6 +134,7 @@ impl Wire {
     fn new(record: LinkRecord, speed: u32) -> Self {
         let choice = Choice {
             version: Some(ProtocolVersion::V20251125),
+            ..Choice::default()
         };
         let stamp = Stamp {
             mono: Mono(0),

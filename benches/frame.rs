@@ -82,6 +82,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 cursors: Cursors::default(),
                 retry_ms: None,
                 last_value: Some(value),
+                asks_for_task: false,
                 started_at: began,
                 ended_at: None,
             }],

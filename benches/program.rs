@@ -277,8 +277,8 @@ fn idle() {
     tui.read_for(Duration::from_secs(5));
     let process = tui.process();
     let (cpu, wakes) = (process.cpu(), process.wakes());
-    let span = 30.0;
-    let bytes = tui.read_for(Duration::from_secs_f64(span));
+    let span = Duration::from_secs(30);
+    let bytes = tui.read_for(span);
     row(
         7,
         "idle, 1,000 settled tasks: bytes drawn",
@@ -289,14 +289,14 @@ fn idle() {
     row(
         7,
         "idle: wake-ups a second",
-        (process.wakes() - wakes) / span,
+        (process.wakes() - wakes) / span.as_secs_f64(),
         "",
         2.0,
     );
     row(
         7,
         "idle: CPU seconds a minute",
-        (process.cpu() - cpu) / span * 60.0,
+        (process.cpu() - cpu) / span.as_secs_f64() * 60.0,
         "",
         0.05,
     );

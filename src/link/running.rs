@@ -371,9 +371,8 @@ impl Running {
 
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
-        let weight = weight(&what);
         let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
-        if is_bulk && self.pending.bytes().saturating_add(weight) > PENDING_BYTES {
+        if is_bulk && self.pending.bytes().saturating_add(weight(&what)) > PENDING_BYTES {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;

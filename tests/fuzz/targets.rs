@@ -40,7 +40,8 @@ pub(crate) fn splitter(data: &[u8]) {
     let mut rest = body;
     let mut turn = 0;
     let chunks = std::iter::from_fn(|| {
-        let size = usize::from(sizes[turn % 2]).clamp(1, rest.len().max(1));
+        let size = usize::from(if turn % 2 == 0 { sizes[0] } else { sizes[1] })
+            .clamp(1, rest.len().max(1));
         turn += 1;
         let (chunk, later) = rest.split_at_checked(size)?;
         rest = later;
@@ -128,8 +129,7 @@ fn questions(params: &str) {
         let _ = field.wanted();
     }
     if let Ok(content) = question.defaults() {
-        let content: Value = serde_json::from_str(&content).expect("defaults are JSON");
-        let given = content.as_object().cloned().unwrap_or_default();
+        let given = serde_json::from_str::<Map<String, Value>>(&content).unwrap_or_default();
         assert!(question.content(&given).is_ok(), "{content}");
     }
 }
@@ -143,9 +143,8 @@ pub(crate) fn rows(data: &[u8]) {
 
 fn same_again<Row: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
     if let Ok(row) = serde_json::from_slice::<Row>(data) {
-        let json = serde_json::to_string(&row).expect("a row can be written");
-        let again: Row = serde_json::from_str(&json).expect("and read again");
-        assert_eq!(row, again);
+        let again = serde_json::to_vec(&row).and_then(|json| serde_json::from_slice::<Row>(&json));
+        assert_eq!(again.ok().as_ref(), Some(&row));
     }
 }
 

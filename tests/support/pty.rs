@@ -271,9 +271,9 @@ impl Tui {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        self.raw.extend_from_slice(bytes);
         // The parser passes over the sign for what was removed, which terminals show in a column of its own.
         const MARK: &[u8] = "\u{fffd}".as_bytes();
+        self.raw.extend_from_slice(bytes);
         while let Some(left) = self.raw.get(self.drawn..).filter(|left| !left.is_empty()) {
             if left.starts_with(MARK) {
                 self.screen.process("\u{bf}".as_bytes());
@@ -282,7 +282,10 @@ impl Tui {
                 // Its other half is in the next chunk.
                 return;
             } else {
-                let next = left.iter().skip(1).position(|byte| *byte == MARK[0]);
+                let next = left
+                    .iter()
+                    .skip(1)
+                    .position(|byte| Some(byte) == MARK.first());
                 let end = next.map_or(left.len(), |next| next + 1);
                 self.screen.process(left.get(..end).unwrap_or_default());
                 self.drawn += end;

@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench frame`. CPU time of the thread, medians of alternated rounds.
 
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
+
 #[path = "support/mod.rs"]
 mod support;
 

@@ -792,6 +792,98 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
 }
 
 #[test]
+fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_with() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let work = [
+        "dataset_name=eu",
+        "total_records=40",
+        "batch_size=5",
+        "delay_ms=200",
+    ];
+    let call = [
+        "--json",
+        "call",
+        "resumable_data_processing",
+        "client_id=c-9",
+    ];
+    let left = with(&url, &[&call[..], &work].concat());
+    let mut other = Running::start(&mut program(&bench.state("other"), &left));
+    other.prints(|event| event["event"] == "progress");
+    other.signal(Signal::KILL);
+    other.end();
+    let state = bench.state("ours");
+    let list = ["--json", "call", "list_session_tasks", "client_id=c-9"];
+    let listed = run(&bench.state("looks"), &with(&url, &list));
+    let text = of(&listed.events(), "settled")[0]["result"]["content"][0]["text"].clone();
+    let listed: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+    let theirs = listed["tasks"][0]["task_id"].as_str().unwrap().to_owned();
+
+    let adopt = |more: &[&str]| {
+        let flags = ["adopt", "--client-id", "c-9"];
+        run(&state, &with(&url, &[&flags[..], more].concat()))
+    };
+    // A checkpoint is found by its arguments, and this list does not show them.
+    let short = adopt(&["--yes"]);
+    assert_eq!(short.code, Some(2), "{short:#?}");
+    let hint = format!("--client-id c-9 {theirs} KEY=VALUE");
+    assert!(short.err.contains(&hint), "{short:#?}");
+    let missing = adopt(&["t-0", "--yes"]);
+    assert!(
+        missing
+            .err
+            .contains(&format!("lists no t-0 for that client; it lists {theirs}"))
+    );
+    let wrong = adopt(&[&theirs, "total_records=40", "--yes"]);
+    assert!(wrong.err.contains("dataset_name"), "{wrong:#?}");
+    let whole = [&[theirs.as_str()], &work[..]].concat();
+    let asked = adopt(&whole);
+    assert_eq!(asked.code, Some(2), "{asked:#?}");
+    assert!(
+        asked
+            .err
+            .contains("would go on with resumable_data_processing")
+    );
+    assert!(tasks(&state).is_empty(), "nothing without a yes");
+
+    let taken = adopt(&[&whole[..], &["--yes"]].concat());
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let id = taken.out.split(' ').next().unwrap().to_owned();
+    let again = adopt(&[&whole[..], &["--yes"]].concat());
+    assert!(
+        again
+            .err
+            .contains(&format!("{theirs} is {id} here already")),
+        "{again:#?}"
+    );
+    let ended = run(&state, &["wait", &id]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(
+        demo::rows(&bench.demo_dir(), "c-9").unwrap(),
+        40,
+        "no record twice"
+    );
+    let tasks = tasks(&state);
+    let [task] = tasks.as_slice() else {
+        panic!("{tasks:#?}");
+    };
+    assert_eq!(task.server_task_id.as_ref(), Some(&theirs));
+    assert_eq!(task.client_id.as_deref(), Some("c-9"));
+    assert_eq!(
+        task.attempts.len(),
+        2,
+        "theirs, and the one that brought the result"
+    );
+    let history = run(&state, &["logs", &id]).out;
+    let taken_over = history.matches("taken over").count();
+    let by_checkpoint = history.matches("going on by its checkpoint").count();
+    assert!(
+        taken_over == 1 && by_checkpoint <= 1,
+        "said once each: {history}"
+    );
+}
+
+#[test]
 fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
     let bench = Bench::new();
     let url = bench.server.url();
@@ -1295,228 +1387,4 @@ fn the_demo_server_is_started_broken_and_stopped_from_a_shell() {
         run(state, &["--session", "demo", "ls", "--json"]).document(),
         json!([])
     );
-}
-
-/// How a round of the kill test kills the client.
-#[derive(Clone, Copy, Debug)]
-enum Kill {
-    /// After so many outputs of the engine.
-    Outputs(u64),
-    /// When so many lines were printed.
-    Lines(usize),
-}
-
-/// What a killed call left behind, followed to its end.
-struct Round {
-    was_killed: bool,
-    printed: String,
-    /// The record before anybody looked again; `None` if nothing had been asked for on disk.
-    before: Option<Task>,
-    watched: Option<Ran>,
-    after: Option<Task>,
-}
-
-fn round(state: &Path, arguments: &[&str], kill: Kill) -> Round {
-    let mut command = program(state, arguments);
-    let ran = match kill {
-        Kill::Outputs(count) => finish(command.env("LONGHAUL_DIE_AFTER", count.to_string())),
-        Kill::Lines(count) => {
-            let mut call = Running::start(&mut command);
-            for _ in 0..count {
-                if call.line().is_none() {
-                    break;
-                }
-            }
-            call.signal(Signal::KILL);
-            call.end()
-        }
-    };
-    let before = tasks(state).into_iter().next();
-    let watched = before
-        .as_ref()
-        .map(|task| run(state, &["watch", task.id.as_str(), "--json"]));
-    Round {
-        was_killed: ran.code.is_none(),
-        printed: ran.out,
-        before,
-        watched,
-        after: tasks(state).into_iter().next(),
-    }
-}
-
-impl Round {
-    /// What holds whatever the tool: history whole and as it was printed, one outcome, unknown only in its window.
-    fn check(&self, kill: Kill) -> Option<(&Task, Vec<Value>)> {
-        let (Some(before), Some(watched), Some(after)) = (&self.before, &self.watched, &self.after)
-        else {
-            assert!(
-                self.printed.is_empty(),
-                "{kill:?}: printed before the intent was on disk"
-            );
-            return None;
-        };
-        let events = watched.events();
-        assert_whole(&events);
-        // The last line may be half of one.
-        let printed = self
-            .printed
-            .rsplit_once('\n')
-            .map_or("", |(lines, _)| lines);
-        assert!(
-            watched.out.starts_with(printed),
-            "{kill:?}: {printed} is not the beginning of {}",
-            watched.out
-        );
-        let attempt = before.attempts.first().unwrap();
-        let has_first_id = attempt.cursors.newest.is_some();
-        match after.status.word() {
-            "completed" => {
-                assert_eq!(watched.code, Some(0), "{kill:?}: {watched:#?}");
-                assert_eq!(of(&events, "settled").len(), 1);
-            }
-            "unknown" => {
-                assert_eq!(watched.code, Some(5));
-                assert!(
-                    attempt.phase >= Phase::Sent && !has_first_id,
-                    "{kill:?}: {before:#?}"
-                );
-                let last = events.last().unwrap();
-                assert!(
-                    !last["reason"].as_str().unwrap().is_empty(),
-                    "{kill:?}: unnamed window in {last}"
-                );
-            }
-            other => panic!("{kill:?} ended as {other}: {watched:#?}"),
-        }
-        Some((after, events))
-    }
-}
-
-/// Rounds on both cores: first one window after another until a run outlives them all, then at moments that a seed chose.
-fn rounds(bench: &Bench, name: &str, lines: usize, check: impl Fn(Kill, &Path) -> bool + Sync) {
-    const AT_ONCE: usize = 4;
-    let number = AtomicUsize::new(0);
-    let kill_all = |kills: &[Kill]| -> Vec<bool> {
-        thread::scope(|scope| {
-            let (check, bench, number) = (&check, &bench, &number);
-            let threads: Vec<_> = kills
-                .iter()
-                .map(|kill| {
-                    scope.spawn(move || {
-                        let number = number.fetch_add(1, Ordering::Relaxed);
-                        check(*kill, &bench.state(&format!("{name}-{number}")))
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
-        })
-    };
-    let mut windows = 1;
-    loop {
-        assert!(windows < 200, "the call never outlived its windows");
-        let kills: Vec<Kill> = (windows..).take(AT_ONCE).map(Kill::Outputs).collect();
-        windows += 4;
-        if kill_all(&kills).contains(&false) {
-            break;
-        }
-    }
-    assert!(windows > 8, "so few outputs make a call: {windows}");
-    let mut dice = fastrand::Rng::with_seed(20_261_120);
-    let kills: Vec<Kill> = (0..16).map(|_| Kill::Lines(dice.usize(0..lines))).collect();
-    for kills in kills.chunks(AT_ONCE) {
-        kill_all(kills);
-    }
-    let rounds = number.into_inner();
-    assert!(rounds >= 24, "{name}: only {rounds} rounds");
-}
-
-#[test]
-fn a_stream_tool_survives_a_kill_of_the_client_at_any_moment() {
-    let bench = Bench::new();
-    let url = bench.server.url();
-    let arguments = with(
-        &url,
-        &["call", "get_forecast", "city=Oslo", "delay_ms=10", "--json"],
-    );
-    rounds(&bench, "stream", 9, |kill, state| {
-        let round = round(state, &arguments, kill);
-        if let Some((task, events)) = round.check(kill) {
-            assert_eq!(
-                task.attempts.len(),
-                1,
-                "{kill:?}: a plain tool was started twice"
-            );
-            if task.status.word() == "completed" {
-                assert_eq!(steps(&events), [1, 2, 3, 4, 5, 6], "{kill:?}");
-                let text = events.last().unwrap()["result"]["content"][0]["text"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned();
-                assert!(text.starts_with("Oslo"), "{kill:?}: {text}");
-            }
-        }
-        round.was_killed
-    });
-}
-
-#[test]
-fn a_plain_tool_is_started_once_at_most_whenever_the_client_is_killed() {
-    let bench = Bench::new();
-    rounds(&bench, "plain", 5, |kill, state| {
-        let odd = Odd::start();
-        let url = odd.url();
-        let round = round(state, &with(&url, &["call", "stream", "--json"]), kill);
-        let outcome = round
-            .check(kill)
-            .map(|(task, _)| task.status.word().to_owned());
-        match outcome.as_deref() {
-            Some("completed") => assert_eq!(odd.calls(), 1, "{kill:?}"),
-            Some(_) => assert!(odd.calls() <= 1, "{kill:?}"),
-            None => assert_eq!(odd.calls(), 0, "{kill:?}"),
-        }
-        round.was_killed
-    });
-}
-
-#[test]
-fn a_checkpoint_tool_leaves_exactly_its_rows_whenever_the_client_is_killed() {
-    let bench = Bench::new();
-    let url = bench.server.url();
-    let mut arguments = with(&url, &PROCESS);
-    arguments.push("--json");
-    rounds(&bench, "checkpoint", 12, |kill, state| {
-        let round = round(state, &arguments, kill);
-        if let Some((task, events)) = round.check(kill) {
-            let steps = steps(&events);
-            let is_rising = steps.windows(2).all(|pair| pair[0] < pair[1]);
-            assert!(
-                is_rising && steps.iter().all(|step| step % 5 == 0),
-                "{kill:?}: {steps:?}"
-            );
-            if task.status.word() == "completed" {
-                assert_eq!(steps.last(), Some(&50), "{kill:?}");
-                if task.attempts.len() == 1 {
-                    assert_eq!(steps.len(), 10, "{kill:?}: {steps:?}");
-                }
-                let client_id = task.client_id.as_ref().unwrap();
-                assert_eq!(
-                    demo::rows(&bench.demo_dir(), client_id).unwrap(),
-                    50,
-                    "{kill:?}"
-                );
-                let text = events.last().unwrap()["result"]["content"][0]["text"]
-                    .as_str()
-                    .unwrap();
-                assert_eq!(
-                    serde_json::from_str::<Value>(text).unwrap()["processed"],
-                    50,
-                    "{kill:?}"
-                );
-            }
-        }
-        round.was_killed
-    });
 }

@@ -94,6 +94,7 @@ fn call(tool: &str, arguments: &str) -> (TaskId, Ask) {
         tag: None,
         once: None,
         origin: None,
+        goes_on: None,
         must_survive: false,
         limits: Limits::default(),
         on_input: longhaul::domain::OnInput::Ask,

@@ -127,6 +127,7 @@ fn post(body: &str) -> Request {
         method: Method::post(body.to_owned()),
         session: None,
         version: None,
+        target: None,
     }
 }
 
@@ -136,6 +137,7 @@ fn get(cursor: &str) -> Request {
         method: Method::Get { cursor },
         session: None,
         version: None,
+        target: None,
     }
 }
 

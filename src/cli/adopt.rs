@@ -1,4 +1,5 @@
-//! `adopt`: tasks that somebody else started, on a server that lists them or in the state file of a tutorial's client.
+//! `adopt`: tasks that somebody else started, on a server that lists them or in the state file of a tutorial's client;
+//! the checkpoints of a client have a file of their own.
 //!
 //! Invariant: what a file names is called only after a yes, and once: the same file twice starts nothing twice.
 
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use super::{
     Context,
     args::Adopt,
-    block_on, calls, dice,
+    block_on, calls, checkpoints, dice,
     fail::{Fail, code},
     json as documents,
     live::{Event, Live},
@@ -39,6 +40,9 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
         return from_file(context, &mut reader, path, adopt.yes);
+    }
+    if let Some(client_id) = &adopt.client_id {
+        return checkpoints::take_over(context, &mut reader, adopt, client_id);
     }
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
@@ -68,7 +72,11 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
 }
 
 /// One line, or one document, for each task.
-fn tell(context: &mut Context<'_>, reader: &mut Reader, ids: &[TaskId]) -> Result<(), Fail> {
+pub(super) fn tell(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    ids: &[TaskId],
+) -> Result<(), Fail> {
     for id in ids {
         let task = context.find(reader, id.as_str())?;
         if context.global.json {
@@ -254,7 +262,7 @@ fn from_file(
         );
         context.terminal.say(&text::clean_line(&words));
     }
-    if !is_agreed && !says_yes(context)? {
+    if !is_agreed && !says_yes(context, "call them? y/N")? {
         return Err(Fail::usage("nothing was called; --yes calls them"));
     }
     let ids = block_on(call_all(context, server, &saved))?;
@@ -263,11 +271,11 @@ fn from_file(
 }
 
 /// Asks a person, where there is one.
-fn says_yes(context: &mut Context<'_>) -> Result<bool, Fail> {
+pub(super) fn says_yes(context: &mut Context<'_>, question: &str) -> Result<bool, Fail> {
     if !context.terminal.is_for_people() {
         return Ok(false);
     }
-    context.terminal.say("call them? y/N");
+    context.terminal.say(question);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
@@ -301,6 +309,7 @@ async fn call_all(
                     task.id
                 )),
                 origin: None,
+                goes_on: None,
                 must_survive: false,
                 limits: Limits::default(),
                 on_input: OnInput::Ask,
@@ -324,7 +333,7 @@ async fn call_all(
     }
 }
 
-fn must_keep_checkpoint(tools: &[Tool], name: &str) -> Result<(), Fail> {
+pub(super) fn must_keep_checkpoint(tools: &[Tool], name: &str) -> Result<(), Fail> {
     let tool = tools.iter().find(|tool| tool.name == name);
     match tool.map(|tool| tool.keeps_checkpoint(tools)) {
         Some(true) => Ok(()),

@@ -194,7 +194,7 @@ pub(super) enum Command {
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(Answer),
     /// Take tasks into the list that a server has and this session does not know.
-    #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt --from session_state.json"))]
+    #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt -s lab --client-id nightly-7\n  longhaul adopt -s lab --client-id nightly-7 task-1 dataset=eu\n  longhaul adopt --from session_state.json"))]
     Adopt(Adopt),
     /// Forget tasks here; nothing is sent. Can be undone for seven days.
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m"))]
@@ -432,11 +432,17 @@ pub(super) struct Adopt {
     /// The server's id of one task; without it, everything that the server lists.
     #[arg(value_name = "SERVER_TASK_ID", conflicts_with = "from")]
     pub(super) server_task: Option<String>,
+    /// With --client-id: the arguments of that task, where the server's list does not show them.
+    #[arg(value_name = "KEY=VALUE", requires = "client_id")]
+    pub(super) pairs: Vec<String>,
+    /// Go on with what this client left on a checkpoint server, as its list_session_tasks shows it.
+    #[arg(long, value_name = "ID", group = "source")]
+    pub(super) client_id: Option<String>,
     /// Go on with the unfinished tasks of a tutorial client's state file, as checkpoint calls under its client id.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "source")]
     pub(super) from: Option<PathBuf>,
-    /// Do not ask before these are called.
-    #[arg(long, requires = "from")]
+    /// Do not ask before these are taken over.
+    #[arg(long, requires = "source")]
     pub(super) yes: bool,
 }
 

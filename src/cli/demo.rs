@@ -198,6 +198,7 @@ fn first_calls(server: &ServerName) -> Vec<NewCall> {
         tag: None,
         once: None,
         origin: None,
+        goes_on: None,
         must_survive: false,
         limits: Limits::default(),
         on_input: crate::domain::OnInput::Ask,

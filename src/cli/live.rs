@@ -13,7 +13,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
     Context,
-    config::Config,
     fail::{Fail, code},
 };
 use crate::{
@@ -62,12 +61,13 @@ impl Live {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
-        let Config {
-            servers: config,
-            remarks,
-        } = context.config()?;
-        let (config, remarks) = (config.clone(), remarks.clone());
-        for remark in remarks {
+        let config = context.config()?.servers.clone();
+        // Once is enough, also where a command opens the session twice.
+        let remarks = context
+            .config
+            .as_mut()
+            .map(|it| std::mem::take(&mut it.remarks));
+        for remark in remarks.unwrap_or_default() {
             context.terminal.say(&format!("longhaul: {remark}"));
         }
         let session = Session::open(Options {

@@ -10,6 +10,7 @@ mod adopt;
 mod answer;
 mod args;
 mod calls;
+mod checkpoints;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, OnInput, ServerConfig, ServerName, ServerView, TaskId, TaskView, Tool, Wall};
+use super::{
+    Answer, OnInput, Progress, ServerConfig, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+};
 
 /// The number of an ask, unique within one client; its one answer carries it.
 pub type AskId = u64;
@@ -57,6 +59,13 @@ pub enum Ask {
         /// How.
         answer: Answer,
     },
+    /// List what a client of a checkpoint server has there.
+    Checkpoints {
+        /// Which server.
+        server: ServerName,
+        /// Which client.
+        client_id: String,
+    },
     /// Take tasks that a server has and we do not know into the list.
     Adopt {
         /// Which server.
@@ -108,6 +117,10 @@ pub struct NewCall {
     pub once: Option<String>,
     /// The task that this one repeats.
     pub origin: Option<TaskId>,
+    /// The server's id of a checkpoint that somebody else's call made: it is followed by the server's list, and called
+    /// only when the checkpoint rule says so.
+    #[serde(default)]
+    pub goes_on: Option<String>,
     /// Refuse, with nothing sent, where leaving is known beforehand to end it (`--detach`).
     pub must_survive: bool,
     /// Idle and hard limit.
@@ -115,6 +128,23 @@ pub struct NewCall {
     /// What becomes of the server's questions when nobody is asked.
     #[serde(default)]
     pub on_input: OnInput,
+}
+
+/// A checkpoint as its server lists it; every text is the server's and not yet sanitised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The server's id of it.
+    pub id: String,
+    /// The tool that works at it.
+    pub tool: Option<String>,
+    /// The server's word for how it stands.
+    pub status: String,
+    /// How far it is, where the list says that in numbers.
+    pub progress: Option<Progress>,
+    /// The arguments of its call as the text of a JSON object; most lists do not show them.
+    pub arguments: Option<String>,
+    /// Whether there is something left to go on with.
+    pub is_unsettled: bool,
 }
 
 /// Limits of a task, both off by default.
@@ -138,6 +168,8 @@ pub enum Done {
     Tools(Vec<Tool>),
     /// These were taken into the list.
     Adopted(Vec<TaskId>),
+    /// What the server's list of checkpoints shows.
+    Checkpoints(Vec<Checkpoint>),
 }
 
 /// Why an ask was refused, in words that say what to do next.

@@ -30,7 +30,9 @@ mod tool;
 mod view;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
-pub use ask::{Ask, AskId, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef};
+pub use ask::{
+    Ask, AskId, Checkpoint, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef,
+};
 pub use base64::base64;
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;

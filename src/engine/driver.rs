@@ -6,16 +6,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    StreamExt as _,
-    stream::{AbortHandle, Abortable, BoxStream, SelectAll},
-};
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     board::Board,
     clock::Clock,
+    inbox::{Inbox, Item, Reading},
     journal::{Job, Journal, Outcome},
     session::{Asked, OpenAsks, Options, PanicIn},
     socket,
@@ -33,9 +30,7 @@ use crate::{
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
-const PUBLISH_EVERY: Duration = Duration::from_millis(16);
-/// Arrivals handled in one turn before anything else gets a look.
-const ARRIVALS_A_TURN: usize = 256;
+const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -59,7 +54,7 @@ struct Linked {
     held: VecDeque<(SaveToken, Output)>,
     /// The newest save on disk.
     durable: SaveToken,
-    exchanges: BTreeMap<ExchangeId, AbortHandle>,
+    exchanges: BTreeMap<ExchangeId, Reading>,
     is_touched: bool,
 }
 
@@ -70,8 +65,6 @@ struct HouseSave {
     view: TaskView,
 }
 
-type Exchanges = SelectAll<BoxStream<'static, (usize, ExchangeId, Arrival)>>;
-
 struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
@@ -81,7 +74,9 @@ struct Driver<'d> {
     board: &'d Arc<Board>,
     open: &'d mut OpenAsks,
     links: Vec<Linked>,
-    exchanges: Exchanges,
+    inbox: Arc<Inbox>,
+    /// What was taken out of the inbox; empty between two turns.
+    arrivals: VecDeque<Item>,
     journal: Journal<Saver>,
     house: Vec<HouseSave>,
     next_house: u64,
@@ -125,7 +120,8 @@ pub(super) async fn drive(
         board,
         open,
         links: Vec::new(),
-        exchanges: SelectAll::new(),
+        inbox: Arc::default(),
+        arrivals: VecDeque::new(),
         journal: Journal::start(
             writer,
             options.clock,
@@ -197,14 +193,9 @@ impl Driver<'_> {
             };
             let now;
             tokio::select! {
-                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                () = self.inbox.filled() => {
                     now = self.clock.now();
-                    self.arrived(index, exchange, arrival, now);
-                    for _ in 0..ARRIVALS_A_TURN {
-                        let next = futures_util::FutureExt::now_or_never(self.exchanges.next());
-                        let Some(Some((index, exchange, arrival))) = next else { break };
-                        self.arrived(index, exchange, arrival, now);
-                    }
+                    self.all_arrived(now);
                 }
                 Some(asked) = asks.recv() => {
                     now = self.clock.now();
@@ -420,7 +411,9 @@ impl Driver<'_> {
                 self.configure(servers.clone(), now);
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
-            Ask::Tools(name) | Ask::Adopt { server: name, .. } => {
+            Ask::Tools(name)
+            | Ask::Adopt { server: name, .. }
+            | Ask::Checkpoints { server: name, .. } => {
                 self.index_of(name).ok_or_else(|| self.unknown_server(name))
             }
             Ask::Start(call) => match self.started_before(call) {
@@ -618,8 +611,13 @@ impl Driver<'_> {
         }
     }
 
-    fn arrived(&mut self, index: usize, exchange: ExchangeId, arrival: Arrival, now: Stamp) {
-        self.feed(index, Input::Arrived { exchange, arrival }, now);
+    fn all_arrived(&mut self, now: Stamp) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.inbox.take(&mut arrivals);
+        for (index, exchange, arrival) in arrivals.drain(..) {
+            self.feed(index, Input::Arrived { exchange, arrival }, now);
+        }
+        self.arrivals = arrivals;
     }
 
     /// Feeds a link and carries out what follows.
@@ -665,9 +663,7 @@ impl Driver<'_> {
             } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => self.open.answer(self.board, ask, outcome),
             Output::Close { exchange } => {
-                if let Some(handle) = linked.exchanges.remove(&exchange) {
-                    handle.abort();
-                }
+                linked.exchanges.remove(&exchange);
                 let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);
                 linked.held.retain(is_other);
             }
@@ -687,13 +683,10 @@ impl Driver<'_> {
                         }
                     },
                 };
-                let (handle, registration) = AbortHandle::new_pair();
-                linked.exchanges.insert(exchange, handle);
-                let arrivals = http
-                    .exchange(request)
-                    .map(move |arrival| (index, exchange, arrival));
-                self.exchanges
-                    .push(Abortable::new(arrivals, registration).boxed());
+                let reading = self.inbox.read(index, exchange, http.exchange(request));
+                // Those that came to their end leave nothing behind.
+                linked.exchanges.retain(|_, reading| !reading.is_over());
+                linked.exchanges.insert(exchange, reading);
             }
         }
     }
@@ -816,9 +809,9 @@ impl Driver<'_> {
                 .next_wake()
                 .map_or(until, |at| self.clock.instant(at).min(until));
             tokio::select! {
-                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                () = self.inbox.filled() => {
                     let now = self.clock.now();
-                    self.arrived(index, exchange, arrival, now);
+                    self.all_arrived(now);
                 }
                 Some(outcomes) = self.journal.outcomes() => {
                     let now = self.clock.now();

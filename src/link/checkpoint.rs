@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use serde_json::Value;
 
-use crate::domain::{Mono, Wall};
+use crate::domain::{Checkpoint, Mono, Progress, Wall};
 
 /// One line of a server's list of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub(super) struct Listed {
     pub(super) progress: Option<f64>,
     pub(super) total: Option<f64>,
     updated: String,
+    /// The text of a JSON object, where the list shows it.
+    arguments: Option<String>,
 }
 
 impl Listed {
@@ -37,6 +39,22 @@ impl Listed {
     /// The server itself says that no loop is left.
     fn has_stopped(&self) -> bool {
         matches!(self.status.as_str(), "failed" | "error" | "interrupted")
+    }
+
+    /// As it is shown to a person who may want to go on with it.
+    pub(super) fn shown(self) -> Checkpoint {
+        Checkpoint {
+            is_unsettled: !self.is_finished()
+                && !self.is_cancelled()
+                && !matches!(self.status.as_str(), "failed" | "error"),
+            progress: self
+                .progress
+                .and_then(|value| Progress::reported(value, self.total, None)),
+            id: self.task_id,
+            tool: self.tool,
+            status: self.status,
+            arguments: self.arguments,
+        }
     }
 
     /// Whether anything differs that a working loop would change.
@@ -84,6 +102,10 @@ fn listed(entry: &Value) -> Option<Listed> {
         progress: number(&["progress", "current_step", "processed", "step"]),
         total: number(&["total", "total_records", "total_steps"]),
         updated: text(&["updated_at", "last_updated", "updated"]).unwrap_or_default(),
+        arguments: ["arguments", "args", "params", "parameters"]
+            .iter()
+            .find_map(|key| entry.get(*key).filter(|value| value.is_object()))
+            .map(Value::to_string),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    hash::{BuildHasherDefault, DefaultHasher, Hasher},
     time::Duration,
 };
 
@@ -22,6 +23,15 @@ const PENDING_BYTES: usize = 32 << 20;
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
+
+/// Steps of a task that are all kept; the session file thins what is above.
+const STEPS_KEPT: u64 = 10_000;
+/// Entries on their way to the disk above which a task with more steps than that is thinned.
+const STEPS_AT_ONCE: usize = 4096;
+/// Of those, the newest stay.
+const STEPS_NEWEST: usize = 1024;
+/// Of the others, one in so many stays each time.
+const STEPS_RATIO: u64 = 4;
 
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
@@ -64,11 +74,38 @@ impl Line {
     }
 }
 
-/// The newest event ids of a stream.
+/// The newest event ids of a stream, by their hash: two in 2^64 are taken for one, which costs a server that aims at it
+/// its own event.
 #[derive(Debug, Default)]
 pub(super) struct RecentIds {
-    order: VecDeque<String>,
-    known: HashSet<String>,
+    order: VecDeque<u64>,
+    known: HashSet<u64, BuildHasherDefault<AsIs>>,
+}
+
+/// What is hashed already.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(id.as_bytes());
+    hasher.finish()
 }
 
 impl RecentIds {
@@ -81,18 +118,106 @@ impl RecentIds {
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
-        self.known.contains(id)
+        self.known.contains(&hash(id))
     }
 
     pub(super) fn add(&mut self, id: &str) {
-        if self.known.insert(id.to_owned()) {
-            self.order.push_back(id.to_owned());
+        let id = hash(id);
+        if self.known.insert(id) {
+            self.order.push_back(id);
         }
         if self.order.len() > IDS_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
         }
+    }
+}
+
+/// History on its way to the disk.
+///
+/// A task with very many steps keeps a part of them only; where they come faster than they are written, the others are
+/// left out here already, so that a burst costs neither memory nor time for what the session file would drop.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    entries: Vec<Entry>,
+    /// About the memory that they take.
+    bytes: usize,
+    /// The line that says how many were left out, and how many that is.
+    mark: Option<(u64, u64)>,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        if self.entries.len() >= STEPS_AT_ONCE && entry.seq > STEPS_KEPT {
+            self.thin();
+        }
+        self.bytes += weight(&entry.what);
+        self.entries.push(entry);
+    }
+
+    /// Whether there is room for one more that the history may do without.
+    fn has_room_for(&self, weight: usize) -> bool {
+        self.bytes.saturating_add(weight) <= PENDING_BYTES
+    }
+
+    fn weigh(&mut self) {
+        self.bytes = self.entries.iter().map(|entry| weight(&entry.what)).sum();
+    }
+
+    /// Takes everything out.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        (self.mark, self.bytes) = (None, 0);
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Puts back what was taken and could not be written.
+    pub(super) fn put_back(&mut self, mut entries: Vec<Entry>) {
+        entries.append(&mut self.entries);
+        self.entries = entries;
+        self.weigh();
+    }
+
+    fn thin(&mut self) {
+        let newest = self.entries.len().saturating_sub(STEPS_NEWEST);
+        let (mut mark, mut place, mut steps) = (self.mark, 0, 0_u64);
+        self.entries.retain_mut(|entry| {
+            place += 1;
+            if place > newest || !matches!(entry.what, Happening::Progress { .. }) {
+                return true;
+            }
+            steps += 1;
+            if steps.is_multiple_of(STEPS_RATIO) {
+                return true;
+            }
+            let is_first = mark.is_none();
+            let (seq, count) = mark.unwrap_or((entry.seq, 0));
+            mark = Some((seq, count + 1));
+            if is_first {
+                let status = "running".to_owned();
+                entry.event_id = None;
+                entry.what = Happening::Status {
+                    status,
+                    reason: None,
+                };
+            }
+            is_first
+        });
+        self.mark = mark;
+        if let Some((seq, count)) = mark
+            && let Some(entry) = self.entries.iter_mut().find(|entry| entry.seq == seq)
+            && let Happening::Status { reason, .. } = &mut entry.what
+        {
+            let steps = text::plural(count, "progress step");
+            *reason = Some(format!(
+                "{steps} that came too fast were left out from here on, to keep the history small"
+            ));
+        }
+        self.weigh();
     }
 }
 
@@ -213,8 +338,6 @@ pub(super) struct Running {
     pub(super) served: Option<Served>,
     /// Answers of the user wait to be sent.
     pub(super) has_answers: bool,
-    /// The present attempt asked for a core task.
-    pub(super) asked_for_task: bool,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
@@ -244,9 +367,7 @@ pub(super) struct Running {
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
     /// History that no save holds yet.
-    pub(super) pending: Vec<Entry>,
-    /// The bytes of text in it.
-    pub(super) pending_bytes: usize,
+    pub(super) pending: Pending,
     left_out: LeftOut,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
@@ -282,7 +403,6 @@ impl Running {
             follow: None,
             served: None,
             has_answers: false,
-            asked_for_task: false,
             is_flipped: false,
             wish: None,
             sending: None,
@@ -298,8 +418,7 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Vec::new(),
-            pending_bytes: 0,
+            pending: Pending::default(),
             left_out: LeftOut::default(),
             result: None,
             is_dirty: false,
@@ -347,12 +466,10 @@ impl Running {
 
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
-        let weight = weight(&what);
         let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
-        if is_bulk && self.pending_bytes.saturating_add(weight) > PENDING_BYTES {
+        if is_bulk && !self.pending.has_room_for(weight(&what)) {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
-        self.pending_bytes += weight;
         self.task.seq += 1;
         self.pending.push(Entry {
             seq: self.task.seq,
@@ -418,6 +535,10 @@ impl Running {
 
     /// Notes what longhaul has to say about the task, on its row too.
     pub(super) fn remark(&mut self, now: Stamp, words: String) {
+        // Each process that takes a task up finds it as the one before did.
+        if self.task.remark.as_ref() == Some(&words) {
+            return;
+        }
         self.note(
             now,
             None,
@@ -535,7 +656,7 @@ impl Running {
 }
 
 /// About how many bytes of memory an entry takes.
-pub(super) fn weight(what: &Happening) -> usize {
+fn weight(what: &Happening) -> usize {
     let text = match what {
         Happening::Progress { message, .. } => message.as_ref().map_or(0, String::len),
         Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
@@ -594,6 +715,7 @@ pub(super) fn new_attempt(
         phase: Phase::Queued,
         session_number,
         version: None,
+        asks_for_task: false,
         input: None,
         request_state: None,
         cursors: crate::domain::Cursors::default(),

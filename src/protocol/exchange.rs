@@ -16,14 +16,17 @@ pub struct Request {
     pub session: Option<String>,
     /// `MCP-Protocol-Version`, from the handshake on.
     pub version: Option<ProtocolVersion>,
+    /// Where to, if not to the endpoint itself: what an [`Arrival::Endpoint`] named. A secret.
+    pub target: Option<String>,
 }
 
-// Written by hand: the session id must not reach a log.
+// Written by hand: the session id must not reach a log, nor the target, which holds one.
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request")
             .field("method", &self.method)
             .field("has_session", &self.session.is_some())
+            .field("has_target", &self.target.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -58,7 +61,7 @@ impl Method {
 }
 
 /// What an exchange brings, in order: one of `Opened`, `Refused`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
-/// any number of `Event` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
+/// any number of `Event`, `Endpoint` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrival {
     /// A successful response head (2xx).
@@ -76,6 +79,11 @@ pub enum Arrival {
         retry_ms: Option<u64>,
         /// The data; empty for an event that only carries an id or a retry.
         data: String,
+    },
+    /// HTTP+SSE names the address that messages are POSTed to (MCP 2024-11-05, basic/transports).
+    Endpoint {
+        /// The address in full; else why nothing is sent there, in words.
+        target: Result<String, String>,
     },
     /// Bytes came that are no event, e.g. a keep-alive comment.
     Alive,

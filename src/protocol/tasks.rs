@@ -214,8 +214,8 @@ pub enum CallOutcome {
     Foreign(String),
 }
 
-/// Tells the kinds of `tools/call` results apart. `asked_for_task`: whether the call asked for a core task.
-pub fn call_outcome(result: &str, asked_for_task: bool) -> CallOutcome {
+/// Tells the kinds of `tools/call` results apart. `asks_for_task`: whether the call asked for a core task.
+pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -240,7 +240,7 @@ pub fn call_outcome(result: &str, asked_for_task: bool) -> CallOutcome {
             asks: shape.input_requests.map(asked).unwrap_or_default(),
             state: shape.request_state,
         },
-        None | Some("complete") => match shape.task.filter(|_| asked_for_task) {
+        None | Some("complete") => match shape.task.filter(|_| asks_for_task) {
             Some(raw) => task_shape(raw.get()).map_or(CallOutcome::Complete, |task| {
                 CallOutcome::Task(TaskKind::Core, Box::new(task))
             }),

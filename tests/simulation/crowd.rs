@@ -34,6 +34,7 @@ pub(crate) fn call(id: TaskId) -> NewCall {
         tag: None,
         once: None,
         origin: None,
+        goes_on: None,
         must_survive: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,

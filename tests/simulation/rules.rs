@@ -199,6 +199,7 @@ impl Bench {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,

@@ -1292,6 +1292,7 @@ impl World {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,

@@ -7,10 +7,11 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -28,13 +29,18 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct House {
     dir: tempfile::TempDir,
     server: Option<std::process::Child>,
+    addr: Option<SocketAddr>,
 }
 
 impl House {
     /// An empty one.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, server: None }
+        Self {
+            dir,
+            server: None,
+            addr: None,
+        }
     }
 
     /// One in which a demo server is at work as a child of this test.
@@ -56,7 +62,16 @@ impl House {
         let out = child.stdout.take().unwrap();
         self.server = Some(child);
         BufReader::new(out).read_line(&mut url).unwrap();
-        assert!(url.starts_with("http://127.0.0.1:"), "{url:?}");
+        let addr = url
+            .strip_prefix("http://")
+            .and_then(|url| url.split_once('/'));
+        let addr = addr.and_then(|(addr, _)| addr.parse().ok());
+        self.addr = Some(addr.unwrap_or_else(|| panic!("no address in {url:?}")));
+    }
+
+    /// Where the demo server listens.
+    pub(crate) fn server_addr(&self) -> SocketAddr {
+        self.addr.expect("no server was started")
     }
 
     /// Ends the demo server as `kill -9` does.
@@ -102,9 +117,17 @@ impl House {
 
     /// Starts a call on the demo server in the background and gives its id.
     pub(crate) fn call(&self, arguments: &[&str]) -> String {
-        let mut all = vec!["-s", "demo", "call", "--detach"];
-        all.extend(arguments);
-        let ran = self.run(&all);
+        self.detached(&["-s", "demo", "call", "--detach"], arguments)
+    }
+
+    /// As [`Self::call`], on this server, spoken to in a revision whose streams can be resumed and that has no tasks.
+    pub(crate) fn call_on(&self, server: &str, arguments: &[&str]) -> String {
+        let stateful = ["-s", server, "--protocol", "2025-06-18"];
+        self.detached(&[&stateful[..], &["call", "--detach"]].concat(), arguments)
+    }
+
+    fn detached(&self, call: &[&str], arguments: &[&str]) -> String {
+        let ran = self.run(&[call, arguments].concat());
         assert!(ran.status.success(), "{ran:?}");
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
     }
@@ -192,9 +215,14 @@ impl Drop for House {
     }
 }
 
-/// The program under test.
+/// The program under test; `LONGHAUL_TEST_PROGRAM` names another build of it.
 pub(crate) fn program() -> &'static str {
-    env!("CARGO_BIN_EXE_longhaul")
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
+    PROGRAM.get_or_init(|| {
+        std::env::var("LONGHAUL_TEST_PROGRAM")
+            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_longhaul").to_owned())
+    })
 }
 
 /// The program on a terminal, and what it painted there. Dropping it ends the program.
@@ -243,9 +271,9 @@ impl Tui {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        self.raw.extend_from_slice(bytes);
         // The parser passes over the sign for what was removed, which terminals show in a column of its own.
         const MARK: &[u8] = "\u{fffd}".as_bytes();
+        self.raw.extend_from_slice(bytes);
         while let Some(left) = self.raw.get(self.drawn..).filter(|left| !left.is_empty()) {
             if left.starts_with(MARK) {
                 self.screen.process("\u{bf}".as_bytes());
@@ -254,7 +282,10 @@ impl Tui {
                 // Its other half is in the next chunk.
                 return;
             } else {
-                let next = left.iter().skip(1).position(|byte| *byte == MARK[0]);
+                let next = left
+                    .iter()
+                    .skip(1)
+                    .position(|byte| Some(byte) == MARK.first());
                 let end = next.map_or(left.len(), |next| next + 1);
                 self.screen.process(left.get(..end).unwrap_or_default());
                 self.drawn += end;
@@ -420,6 +451,7 @@ const _: () = {
     let _ = House::kill_server;
     let _ = House::open_program;
     let _ = Tui::resize;
+    let _ = Tui::wait_for_line;
     let _ = Tui::signal;
     let _ = Tui::pid;
     let _ = Tui::hang_up;
@@ -428,5 +460,6 @@ const _: () = {
     let _ = Tui::is_given_back;
     let _ = (Tui::screen, Tui::raw, Tui::read_out);
     let _ = (House::serving, House::serve, House::run, House::call);
+    let _ = (House::call_on, House::server_addr);
     let _ = assets;
 };

@@ -276,6 +276,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Comman
         tag: None,
         once: None,
         origin: form.origin.clone(),
+        goes_on: None,
         must_survive: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,

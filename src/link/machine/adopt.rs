@@ -2,10 +2,15 @@
 
 use core::time::Duration;
 
+use serde_json::json;
+
 use super::{Door, Kind, Link, tasks::made};
 use crate::{
-    domain::{AskId, Done, NewCall, OnInput, Phase, Refused, Status, TaskId},
+    domain::{
+        AskId, CLIENT_ID, Done, LIST_TOOL, NewCall, OnInput, Phase, Refused, Status, TaskId, text,
+    },
     link::{
+        checkpoint,
         running::{Running, new_attempt, new_task},
         served::Served,
     },
@@ -19,21 +24,63 @@ const ADOPTED: usize = 10_000;
 /// The name of the tool of an adopted task, which no server tells.
 const NO_TOOL: &str = "adopted task";
 
+/// What is sought on the server.
+#[derive(Clone, Debug)]
+pub(super) enum Sought {
+    /// The server tasks that it lists.
+    Tasks,
+    /// The one server task of this id.
+    Task(String),
+    /// The checkpoints of this client.
+    Checkpoints(String),
+}
+
 impl Link {
     /// Adopts what waits for it, once the server can be spoken to.
     pub(super) fn tend_adoption(&mut self) {
         if self.door != Door::Open || self.adopters.is_empty() {
             return;
         }
-        for (ask, server_task) in std::mem::take(&mut self.adopters) {
-            self.adopt(ask, server_task);
+        for (ask, sought) in std::mem::take(&mut self.adopters) {
+            match sought {
+                Sought::Tasks => self.adopt(ask, None),
+                Sought::Task(id) => self.adopt(ask, Some(id)),
+                Sought::Checkpoints(client_id) => self.call_companion(
+                    Kind::ListCheckpoints { ask },
+                    LIST_TOOL,
+                    &json!({CLIENT_ID: client_id}),
+                ),
+            }
         }
+    }
+
+    /// The server's list of one client's checkpoints, or why there is none.
+    pub(super) fn checkpoints_listed(&mut self, ask: AskId, outcome: Result<&str, RpcError>) {
+        let name = &self.record.name;
+        let outcome = match outcome.map(protocol::call_result) {
+            Ok(answer) if !answer.is_error => {
+                let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
+                let list = list.into_iter().map(checkpoint::Listed::shown).collect();
+                Ok(Done::Checkpoints(list))
+            }
+            Ok(answer) => Err(answer.text.unwrap_or_default()),
+            Err(error) => Err(error.message),
+        };
+        let outcome = outcome.map_err(|said| {
+            Refused::Usage(format!(
+                "{name} did not list the checkpoints of that client: {}",
+                text::clean_line(&said)
+            ))
+        });
+        self.answer(ask, outcome);
     }
 
     fn adopt(&mut self, ask: AskId, server_task: Option<String>) {
         let name = self.record.name.clone();
         let Some(offer) = self.record.tasks else {
-            let words = format!("{name} offers no server tasks, so there is nothing to adopt");
+            let words = format!(
+                "{name} offers no server tasks, so there is nothing to adopt; what a client left by its checkpoints is taken over with: longhaul adopt -s {name} --client-id ID"
+            );
             return self.answer(ask, Err(Refused::Usage(words)));
         };
         let request_id = self.new_request_id();
@@ -170,6 +217,7 @@ impl Link {
             tag: None,
             once: None,
             origin: None,
+            goes_on: None,
             must_survive: false,
             limits: crate::domain::Limits::default(),
             on_input: OnInput::Ask,

@@ -152,6 +152,7 @@ impl Link {
             return;
         }
         running.went_out(now);
+        let step = progress.value;
         let before = running
             .task
             .progress
@@ -191,16 +192,18 @@ impl Link {
                     reason,
                 },
             );
+            running.task.progress = Some(progress);
         } else {
             running.note_gap(now, progress.value);
             if let Some(last) = running.last_step {
                 running.longest_step = running.longest_step.max(now.mono.since(last));
             }
+            progress.copy_to(&mut running.task.progress);
             let Progress {
                 value,
                 total,
                 message,
-            } = progress.clone();
+            } = progress;
             running.note(
                 now,
                 event_id,
@@ -211,9 +214,8 @@ impl Link {
                 },
             );
         }
-        running.stride.took(progress.value);
+        running.stride.took(step);
         running.last_step = Some(now.mono);
-        running.task.progress = Some(progress);
         self.saver.touch(now.mono);
     }
 
@@ -289,6 +291,7 @@ impl Link {
                 },
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
+            (Kind::ListCheckpoints { ask }, outcome) => self.checkpoints_listed(ask, outcome),
             (Kind::Adopt { ask, server_task }, outcome) => {
                 self.adoption_answered(ask, &server_task, outcome);
             }
@@ -325,8 +328,10 @@ impl Link {
                 return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }
         };
-        let asked_for_task = running.asked_for_task;
-        match protocol::call_outcome(result, asked_for_task) {
+        let asks_for_task = running
+            .attempt()
+            .is_some_and(|attempt| attempt.asks_for_task);
+        match protocol::call_outcome(result, asks_for_task) {
             CallOutcome::Complete => {
                 if running.is_modern() {
                     self.ran_as_task(id, false);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Door, Kind, Link, tasks::TTL_WISH_MS};
+use super::{Door, Kind, Link, adopt::Sought, tasks::TTL_WISH_MS};
 use crate::{
     domain::{
         Ask, AskId, AskedFor, CLIENT_ID, Done, Era, Happening, LostReason, NewCall, Phase, Price,
@@ -26,6 +26,9 @@ const HEAR_FIRST: Duration = Duration::from_secs(30);
 /// A hand-over between two processes of ours takes less, and is no gap.
 const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 
+/// What is said of a checkpoint that another client began.
+const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody works on it";
+
 impl Link {
     pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
         self.is_restless = true;
@@ -46,7 +49,7 @@ impl Link {
                 Err(no_such_task(&id))
             }
             Ask::Start(call) => return self.start(ask, *call),
-            Ask::Tools(_) | Ask::Adopt { .. } if self.is_leaving => {
+            Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. } if self.is_leaving => {
                 Err(Refused::Unreachable("longhaul is leaving".to_owned()))
             }
             Ask::Tools(_) => {
@@ -89,7 +92,14 @@ impl Link {
             Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), answer),
             Ask::Adopt { server_task, .. } => {
                 self.unbar();
-                self.adopters.push((ask, server_task));
+                let sought = server_task.map_or(Sought::Tasks, Sought::Task);
+                self.adopters.push((ask, sought));
+                return;
+            }
+            Ask::Checkpoints { client_id, .. } => {
+                self.unbar();
+                self.path.hurry(self.now);
+                self.adopters.push((ask, Sought::Checkpoints(client_id)));
                 return;
             }
             Ask::Seen(_) | Ask::Unforget(_) => Ok(Done::Accepted),
@@ -122,7 +132,7 @@ impl Link {
                 after,
             });
         }
-        let must_survive = call.must_survive;
+        let (must_survive, goes_on) = (call.must_survive, call.goes_on.clone());
         let mut running = Running::new(self.now, new_task(self.now.wall, call), Vec::new());
         let request_id = self.new_request_id();
         running.task.attempts.push(new_attempt(
@@ -132,6 +142,9 @@ impl Link {
             self.record.session_number,
         ));
         running.must_survive = must_survive;
+        if let Some(checkpoint) = goes_on {
+            self.follow_checkpoint(&mut running, checkpoint);
+        }
         running.touch(self.now);
         self.unbar();
         // The intent goes to disk before anything else; with a session at hand the call follows in the same save.
@@ -148,9 +161,35 @@ impl Link {
             outcome: Ok(Done::Started(id.clone())),
             after: Some(token),
         });
-        if self.door == Door::Open && self.record.tools_at.is_some() && self.path.down().is_none() {
+        let is_queued = self
+            .tasks
+            .get(&id)
+            .is_some_and(|running| running.phase() == Phase::Queued);
+        if is_queued
+            && self.door == Door::Open
+            && self.record.tools_at.is_some()
+            && self.path.down().is_none()
+        {
             self.send_call(&id);
         }
+    }
+
+    /// Somebody else's call made this checkpoint: its list tells how far it is, and whether anybody works on it.
+    fn follow_checkpoint(&self, running: &mut Running, checkpoint: String) {
+        let task = &mut running.task;
+        let arguments: Map<String, Value> =
+            serde_json::from_str(&task.arguments).unwrap_or_default();
+        task.client_id = arguments
+            .get(CLIENT_ID)
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        task.server_task_id = Some(checkpoint);
+        task.resumability.checkpoint = true;
+        if let Some(attempt) = task.attempts.last_mut() {
+            attempt.phase = Phase::Ended;
+        }
+        running.follow = Some(Follow::new(self.now.mono, Duration::ZERO, false));
+        running.remark(self.now, TAKEN_OVER.to_owned());
     }
 
     /// Whether a call of this tool asks for a core task. A checkpoint outlives even a restart of the server.
@@ -185,12 +224,15 @@ impl Link {
         let session_number = self.record.session_number;
         let version = self.version();
         let era = version.word().to_owned();
-        let gives_ids = self.record.gives_ids;
+        let (gives_ids, has_wire) = (self.record.gives_ids(), self.wire.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
         running.task.resumability.checkpoint = is_checkpoint;
+        if has_wire {
+            running.task.resumability.stream = Some(false);
+        }
         if is_checkpoint {
             let given = arguments
                 .get(CLIENT_ID)
@@ -202,16 +244,16 @@ impl Link {
                 .get_or_insert(given.unwrap_or(own_client_id));
             arguments.insert(CLIENT_ID.to_owned(), Value::String(client_id.clone()));
         }
+        let asks_for_task = wants_task != running.is_flipped;
         let Some(attempt) = running.task.attempts.last_mut() else {
             return;
         };
         attempt.phase = Phase::Sent;
+        attempt.asks_for_task = asks_for_task;
         (attempt.session_number, attempt.version) = (session_number, Some(version));
         let input = attempt.input.clone();
         let (number, request_id) = (attempt.number, attempt.request_id.clone());
         let token_of_call = attempt.token.clone();
-        let asked_for_task = wants_task != running.is_flipped;
-        running.asked_for_task = asked_for_task;
         let arguments = Value::Object(arguments);
         let method = encode::call_tool(
             version,
@@ -220,7 +262,7 @@ impl Link {
                 token: &token_of_call,
                 tool: &running.task.tool,
                 arguments: &arguments,
-                task_ttl_ms: asked_for_task.then_some(TTL_WISH_MS),
+                task_ttl_ms: asks_for_task.then_some(TTL_WISH_MS),
                 input: input.as_deref(),
                 params: &params,
             },
@@ -524,6 +566,7 @@ impl Link {
         let phase = running.phase();
         let is_unsettled = matches!(running.task.status, Status::Running | Status::InputRequired);
         let server_task = running.task.server_task.clone();
+        let is_checkpoint = running.task.resumability.checkpoint;
         let (is_modern, why) = (running.is_modern(), "nobody was there to hold it");
         let is_round = running
             .task
@@ -569,6 +612,9 @@ impl Link {
                 said: None,
             };
             self.out_of_stream(&id, Status::Lost(reason), false);
+        } else if phase == Phase::Ended && is_checkpoint {
+            // It was taken over, and no call of ours was ever made.
+            self.out_of_stream(&id, Status::Running, false);
         } else {
             let window = if phase == Phase::Open {
                 self.window_without_id(&id)

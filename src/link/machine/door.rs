@@ -54,6 +54,8 @@ impl Link {
             match self.belief.greeting {
                 Greeting::Discover => self.discover(),
                 Greeting::Initialize => self.knock(),
+                Greeting::Wire if self.wire.is_some() => self.knock(),
+                Greeting::Wire => self.ask_for_wire(),
             }
         }
         if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
@@ -78,7 +80,9 @@ impl Link {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let read = ProtocolVersion::read(&shake.version);
-        let Some(version) = read.filter(|version| version.era() == Era::Stateful) else {
+        let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.word();
+        let read = read.filter(|version| version.era() == Era::Stateful);
+        let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {
             return self.door_failed(
                 format!(
                     "it speaks only MCP {}, which this build does not",
@@ -90,6 +94,11 @@ impl Link {
         if session.is_none() && self.prefers_modern() {
             return;
         }
+        // Whatever it speaks on the one stream, that is what a call stands on.
+        let version = match self.wire {
+            Some(_) => ProtocolVersion::V20241105,
+            None => version,
+        };
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -227,6 +236,10 @@ impl Link {
     fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
         let (name, url) = (&self.record.name, &self.record.url);
         match refusal.status {
+            300..=399 => format!(
+                "{name} at {url} leads elsewhere: {}",
+                text::clean_line(refusal.said.as_deref().unwrap_or(why))
+            ),
             200..=299 => format!(
                 "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
             ),
@@ -240,6 +253,7 @@ impl Link {
 
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
     pub(super) fn door_failed(&mut self, why: String, refusal: Option<&Refusal>) {
+        self.hang_up_wire();
         self.door = Door::Shut;
         let is_unreachable =
             refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
@@ -393,6 +407,7 @@ impl Link {
         let has_session = self.record.session.is_some();
         match refusal.status {
             _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
+            _ if matches!(errand.kind, Kind::Wire) => self.wire_refused(&refusal),
             _ if matches!(errand.kind, Kind::Listen) => self.listening_ended(Some(&refusal)),
             401 | 403 => {
                 self.barred(&refusal);
@@ -401,6 +416,10 @@ impl Link {
             // A handshake that fails has an end of its own.
             _ if !matches!(errand.kind, Kind::Handshake { .. }) && self.disproves_era(&refusal) => {
                 self.belief_failed(errand, refusal.said.as_deref());
+                self.errand_lost(errand);
+            }
+            _ if self.wants_new_wire(errand, &refusal) => {
+                self.wire_ended(&format!("HTTP {}", refusal.status));
                 self.errand_lost(errand);
             }
             404 | 410 | 400
@@ -438,7 +457,9 @@ impl Link {
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) => {
                 self.task_errand_failed(errand, "its server wants to be greeted anew", None);
             }
-            Kind::ListTasks { ask, .. } | Kind::Adopt { ask, .. } => {
+            Kind::ListTasks { ask, .. }
+            | Kind::ListCheckpoints { ask }
+            | Kind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer; ask again", self.record.name);
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }
@@ -452,20 +473,25 @@ impl Link {
         match &errand.kind {
             Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
             Kind::Handshake { .. } => {
-                if refusal
-                    .as_ref()
-                    .is_none_or(|refusal| !self.tries_other_era(refusal))
-                {
+                let is_tried = refusal.as_ref().is_some_and(|refusal| {
+                    self.belief.was_refused(refusal);
+                    self.tries_other_era(refusal) || self.tries_wire()
+                });
+                if !is_tried {
                     self.door_failed(why, refusal.as_ref());
                 }
             }
             // It may know the handshake all the same.
             Kind::Discover if errand.came.is_some() => self.is_not_modern(&why),
             Kind::Discover => self.door_failed(why, refusal.as_ref()),
+            Kind::Wire if errand.is_opened => self.is_no_wire(),
+            Kind::Wire => self.door_failed(why, None),
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) | Kind::Listen => {
                 self.task_errand_failed(errand, &why, refusal.as_ref());
             }
-            Kind::ListTasks { ask, .. } | Kind::Adopt { ask, .. } => {
+            Kind::ListTasks { ask, .. }
+            | Kind::ListCheckpoints { ask }
+            | Kind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer ({why}); ask again", self.record.name);
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }

@@ -42,11 +42,7 @@ impl Link {
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
-        let key = format!(
-            "{}.{}",
-            self.record.session_number,
-            raw_id.trim_matches('"')
-        );
+        let key = key_in(self.record.session_number, raw_id.trim_matches('"'));
         if let Some(running) = self.tasks.get_mut(&id)
             && is_too_much(running, &key, params)
         {
@@ -76,7 +72,7 @@ impl Link {
     }
 
     /// The one task that a request without a name can only be about.
-    fn only_one(&self) -> Option<TaskId> {
+    pub(super) fn only_one(&self) -> Option<TaskId> {
         let mut active = self
             .tasks
             .iter()
@@ -320,9 +316,8 @@ impl Link {
             .cloned()
             .collect();
         let server_task = running.task.server_task_id.clone();
-        let of_another = running
-            .attempt()
-            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
+        let here = key_in(self.record.session_number, "");
         let token = self.saver.next_token();
         let version = self.version();
         let mut has_round = false;
@@ -332,7 +327,7 @@ impl Link {
             };
             match &question.way {
                 // Its session is gone, and with it whoever waited for the answer.
-                QuestionWay::Request { .. } if of_another => {
+                QuestionWay::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
                 }
                 QuestionWay::Request {
@@ -487,6 +482,11 @@ fn is_too_much(running: &Running, key: &str, request: &str) -> bool {
                 .filter(|question| !question.is_delivered)
                 .count()
                 >= OPEN
+}
+
+/// The key of a question that a request asks, by the server session that it belongs to.
+fn key_in(session_number: u64, request_id: &str) -> String {
+    format!("{session_number}.{request_id}")
 }
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.

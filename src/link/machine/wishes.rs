@@ -396,7 +396,7 @@ impl Link {
         );
     }
 
-    fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
+    pub(super) fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
         let request_id = self.new_request_id();
         let call = encode::Call {
             id: &request_id,

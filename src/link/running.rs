@@ -256,8 +256,6 @@ pub(super) struct Running {
     pub(super) started: u32,
     /// The line that says that the present attempt went out, until that is known.
     pub(super) start: Option<Start>,
-    /// The user wanted it stopped; what stands still since then is not started again.
-    pub(super) was_cancelled: bool,
     pub(super) orphan: Option<Orphan>,
     /// Since when we are in contact; the idle limit does not count our own outages.
     pub(super) contact_since: Mono,
@@ -315,7 +313,6 @@ impl Running {
             was_unsent: false,
             started: 0,
             start: None,
-            was_cancelled: false,
             orphan: None,
             contact_since: now.mono,
             has_failed_probe: false,
@@ -336,6 +333,12 @@ impl Running {
 
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         self.task.attempts.last()
+    }
+
+    /// Whether the user wanted it stopped, in this process or in one before; what stands still since then is not
+    /// started again.
+    pub(super) fn was_cancelled(&self) -> bool {
+        self.attempt().is_some_and(|attempt| attempt.was_cancelled)
     }
 
     pub(super) fn attempt_mut(&mut self) -> Option<&mut Attempt> {
@@ -434,15 +437,16 @@ impl Running {
             let (last, value) = (text::exact(last), text::exact(value));
             let state = "live".to_owned();
             let why = format!("gap: no step between {last} and {value} came back");
+            self.task.gap_at = Some(now.wall);
             self.note(now, None, Happening::Contact { state, why });
         }
     }
 
-    /// Notes what longhaul has to say about the task, on its row too.
-    pub(super) fn remark(&mut self, now: Stamp, words: String) {
+    /// Notes what longhaul has to say about the task, on its row too; returns whether it is news.
+    pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
         // Each process that takes a task up finds it as the one before did.
         if self.task.remark.as_ref() == Some(&words) {
-            return;
+            return false;
         }
         self.note(
             now,
@@ -453,6 +457,7 @@ impl Running {
             },
         );
         self.task.remark = Some(words);
+        true
     }
 
     pub(super) fn touch(&mut self, now: Stamp) {
@@ -591,6 +596,7 @@ pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
         questions: Vec::new(),
         on_input: call.on_input,
         progress: None,
+        gap_at: None,
         remark: None,
         result_bytes: None,
         result_line: None,
@@ -623,6 +629,7 @@ pub(super) fn new_attempt(
         asks_for_task: false,
         input: None,
         request_state: None,
+        was_cancelled: false,
         cursors: crate::domain::Cursors::default(),
         retry_ms: None,
         last_value: None,

@@ -908,7 +908,9 @@ impl Link {
                 Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
-            running.remark(now, words);
+            if running.remark(now, words) {
+                running.task.gap_at = Some(now.wall);
+            }
             self.saver.urge(now.mono);
             self.is_restless = true;
         } else {

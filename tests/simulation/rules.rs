@@ -13,6 +13,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+mod faults;
 mod newer;
 mod seams;
 mod silence;
@@ -24,6 +25,8 @@ struct Bench {
     link: Link,
     now: u64,
     slept: u64,
+    /// How far a hand has set the wall clock.
+    jumped: i64,
     sent: Vec<(u64, ExchangeId, Request)>,
     closed: Vec<ExchangeId>,
     answers: Vec<Result<Done, Refused>>,
@@ -89,6 +92,7 @@ impl Bench {
             link: Link::new(record, choice, 7, stamp),
             now: 0,
             slept: 0,
+            jumped: 0,
             sent: Vec::new(),
             closed: Vec::new(),
             answers: Vec::new(),
@@ -119,7 +123,7 @@ impl Bench {
     fn stamp(&self) -> Stamp {
         Stamp {
             mono: Mono(self.now),
-            wall: Wall(START + i64::try_from(self.now + self.slept).unwrap()),
+            wall: Wall(START + self.jumped + i64::try_from(self.now + self.slept).unwrap()),
         }
     }
 

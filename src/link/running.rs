@@ -397,7 +397,8 @@ impl Running {
         let is_told = count.is_power_of_two();
         let words = self.left_out.words();
         if is_told {
-            return self.remark(now, words);
+            self.remark(now, words);
+            return;
         }
         self.task.remark = Some(words);
         self.touch(now);

@@ -75,7 +75,6 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 request_id: "k3f9-1".to_owned(),
                 token: "k3f9-1".to_owned(),
                 phase: Phase::Open,
-                asks_for_task: false,
                 session_number: 1,
                 version: None,
                 input: None,

@@ -59,6 +59,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
             questions: Vec::new(),
             on_input: OnInput::Ask,
             progress: Progress::reported(value, Some(1000.0), None),
+            gap_at: None,
             remark: None,
             result_bytes: None,
             result_line: None,
@@ -78,9 +79,11 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 version: None,
                 input: None,
                 request_state: None,
+                was_cancelled: false,
                 cursors: Cursors::default(),
                 retry_ms: None,
                 last_value: Some(value),
+                asks_for_task: false,
                 started_at: began,
                 ended_at: None,
             }],
@@ -93,6 +96,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
             why: "kept".to_owned(),
         }),
         saved_seq: 14,
+        guess: None,
         is_unsaved: false,
     })
 }

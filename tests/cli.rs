@@ -31,13 +31,13 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use longhaul::{
     demo,
-    domain::{LinkRecord, Phase, ServerName, Task},
+    domain::{LinkRecord, ServerName, Task},
     store::{ListFilter, Paths, Reader},
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
-    program::{Ran, Running, finish, program, run},
+    program::{Running, finish, program, run},
     server,
 };
 use tempfile::TempDir;

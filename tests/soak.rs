@@ -3,10 +3,6 @@
 //! `cargo test` does a short run. The long one says once a minute what it costs:
 //! `LONGHAUL_SOAK_MINUTES=40 cargo test --release --test soak -- --nocapture`.
 #![cfg(feature = "demo")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of a test fail by panic, as the test does"
-)]
 
 #[path = "support/proxy.rs"]
 mod proxy;

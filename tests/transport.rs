@@ -221,6 +221,7 @@ async fn a_json_answer_is_one_event_and_every_header_goes_out() {
         ("authorization", Some("Bearer t0ken")),
         ("x-team", Some("blue")),
         ("last-event-id", None),
+        // What is packed is never unpacked, so nobody is to pack it.
         ("accept-encoding", Some("identity")),
     ] {
         assert_eq!(request.header(name), value, "{name}");

@@ -104,7 +104,10 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
         reader.read_line(&mut line)?;
         let line = line.trim_end();
         if place == 0 {
-            method = line.split(' ').next().unwrap_or_default().to_owned();
+            line.split(' ')
+                .next()
+                .unwrap_or_default()
+                .clone_into(&mut method);
         }
         if line.is_empty() {
             break;

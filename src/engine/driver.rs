@@ -31,6 +31,10 @@ use crate::{
 
 /// The newest values go to the readers at most this often; a person sees no more.
 const PUBLISH_EVERY: Duration = Duration::from_millis(33);
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this.
+const PUBLISH_AT_LATEST: Duration = Duration::from_millis(250);
+/// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
+const TASKS_AT_A_GLANCE: u32 = 8;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -82,6 +86,7 @@ struct Driver<'d> {
     next_house: u64,
     dice: fastrand::Rng,
     published_at: Mono,
+    publish_every: Duration,
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
@@ -131,6 +136,7 @@ pub(super) async fn drive(
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
         published_at: now.mono,
+        publish_every: PUBLISH_EVERY,
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
@@ -238,20 +244,22 @@ impl Driver<'_> {
             .links
             .iter()
             .any(|linked| linked.is_touched)
-            .then(|| self.published_at.after(PUBLISH_EVERY));
+            .then(|| self.published_at.after(self.publish_every));
         links.chain(publish).min()
     }
 
     /// The end of every turn: what changed is shown, at a pace that a person can see.
     fn turn(&mut self, now: Stamp) {
-        let is_due = now.mono.since(self.published_at) >= PUBLISH_EVERY;
+        let is_due = now.mono.since(self.published_at) >= self.publish_every;
         if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
             return;
         }
         self.published_at = now.mono;
+        let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
             for view in linked.link.take_views() {
+                moved += 1;
                 self.board.publish(News::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
@@ -261,6 +269,8 @@ impl Driver<'_> {
                 self.board.publish(News::Server(Arc::new(view)));
             }
         }
+        let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
+        self.publish_every = pace.min(PUBLISH_AT_LATEST);
     }
 
     fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {

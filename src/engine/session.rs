@@ -224,7 +224,7 @@ impl Breath {
     /// More than a handshake and a call take.
     const AT_ONCE: u32 = 40;
     /// A person sees no shorter one.
-    const REST: Duration = Duration::from_millis(10);
+    const REST: Duration = Duration::from_millis(20);
 
     #[expect(
         clippy::disallowed_methods,

@@ -9,6 +9,7 @@ use std::{
 use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
+    pending::Pending,
     seam::{Seam, Stride},
     served::Served,
 };
@@ -23,15 +24,6 @@ const PENDING_BYTES: usize = 32 << 20;
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
-
-/// Steps of a task that are all kept; the session file thins what is above.
-const STEPS_KEPT: u64 = 10_000;
-/// Entries on their way to the disk above which a task with more steps than that is thinned.
-const STEPS_AT_ONCE: usize = 4096;
-/// Of those, the newest stay.
-const STEPS_NEWEST: usize = 1024;
-/// Of the others, one in so many stays each time.
-const STEPS_RATIO: u64 = 4;
 
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
@@ -131,93 +123,6 @@ impl RecentIds {
         {
             self.known.remove(&oldest);
         }
-    }
-}
-
-/// History on its way to the disk.
-///
-/// A task with very many steps keeps a part of them only; where they come faster than they are written, the others are
-/// left out here already, so that a burst costs neither memory nor time for what the session file would drop.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    entries: Vec<Entry>,
-    /// About the memory that they take.
-    bytes: usize,
-    /// The line that says how many were left out, and how many that is.
-    mark: Option<(u64, u64)>,
-}
-
-impl Pending {
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    pub(super) fn push(&mut self, entry: Entry) {
-        if self.entries.len() >= STEPS_AT_ONCE && entry.seq > STEPS_KEPT {
-            self.thin();
-        }
-        self.bytes += weight(&entry.what);
-        self.entries.push(entry);
-    }
-
-    /// Whether there is room for one more that the history may do without.
-    fn has_room_for(&self, weight: usize) -> bool {
-        self.bytes.saturating_add(weight) <= PENDING_BYTES
-    }
-
-    fn weigh(&mut self) {
-        self.bytes = self.entries.iter().map(|entry| weight(&entry.what)).sum();
-    }
-
-    /// Takes everything out.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
-        (self.mark, self.bytes) = (None, 0);
-        std::mem::take(&mut self.entries)
-    }
-
-    /// Puts back what was taken and could not be written.
-    pub(super) fn put_back(&mut self, mut entries: Vec<Entry>) {
-        entries.append(&mut self.entries);
-        self.entries = entries;
-        self.weigh();
-    }
-
-    fn thin(&mut self) {
-        let newest = self.entries.len().saturating_sub(STEPS_NEWEST);
-        let (mut mark, mut place, mut steps) = (self.mark, 0, 0_u64);
-        self.entries.retain_mut(|entry| {
-            place += 1;
-            if place > newest || !matches!(entry.what, Happening::Progress { .. }) {
-                return true;
-            }
-            steps += 1;
-            if steps.is_multiple_of(STEPS_RATIO) {
-                return true;
-            }
-            let is_first = mark.is_none();
-            let (seq, count) = mark.unwrap_or((entry.seq, 0));
-            mark = Some((seq, count + 1));
-            if is_first {
-                let status = "running".to_owned();
-                entry.event_id = None;
-                entry.what = Happening::Status {
-                    status,
-                    reason: None,
-                };
-            }
-            is_first
-        });
-        self.mark = mark;
-        if let Some((seq, count)) = mark
-            && let Some(entry) = self.entries.iter_mut().find(|entry| entry.seq == seq)
-            && let Happening::Status { reason, .. } = &mut entry.what
-        {
-            let steps = text::plural(count, "progress step");
-            *reason = Some(format!(
-                "{steps} that came too fast were left out from here on, to keep the history small"
-            ));
-        }
-        self.weigh();
     }
 }
 
@@ -351,8 +256,6 @@ pub(super) struct Running {
     pub(super) started: u32,
     /// The line that says that the present attempt went out, until that is known.
     pub(super) start: Option<Start>,
-    /// The user wanted it stopped; what stands still since then is not started again.
-    pub(super) was_cancelled: bool,
     pub(super) orphan: Option<Orphan>,
     /// Since when we are in contact; the idle limit does not count our own outages.
     pub(super) contact_since: Mono,
@@ -410,7 +313,6 @@ impl Running {
             was_unsent: false,
             started: 0,
             start: None,
-            was_cancelled: false,
             orphan: None,
             contact_since: now.mono,
             has_failed_probe: false,
@@ -431,6 +333,12 @@ impl Running {
 
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         self.task.attempts.last()
+    }
+
+    /// Whether the user wanted it stopped, in this process or in one before; what stands still since then is not
+    /// started again.
+    pub(super) fn was_cancelled(&self) -> bool {
+        self.attempt().is_some_and(|attempt| attempt.was_cancelled)
     }
 
     pub(super) fn attempt_mut(&mut self) -> Option<&mut Attempt> {
@@ -467,7 +375,7 @@ impl Running {
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
         let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
-        if is_bulk && !self.pending.has_room_for(weight(&what)) {
+        if is_bulk && self.pending.bytes().saturating_add(weight(&what)) > PENDING_BYTES {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;
@@ -489,7 +397,8 @@ impl Running {
         let is_told = count.is_power_of_two();
         let words = self.left_out.words();
         if is_told {
-            return self.remark(now, words);
+            self.remark(now, words);
+            return;
         }
         self.task.remark = Some(words);
         self.touch(now);
@@ -529,15 +438,16 @@ impl Running {
             let (last, value) = (text::exact(last), text::exact(value));
             let state = "live".to_owned();
             let why = format!("gap: no step between {last} and {value} came back");
+            self.task.gap_at = Some(now.wall);
             self.note(now, None, Happening::Contact { state, why });
         }
     }
 
-    /// Notes what longhaul has to say about the task, on its row too.
-    pub(super) fn remark(&mut self, now: Stamp, words: String) {
+    /// Notes what longhaul has to say about the task, on its row too; returns whether it is news.
+    pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
         // Each process that takes a task up finds it as the one before did.
         if self.task.remark.as_ref() == Some(&words) {
-            return;
+            return false;
         }
         self.note(
             now,
@@ -548,6 +458,7 @@ impl Running {
             },
         );
         self.task.remark = Some(words);
+        true
     }
 
     pub(super) fn touch(&mut self, now: Stamp) {
@@ -656,7 +567,7 @@ impl Running {
 }
 
 /// About how many bytes of memory an entry takes.
-fn weight(what: &Happening) -> usize {
+pub(super) fn weight(what: &Happening) -> usize {
     let text = match what {
         Happening::Progress { message, .. } => message.as_ref().map_or(0, String::len),
         Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
@@ -686,6 +597,7 @@ pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
         questions: Vec::new(),
         on_input: call.on_input,
         progress: None,
+        gap_at: None,
         remark: None,
         result_bytes: None,
         result_line: None,
@@ -718,6 +630,7 @@ pub(super) fn new_attempt(
         asks_for_task: false,
         input: None,
         request_state: None,
+        was_cancelled: false,
         cursors: crate::domain::Cursors::default(),
         retry_ms: None,
         last_value: None,

@@ -8,7 +8,7 @@ use crate::domain::{Mono, Row};
 /// How long progress may wait to be written.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
 /// Where writing takes long, many tasks or a slow disk, it waits this many times as long ...
-const FLUSH_REST: u32 = 25;
+const FLUSH_REST: u32 = 100;
 /// ... but not longer than this.
 const FLUSH_AT_LATEST: Duration = Duration::from_secs(1);
 /// How long after a failed write the next is tried.

@@ -23,7 +23,7 @@ use crate::protocol::Arrival;
 /// The name of a data line, as the splitter writes it.
 const DATA: &[u8] = b"data: ";
 /// A frame of one data line, without its value.
-const SKELETON: &[u8] = b"data: -\n\n";
+const SKELETON: &[u8] = b"data\n\n";
 
 /// Turns the bytes of one `text/event-stream` body into arrivals.
 pub struct Sse {
@@ -98,18 +98,22 @@ impl Sse {
 
     fn read(&mut self, frame: Frame) -> Arrival {
         let (text, id, retry_ms) = frame.into_parts();
-        let (is_endpoint, data) = self.data_of(text);
-        if is_endpoint && !data.is_empty() {
-            return Arrival::Endpoint { target: Ok(data) };
-        }
+        let (event, data) = self.parse(text);
+        let data = match event.as_str() {
+            "message" => data,
+            // The one other type that means something.
+            "endpoint" if !data.is_empty() => return Arrival::Endpoint { target: Ok(data) },
+            // No other carries MCP traffic; the id of any still moves the cursor.
+            _ => String::new(),
+        };
         if data.is_empty() && id.is_none() && retry_ms.is_none() {
             return Arrival::Alive;
         }
         Arrival::Event { id, retry_ms, data }
     }
 
-    /// Whether a frame is of the type `endpoint`, and its data, as the crate says.
-    fn data_of(&mut self, mut text: Bytes) -> (bool, String) {
+    /// The type and the data of a frame, as the crate says.
+    fn parse(&mut self, mut text: Bytes) -> (String, String) {
         let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
         let rest = text.get(first_line..).unwrap_or_default();
         let is_round = text.starts_with(DATA) && !rest.starts_with(b"data:");
@@ -120,7 +124,7 @@ impl Sse {
             event = self.next(if rest == b"\n" {
                 Bytes::from_static(SKELETON)
             } else {
-                [DATA, b"-\n", rest].concat().into()
+                [b"data\n", rest].concat().into()
             });
         } else {
             // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
@@ -131,26 +135,23 @@ impl Sse {
                 event = self.next(lines.split_to(end));
             }
         }
-        let Some(event) = event else {
-            self.events = EventStream::new(self.feed.clone());
-            tracing::warn!("an event could not be read and was passed on without its data");
-            return (false, String::new());
-        };
-        let is_endpoint = event.event == "endpoint";
-        // No other types mean anything here; the id of any still moves the cursor.
-        if !is_endpoint && event.event != "message" {
-            return (false, String::new());
+        match event {
+            Some(event) if is_round => {
+                text.truncate(first_line.saturating_sub(1));
+                text.advance(DATA.len().min(text.len()));
+                // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
+                (
+                    event.event,
+                    String::from_utf8(text.into()).unwrap_or_default(),
+                )
+            }
+            Some(event) => (event.event, event.data),
+            None => {
+                self.events = EventStream::new(self.feed.clone());
+                tracing::warn!("an event could not be read and was passed on without its data");
+                (String::new(), String::new())
+            }
         }
-        if !is_round {
-            return (is_endpoint, event.data);
-        }
-        text.truncate(first_line.saturating_sub(1));
-        text.advance(DATA.len().min(text.len()));
-        // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
-        (
-            is_endpoint,
-            String::from_utf8(text.into()).unwrap_or_default(),
-        )
     }
 
     fn next(&mut self, text: Bytes) -> Option<Event> {

@@ -155,7 +155,7 @@ async fn posted(State(heard): State<Arc<Heard>>, body: String) -> Response {
             other["taskId"] = json!(hostile("OTHERTASK"));
             answer(json!({"tasks": [other]}))
         }
-        Some("tasks/result") => events(Vec::new(), true),
+        Some("tasks/result") => events(&[], true),
         Some("tools/call") if message["params"]["name"] == "slow" => {
             answer(json!({"task": task()}))
         }
@@ -234,7 +234,7 @@ fn called(message: &Value, mode: &str, call: usize) -> Response {
         let id = format!("id: c{call}/{number}\u{202e}\u{9b}\n");
         [id.into_bytes(), event(message)].concat()
     });
-    events(numbered.collect(), stays)
+    events(&numbered.collect::<Vec<_>>(), stays)
 }
 
 async fn resumed(headers: HeaderMap) -> Response {
@@ -244,7 +244,7 @@ async fn resumed(headers: HeaderMap) -> Response {
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message",
         "params": {"level": "warning", "logger": hostile("LOGGER"), "data": hostile("RESUMED")}});
     let event = [b"id: later/1\n".to_vec(), event(&log)].concat();
-    events(vec![event], true)
+    events(&[event], true)
 }
 
 fn event(message: &Value) -> Vec<u8> {
@@ -268,7 +268,7 @@ fn json_body(message: &Value) -> Response {
 }
 
 /// A stream in chunks of sizes that cut characters and lines in two; it then stays open, if wanted.
-fn events(events: Vec<Vec<u8>>, stays: bool) -> Response {
+fn events(events: &[Vec<u8>], stays: bool) -> Response {
     let whole = events.concat();
     let mut chunks: Vec<Result<Bytes, std::convert::Infallible>> = Vec::new();
     let mut rest = &whole[..];

@@ -8,7 +8,10 @@ use crate::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
-    link::{running::Line, seam::Stride},
+    link::{
+        running::{Line, Running},
+        seam::Stride,
+    },
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -54,7 +57,12 @@ impl Link {
                     message,
                 } => {
                     let message = message.map(std::borrow::Cow::into_owned);
-                    let of = self.calls.get(token.as_ref()).cloned();
+                    // Mostly it is the call of this stream, which needs no look-up.
+                    let own = task.filter(|id| {
+                        let running = self.tasks.get(id);
+                        running.and_then(Running::request_id) == Some(token.as_ref())
+                    });
+                    let of = own.or_else(|| self.calls.get(token.as_ref())).cloned();
                     if is_alone && self.tears_seam(task, of.as_ref(), value) {
                         return false;
                     }
@@ -144,7 +152,7 @@ impl Link {
         progress: Progress,
         event_id: Option<&str>,
     ) {
-        let now = self.now;
+        let (now, value) = (self.now, progress.value);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -152,7 +160,6 @@ impl Link {
             return;
         }
         running.went_out(now);
-        let step = progress.value;
         let before = running
             .task
             .progress
@@ -199,11 +206,7 @@ impl Link {
                 running.longest_step = running.longest_step.max(now.mono.since(last));
             }
             progress.copy_to(&mut running.task.progress);
-            let Progress {
-                value,
-                total,
-                message,
-            } = progress;
+            let Progress { total, message, .. } = progress;
             running.note(
                 now,
                 event_id,
@@ -214,7 +217,7 @@ impl Link {
                 },
             );
         }
-        running.stride.took(step);
+        running.stride.took(value);
         running.last_step = Some(now.mono);
         self.saver.touch(now.mono);
     }
@@ -319,7 +322,7 @@ impl Link {
             .is_some_and(|wish| wish.what == AskedFor::Cancelling);
         let result = match outcome {
             Ok(result) => result,
-            Err(_) if is_cancelling || running.was_cancelled => {
+            Err(_) if is_cancelling || running.was_cancelled() => {
                 return self.conclude(id, Status::Cancelled, None);
             }
             Err(error) if error.code == VISIT_FIRST && self.call_wants_visits(id, &error) => return,

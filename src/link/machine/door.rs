@@ -166,6 +166,18 @@ impl Link {
                 cursors.push(next);
                 self.ask_tools(so_far, cursors);
             }
+            Some(next) if is_whole && !cursors.contains(&next) => {
+                let mut stand_in = so_far.last().cloned();
+                if let Some(stand_in) = &mut stand_in {
+                    "more tools".clone_into(&mut stand_in.name);
+                    stand_in.fault = Some(format!(
+                        "its list goes on after {}",
+                        text::plural(cursors.len() as u64 + 1, "page")
+                    ));
+                }
+                so_far.extend(stand_in);
+                self.have_tools(so_far);
+            }
             _ => self.have_tools(so_far),
         }
     }

@@ -229,20 +229,16 @@ impl Link {
     }
 
     fn too_large(&mut self, errand: &Errand, cap: usize) {
-        let words = over_the_cap(cap);
         match &errand.kind {
             Kind::Stream(id) => {
                 let id = id.clone();
                 if let Some(running) = self.tasks.get_mut(&id) {
                     running.line = Line::None;
                 }
-                self.out_of_stream(
-                    &id,
-                    Status::Lost(LostReason::ReplayGone { said: Some(words) }),
-                    false,
-                );
+                let cap = u64::try_from(cap).unwrap_or(u64::MAX);
+                self.out_of_stream(&id, Status::Lost(LostReason::TooMuch { cap }), false);
             }
-            _ => self.short_failed(errand, words, None),
+            _ => self.short_failed(errand, over_the_cap(cap), None),
         }
     }
 
@@ -285,6 +281,9 @@ impl Link {
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
             Line::Calling(_) => {
+                if let Some(words) = no_message(body) {
+                    running.remark(now, words);
+                }
                 self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
             }
             Line::Asking { is_probe, .. } if is_stream => {
@@ -911,7 +910,9 @@ impl Link {
                 Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
-            running.remark(now, words);
+            if running.remark(now, words) {
+                running.task.gap_at = Some(now.wall);
+            }
             self.saver.urge(now.mono);
             self.is_restless = true;
         } else {

@@ -8,6 +8,7 @@ use std::{
 use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
+    path::Budget,
     seam::{Seam, Stride},
     served::Served,
 };
@@ -151,6 +152,8 @@ pub(super) struct Start {
 pub(super) struct Running {
     pub(super) task: Task,
     pub(super) line: Line,
+    /// What asking for its stream again may cost beside the link's own budget.
+    pub(super) budget: Budget,
     pub(super) ids: RecentIds,
     /// Failed tries since the stream last brought something.
     pub(super) tries: u32,
@@ -225,6 +228,7 @@ impl Running {
         Self {
             task,
             line: Line::None,
+            budget: Budget::of_stream(now.mono),
             ids: RecentIds::restored(ids),
             tries: 0,
             empties: 0,

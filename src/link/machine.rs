@@ -1051,7 +1051,8 @@ impl Link {
             }
             if can_ask {
                 if let Line::Waiting { until } = running.line {
-                    next = earliest(next, when_allowed(until));
+                    let allowed = self.path.allowed_with(&running.budget, self.now);
+                    next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
                 if let Some(at) = running.follow.as_ref().and_then(|follow| follow.next) {
                     next = earliest(next, when_allowed(at));

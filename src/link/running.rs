@@ -9,6 +9,7 @@ use std::{
 use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
+    path::Budget,
     pending::Pending,
     seam::{Seam, Stride},
     served::Served,
@@ -215,6 +216,8 @@ pub(super) struct Start {
 pub(super) struct Running {
     pub(super) task: Task,
     pub(super) line: Line,
+    /// What asking for its stream again may cost beside the link's own budget.
+    pub(super) budget: Budget,
     pub(super) ids: RecentIds,
     /// Failed tries since the stream last brought something.
     pub(super) tries: u32,
@@ -288,6 +291,7 @@ impl Running {
         Self {
             task,
             line: Line::None,
+            budget: Budget::of_stream(now.mono),
             ids: RecentIds::restored(ids),
             tries: 0,
             empties: 0,

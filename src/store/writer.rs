@@ -15,7 +15,7 @@ use rusqlite::{
 use super::{
     Paths, StoreError,
     atomic::sync_directory,
-    error::{Advice, is_damage, is_without_shared_memory, words},
+    error::{Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, words},
     paths::{check_file, companion, set_aside},
     schema,
 };
@@ -355,6 +355,18 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // SQLite empties the log only if nobody else has the file open, and a reader of this very process mostly does.
+        // An empty one lets the session be read where there is no room for shared memory. It is a courtesy: nobody waits
+        // for it, and what stands in the log is as safe there.
+        let _ = self.connection.busy_timeout(Duration::ZERO).and_then(|()| {
+            let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+            self.connection.query_row(checkpoint, [], |_| Ok(()))
+        });
+    }
+}
+
 /// The record of one task.
 pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Result<Option<Task>> {
     let mut query = connection.prepare_cached("SELECT body FROM task WHERE id = ?1")?;
@@ -609,7 +621,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
 fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
     if is_damage(error) {
         Trouble::Damaged(words(error))
-    } else if is_without_shared_memory(error) {
+    } else if is_without_shared_memory(error) && !has_no_room_for_shared_memory(error) {
         let (path, why) = (db.to_owned(), words(error));
         Trouble::Other(StoreError::NoWal { path, why })
     } else {

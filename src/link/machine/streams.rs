@@ -1055,17 +1055,25 @@ impl Link {
             };
             return self.out_of_stream(id, Status::Lost(reason), false);
         }
-        match self.may_ask() {
+        // What waits for the way goes on the moment the prober is answered.
+        if !self.path.may_send(self.now) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let spent = running
+            .budget
+            .spend(now)
+            .or_else(|own| self.path.spend(self.now).map_err(|ours| ours.min(own)));
+        match spent {
             Ok(()) => self.ask_for_stream(id),
-            Err(Some(later)) => {
-                if let Some(running) = self.tasks.get_mut(id) {
-                    running.line = Line::Waiting {
-                        until: until.max(later),
-                    };
-                    running.is_shown_stale = true;
-                }
+            Err(later) => {
+                running.line = Line::Waiting {
+                    until: until.max(later),
+                };
+                running.is_shown_stale = true;
             }
-            Err(None) => {}
         }
     }
 

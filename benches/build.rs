@@ -3,6 +3,8 @@
 //! `cargo bench --bench build`. It builds everything anew into a directory of its own and takes minutes; the time is that
 //! of the wall, so the machine should have nothing else to do.
 
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
+
 #[path = "support/mod.rs"]
 mod support;
 

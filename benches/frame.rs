@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench frame`. CPU time of the thread, medians of alternated rounds.
 
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
+
 #[path = "support/mod.rs"]
 mod support;
 
@@ -81,6 +83,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 cursors: Cursors::default(),
                 retry_ms: None,
                 last_value: Some(value),
+                asks_for_task: false,
                 started_at: began,
                 ended_at: None,
             }],
@@ -93,6 +96,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
             why: "kept".to_owned(),
         }),
         saved_seq: 14,
+        guess: None,
         is_unsaved: false,
     })
 }

@@ -4,6 +4,11 @@
 //! `cargo bench --bench program`, or some rows of it: `cargo bench --bench program -- 4 5`. Every side is a process of its
 //! own; the server is another one, so that only the clients are measured. Figures are CPU time where the row allows,
 //! else time on the wall; medians of alternated rounds. Row 13 needs `strace` to count the fsyncs.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a measurement that cannot go on ends"
+)]
 
 #[path = "support/clients.rs"]
 mod clients;
@@ -18,6 +23,7 @@ mod support;
 
 use std::time::Duration;
 
+use clients::Reader;
 use house::{House, Process, Server, Tui};
 use support::{duel, is_wanted, median, memory_of, now, pass, quantile, row, row_at_least, say};
 
@@ -28,13 +34,16 @@ fn main() {
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     match word(1) {
         "serve" => return server::serve(),
-        "scan" => return clients::scan(word(2), word(3).parse().unwrap(), word(4)),
+        "scan" => return clients::read(Reader::Scan, word(2), word(3).parse().unwrap(), word(4)),
+        "ours" => return clients::read(Reader::Ours, word(2), word(3).parse().unwrap(), word(4)),
         "get" => return clients::get(word(2)),
         "rmcp" => return clients::rmcp(word(2), word(3)),
         "smallest" => return clients::smallest(),
         _ => {}
     }
-    let rows: [(u32, fn()); 9] = [
+    let rows: [(u32, fn()); 11] = [
+        (1, one_a_chunk),
+        (2, large_chunks),
         (4, headless),
         (5, with_screen),
         (6, keys),
@@ -52,10 +61,55 @@ fn main() {
     }
 }
 
+/// Events of a burst.
+const EVENTS: u64 = 200_000;
+
+/// What an event costs a process that reads a burst, beyond what the process costs without one.
+fn cost(run: &dyn Fn(u64) -> f64) -> f64 {
+    (run(EVENTS) - run(1)) / EVENTS as f64
+}
+
+/// What an event costs one of the readers, with so many bytes of events in an HTTP chunk.
+fn read_cost(reader: &str, chunk_bytes: usize) -> f64 {
+    cost(&|count| {
+        let mut server = Server::start();
+        server.go();
+        let arguments = format!("{{\"count\":{count},\"chunk_bytes\":{chunk_bytes}}}");
+        Process::this(&[reader, &server.url, "1", &arguments]).end()
+    })
+}
+
+/// Row 1: our reader against the bare scan, one event an HTTP chunk.
+fn one_a_chunk() {
+    let (mine, other) = duel(5, || read_cost("ours", 0), || read_cost("scan", 0));
+    say(&format!(
+        "       one event a chunk: ours {:.2} us, bare scan {:.2} us",
+        mine * 1e6,
+        other * 1e6
+    ));
+    let what = "splitter, eventsource-stream and parse against the scan";
+    row(1, what, mine / other, " x", 2.2);
+}
+
+/// Row 2: the same from large HTTP chunks.
+fn large_chunks() {
+    let (mine, own) = duel(5, || read_cost("ours", 65_536), || read_cost("ours", 0));
+    say(&format!(
+        "       64 KiB a chunk: ours {:.2} us, one event a chunk {:.2} us",
+        mine * 1e6,
+        own * 1e6
+    ));
+    row(
+        2,
+        "64 KiB chunks against one event a chunk",
+        mine / own,
+        " x",
+        0.7,
+    );
+}
+
 /// Row 4: CPU an event, whole process, on a burst.
 fn headless() {
-    const EVENTS: u64 = 200_000;
-    let cost = |run: &dyn Fn(u64) -> f64| (run(EVENTS) - run(1)) / EVENTS as f64;
     let ours = |count: u64| {
         let house = House::new();
         let mut server = Server::start();
@@ -69,17 +123,12 @@ fn headless() {
         server.go();
         Process::this(&["rmcp", &server.url, &format!("{{\"count\":{count}}}")]).end()
     };
-    let scan = |count: u64| {
-        let mut server = Server::start();
-        server.go();
-        Process::this(&["scan", &server.url, "1", &format!("{{\"count\":{count}}}")]).end()
-    };
     let (mine, other) = duel(5, || cost(&ours), || cost(&theirs));
     say(&format!(
         "       headless: ours {:.2} us an event, rmcp {:.2} us, bare scan {:.2} us",
         mine * 1e6,
         other * 1e6,
-        cost(&scan) * 1e6
+        read_cost("scan", 0) * 1e6
     ));
     row(
         4,
@@ -136,7 +185,25 @@ fn with_screen() {
             || {
                 let (house, mut server) = (House::new(), Server::start());
                 let mut tui = on_screen(&house, &mut server, calls, &arguments);
-                rate(&mut server, Some(&mut tui))
+                let process = tui.process();
+                let cpu = || {
+                    let of = |thread: &str| process.cpu_of_thread(thread) * 1e3;
+                    [of("network"), of("journal"), of("longhaul")]
+                };
+                let before = cpu();
+                let rate = rate(&mut server, Some(&mut tui));
+                let after = cpu();
+                let spent: Vec<String> = after
+                    .iter()
+                    .zip(before)
+                    .map(|(after, before)| format!("{:.0}", after - before))
+                    .collect();
+                say(&format!(
+                    "       CPU ms of network, journal and screen thread: {} in {:.0} ms",
+                    spent.join(", "),
+                    (count * calls as u64) as f64 / rate * 1e3
+                ));
+                rate
             },
             || {
                 let mut server = Server::start();
@@ -172,6 +239,9 @@ fn keys() {
     let (house, mut server) = (House::new(), Server::start());
     let arguments = "{\"count\":1000000,\"every_ms\":10,\"batch\":5}";
     let mut tui = on_screen(&house, &mut server, 100, arguments);
+    // To the top, so that the cursor has room to move.
+    tui.press("g");
+    tui.read_for(Duration::from_secs(1));
     let idle = key_times(&mut tui, 200);
     server.go();
     tui.read_for(Duration::from_secs(2));
@@ -207,8 +277,8 @@ fn idle() {
     tui.read_for(Duration::from_secs(5));
     let process = tui.process();
     let (cpu, wakes) = (process.cpu(), process.wakes());
-    let span = 30.0;
-    let bytes = tui.read_for(Duration::from_secs_f64(span));
+    let span = Duration::from_secs(30);
+    let bytes = tui.read_for(span);
     row(
         7,
         "idle, 1,000 settled tasks: bytes drawn",
@@ -219,14 +289,14 @@ fn idle() {
     row(
         7,
         "idle: wake-ups a second",
-        (process.wakes() - wakes) / span,
+        (process.wakes() - wakes) / span.as_secs_f64(),
         "",
         2.0,
     );
     row(
         7,
         "idle: CPU seconds a minute",
-        (process.cpu() - cpu) / span * 60.0,
+        (process.cpu() - cpu) / span.as_secs_f64() * 60.0,
         "",
         0.05,
     );
@@ -250,12 +320,12 @@ fn at_a_pace() {
         },
         || {
             let mut server = Server::start();
-            let scan = on_scan(&mut server, 100, SLOW);
+            let reader = on_scan(&mut server, 100, SLOW);
             server.go();
             pass(Duration::from_secs(2));
-            let begin = scan.cpu();
+            let begin = reader.cpu();
             pass(span);
-            scan.cpu() - begin
+            reader.cpu() - begin
         },
     );
     say(&format!(

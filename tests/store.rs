@@ -92,6 +92,7 @@ fn attempt(number: u32) -> Attempt {
         phase: Phase::Open,
         session_number: 1,
         version: None,
+        asks_for_task: false,
         input: None,
         request_state: None,
         was_cancelled: false,

@@ -127,6 +127,7 @@ fn post(body: &str) -> Request {
         method: Method::post(body.to_owned()),
         session: None,
         version: None,
+        target: None,
     }
 }
 
@@ -136,6 +137,7 @@ fn get(cursor: &str) -> Request {
         method: Method::Get { cursor },
         session: None,
         version: None,
+        target: None,
     }
 }
 
@@ -219,7 +221,7 @@ async fn a_json_answer_is_one_event_and_every_header_goes_out() {
         ("authorization", Some("Bearer t0ken")),
         ("x-team", Some("blue")),
         ("last-event-id", None),
-        ("accept-encoding", None),
+        ("accept-encoding", Some("identity")),
     ] {
         assert_eq!(request.header(name), value, "{name}");
     }

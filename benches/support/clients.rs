@@ -1,6 +1,7 @@
 //! What the program is compared with, each a process of its own.
 
 use std::{
+    hint::black_box,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,6 +10,10 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, future::join_all};
+use longhaul::{
+    protocol::{self, Arrival},
+    transport::{DEFAULT_CAP_BYTES, Sse},
+};
 use rmcp::{
     ClientHandler, RoleClient, ServiceExt as _,
     model::{CallToolRequestParams, ProgressNotificationParam},
@@ -39,8 +44,17 @@ fn bare() -> reqwest::Client {
         .unwrap()
 }
 
-/// Calls the tool so many times and reads the streams with the bare scan.
-pub(crate) fn scan(url: &str, calls: usize, arguments: &str) {
+/// What is done with the bytes of a stream.
+#[derive(Clone, Copy)]
+pub(crate) enum Reader {
+    /// The bare scan.
+    Scan,
+    /// Our splitter, `eventsource-stream` and our parse.
+    Ours,
+}
+
+/// Calls the tool so many times and reads the streams.
+pub(crate) fn read(reader: Reader, url: &str, calls: usize, arguments: &str) {
     block_on(async {
         let client = bare();
         let reads = (0..calls).map(|number| {
@@ -57,9 +71,20 @@ pub(crate) fn scan(url: &str, calls: usize, arguments: &str) {
             async {
                 let mut bytes = sending.await.unwrap().bytes_stream();
                 let mut scan = Scan::default();
+                let mut sse = Sse::new(DEFAULT_CAP_BYTES);
                 let mut seen = 0;
                 while let Some(Ok(chunk)) = bytes.next().await {
-                    seen += scan.read(&chunk);
+                    match reader {
+                        Reader::Scan => seen += scan.read(&chunk),
+                        Reader::Ours => {
+                            sse.feed(chunk);
+                            while let Some(arrival) = sse.take() {
+                                if let Arrival::Event { data, .. } = &arrival {
+                                    seen += black_box(protocol::decode(data)).len();
+                                }
+                            }
+                        }
+                    }
                 }
                 seen
             }

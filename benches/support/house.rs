@@ -378,7 +378,7 @@ impl House {
         drop(pair.slave);
         let (sender, bytes) = mpsc::channel();
         std::thread::spawn(move || {
-            let mut buffer = [0; 65_536];
+            let mut buffer = vec![0; 65_536];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 if sender.send(buffer[..count].to_vec()).is_err() {
                     break;

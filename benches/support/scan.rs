@@ -14,14 +14,14 @@ struct Message<'a> {
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    params: Option<Progress<'a>>,
+    params: Option<Step<'a>>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Progress<'a> {
+struct Step<'a> {
     #[serde(borrow)]
     progress_token: Cow<'a, str>,
     progress: f64,

@@ -6,7 +6,7 @@
 //! stdin opens the gate, `shut` shuts it again; the end of stdin ends it.
 //!
 //! The arguments of the tool `blast`: `count` events, `every_ms` between batches of `batch` (0: as fast as it goes),
-//! `missed` events that only a resume brings.
+//! `missed` events that only a resume brings, `chunk_bytes` of events in one HTTP chunk (0: one event).
 
 use std::{
     fmt::Write as _,
@@ -53,6 +53,7 @@ struct Wish {
     every_ms: u64,
     batch: u64,
     missed: u64,
+    chunk_bytes: usize,
 }
 
 #[derive(Default)]
@@ -103,7 +104,10 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
         reader.read_line(&mut line)?;
         let line = line.trim_end();
         if place == 0 {
-            method = line.split(' ').next().unwrap_or_default().to_owned();
+            line.split(' ')
+                .next()
+                .unwrap_or_default()
+                .clone_into(&mut method);
         }
         if line.is_empty() {
             break;
@@ -166,6 +170,7 @@ fn posted(server: &Server, stream: &mut TcpStream, message: &Value) -> std::io::
                 every_ms: number("every_ms", 0),
                 batch: number("batch", 1),
                 missed: number("missed", 0),
+                chunk_bytes: usize::try_from(number("chunk_bytes", 0)).unwrap(),
             };
             let mut calls = server.calls.lock().unwrap();
             calls.push(wish.clone());
@@ -201,7 +206,6 @@ fn add(out: &mut String, event: &str) {
 }
 
 fn step(out: &mut String, scratch: &mut String, place: usize, wish: &Wish, number: u64) {
-    scratch.clear();
     let total = wish.count + wish.missed;
     let _ = write!(
         scratch,
@@ -209,7 +213,10 @@ fn step(out: &mut String, scratch: &mut String, place: usize, wish: &Wish, numbe
          {},\"progress\":{number},\"total\":{total},\"message\":\"Processed {number}/{total} records\"}}}}\n\n",
         wish.token
     );
-    add(out, scratch);
+    if scratch.len() >= wish.chunk_bytes {
+        add(out, scratch);
+        scratch.clear();
+    }
 }
 
 fn begin(stream: &mut TcpStream) -> std::io::Result<()> {
@@ -284,6 +291,9 @@ fn send(
                 wish,
                 number,
             );
+        }
+        if !scratch.is_empty() {
+            add(blocks.last_mut().unwrap(), &scratch);
         }
         began = server.gate.pass();
         for block in blocks {

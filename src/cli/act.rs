@@ -108,7 +108,7 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
             if came.code == code::OK && context.global.json {
                 let task = context.find(&mut reader, task.id.as_str())?;
                 let document = read::document(context, &mut reader, &task)?;
-                context.terminal.line(&json::text_of(&document))?;
+                context.terminal.document(&json::text_of(&document))?;
             } else if came.code == code::OK {
                 context.terminal.line(&words)?;
             } else {
@@ -292,7 +292,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     for task in &ended {
         if context.global.json {
             let document = read::document(context, &mut reader, task)?;
-            context.terminal.line(&json::text_of(&document))?;
+            context.terminal.document(&json::text_of(&document))?;
         } else {
             let reason = task.why().map_or(String::new(), |reason| {
                 format!(": {}", text::clean_line(&reason))

@@ -79,26 +79,25 @@ pub(super) fn tell(
 ) -> Result<(), Fail> {
     for id in ids {
         let task = context.find(reader, id.as_str())?;
-        let line = if context.global.json {
+        if context.global.json {
             let document = read::document(context, reader, &task)?;
-            documents::text_of(&document)
-        } else {
-            let theirs = task
-                .server_task_id
-                .as_deref()
-                .or(task.client_id.as_deref())
-                .map_or(String::new(), |theirs| {
-                    format!(", its id there is {theirs}")
-                });
-            let words = format!(
-                "{id} {}: {} on {}{theirs}",
-                task.status.word(),
-                calls::title(&task),
-                task.server
-            );
-            text::clean_line(&words).into_owned()
-        };
-        context.terminal.line(&line)?;
+            context.terminal.document(&documents::text_of(&document))?;
+            continue;
+        }
+        let theirs = task
+            .server_task_id
+            .as_deref()
+            .or(task.client_id.as_deref())
+            .map_or(String::new(), |theirs| {
+                format!(", its id there is {theirs}")
+            });
+        let words = format!(
+            "{id} {}: {} on {}{theirs}",
+            task.status.word(),
+            calls::title(&task),
+            task.server
+        );
+        context.terminal.line(&text::clean_line(&words))?;
     }
     Ok(())
 }

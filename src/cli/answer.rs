@@ -194,7 +194,7 @@ async fn send(
             "answer": word,
             "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
         });
-        context.terminal.line(&documents::text_of(&document))?;
+        context.terminal.document(&documents::text_of(&document))?;
     } else {
         context.terminal.line(&format!("{id} is {word}"))?;
     }
@@ -234,7 +234,7 @@ fn show(
 ) -> Result<(), Fail> {
     if context.global.json {
         let document = document(task, question, asked);
-        return context.terminal.line(&documents::pretty(&document));
+        return context.terminal.document(&documents::pretty(&document));
     }
     let now = context.clock.now().wall;
     let clean = |words: &str| text::clean_line(words).into_owned();

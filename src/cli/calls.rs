@@ -39,7 +39,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             .collect();
         context
             .terminal
-            .line(&documents::pretty(&Value::Array(document)))?;
+            .document(&documents::pretty(&Value::Array(document)))?;
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();

@@ -72,6 +72,11 @@ impl Printer {
 
     /// Prints every committed entry that was not printed yet.
     pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), Fail> {
+        if self.style == Style::Call && context.global.quiet {
+            // None of it would be said; the result is printed from its own record.
+            self.printed = self.task()?.seq;
+            return Ok(());
+        }
         loop {
             let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
             if entries.is_empty() {
@@ -100,9 +105,11 @@ impl Printer {
                     Happening::Settled { .. } => self.reader.result(&self.id)?,
                     _ => None,
                 };
-                context
-                    .terminal
-                    .line(&json::text_of(&json::event(task, entry, result.as_deref())))
+                context.terminal.document(&json::text_of(&json::event(
+                    task,
+                    entry,
+                    result.as_deref(),
+                )))
             }
             Style::Lines => {
                 let is_step = matches!(
@@ -300,6 +307,7 @@ async fn follow_to(
     let mut was_waiting = false;
     let mut waits_since = None;
     let mut was_unread = false;
+    let mut asked = None;
     if *until == Until::TheEnd {
         print_new(context, printer)?;
     }
@@ -382,8 +390,24 @@ async fn follow_to(
                     view.task.server
                 ));
             }
-            if let Some(code) = ended(context, live, printer, &view).await? {
-                return Ok(Left::Ended(code));
+            let question = view.task.open_question().map(|question| &question.key);
+            match &view.leaving {
+                // Who is to answer finds nothing left if it ends with us.
+                Some(Price::Dies { why }) if live.is_driver && question.is_some() => {
+                    if view.saved_seq >= view.task.seq && question != asked.as_ref() {
+                        asked = question.cloned();
+                        last_words(context, printer, &view.task)?;
+                        context.terminal.say(&format!(
+                            "longhaul: staying until it is answered, because leaving would end {id}: {}",
+                            text::clean_line(why)
+                        ));
+                    }
+                }
+                _ => {
+                    if let Some(code) = ended(context, live, printer, &view).await? {
+                        return Ok(Left::Ended(code));
+                    }
+                }
             }
         }
         let next = live.next(context);
@@ -458,14 +482,15 @@ fn detaches(view: &Arc<TaskView>) -> Detach {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.leaving, phase) {
         _ if view.task.error.is_some() => Detach::Refused,
-        _ if view.task.status.ends_waiting() => Detach::Now,
         // Known once the first event came without an id.
         (Some(Price::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
             Detach::Never(why.clone())
         }
-        (Some(Price::Dies { .. }), _) | (_, Some(Phase::Queued) | None) => Detach::NotYet,
+        (Some(Price::Dies { .. }), _) => Detach::NotYet,
+        _ if view.task.status.ends_waiting() => Detach::Now,
+        (_, Some(Phase::Queued) | None) => Detach::NotYet,
         _ => Detach::Now,
     }
 }
@@ -478,7 +503,7 @@ fn print_id(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail
             Some(entry) => printer.print(context, &task, entry),
             None => context
                 .terminal
-                .line(&json::text_of(&serde_json::json!({"id": task.id}))),
+                .document(&json::text_of(&serde_json::json!({"id": task.id}))),
         };
     }
     context.terminal.line(printer.id.as_str())

@@ -305,9 +305,26 @@ fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
-        .with_writer(std::sync::Mutex::new(file))
+        .with_writer(std::sync::Mutex::new(CleanFile(file)))
         .try_init();
     Ok(())
+}
+
+/// A log that can be shown on a terminal whatever a server made us write into it.
+struct CleanFile(std::fs::File);
+
+impl Write for CleanFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // An event comes whole, so no character is cut in two.
+        let text = String::from_utf8_lossy(bytes);
+        self.0
+            .write_all(crate::domain::text::clean_block(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Random bits of the operating system, for ids and jitter; the one place where dice are thrown.

@@ -107,7 +107,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
             .collect::<Result<Vec<_>, _>>()?;
         context
             .terminal
-            .line(&documents::pretty(&Value::Array(documents)))?;
+            .document(&documents::pretty(&Value::Array(documents)))?;
         return Ok(code::OK);
     }
     if tasks.is_empty() {
@@ -195,7 +195,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     let task = context.find(&mut reader, id)?;
     if context.global.json {
         let document = document(context, &mut reader, &task)?;
-        context.terminal.line(&documents::pretty(&document))?;
+        context.terminal.document(&documents::pretty(&document))?;
         return Ok(code::OK);
     }
     let has_driver = DriverLock::holder(&context.paths).is_some();
@@ -345,11 +345,11 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
         } else {
             lines::raw_result(&result)
         };
-        context.terminal.data(bytes.as_bytes())?;
+        context.terminal.raw(&bytes)?;
     } else if context.global.json {
         context
             .terminal
-            .line(&documents::pretty(&documents::parsed(&result)))?;
+            .document(&documents::pretty(&documents::parsed(&result)))?;
     } else {
         context.terminal.line(&lines::result(&result))?;
     }
@@ -425,7 +425,7 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
             .collect();
         context
             .terminal
-            .line(&documents::pretty(&Value::Object(document)))?;
+            .document(&documents::pretty(&Value::Object(document)))?;
         return Ok(code::OK);
     }
     for (key, path) in rows {

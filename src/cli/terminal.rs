@@ -1,7 +1,7 @@
 //! Where a command writes: data to stdout through the writer it was given, everything else to stderr.
 //!
-//! Must not know what is written. Invariant: nothing here adds or removes a control sequence of a server's; callers
-//! sanitise, this room only knows the terminal's width and our own bar.
+//! Must not know what is written. Invariant: this is the one gate to both, and no control sequence passes it but those of
+//! our own bar; raw bytes of a result pass to a file or a pipe, never to a terminal.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -105,13 +105,34 @@ impl<'o> Terminal<'o> {
         self.is_unread
     }
 
-    /// One line of data.
+    /// A line of data, or several.
     pub(super) fn line(&mut self, line: &str) -> Result<(), Fail> {
-        self.data(format!("{line}\n").as_bytes())
+        self.data(format!("{}\n", text::clean_block(line)).as_bytes())
+    }
+
+    /// A document for a script, which [`json`](super::json) has made safe without changing what it says.
+    pub(super) fn document(&mut self, json: &str) -> Result<(), Fail> {
+        self.data(format!("{json}\n").as_bytes())
+    }
+
+    /// Text byte for byte, as far as nobody is in front of it: a terminal gets it clean, and hears why.
+    pub(super) fn raw(&mut self, raw: &str) -> Result<(), Fail> {
+        if self.out_columns.is_none() {
+            return self.data(raw.as_bytes());
+        }
+        let clean = text::clean_block(raw);
+        self.data(clean.as_bytes())?;
+        if clean != raw {
+            self.remark(
+                "longhaul: a terminal would obey some of these bytes, so they are marked here; \
+                 `--out FILE` or a pipe gets them as they are",
+            );
+        }
+        Ok(())
     }
 
     /// Data as it is.
-    pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
+    fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
         if self.is_unread {
             return Ok(());
         }
@@ -138,7 +159,7 @@ impl<'o> Terminal<'o> {
     pub(super) fn say(&mut self, line: &str) {
         self.clear_bar();
         // A stderr that is gone has nobody to tell about it.
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        let _ = writeln!(io::stderr().lock(), "{}", text::clean_block(line));
     }
 
     /// Draws the one line that changes in place.
@@ -146,7 +167,8 @@ impl<'o> Terminal<'o> {
         let Some(columns) = self.err_columns.filter(|_| !self.is_quiet) else {
             return;
         };
-        let line = text::cut(line, columns.saturating_sub(1), self.ending);
+        let line = text::clean_line(line);
+        let line = text::cut(&line, columns.saturating_sub(1), self.ending);
         let mut err = io::stderr().lock();
         let _ = write!(err, "\r{line}\x1b[K").and_then(|()| err.flush());
         self.has_bar = true;

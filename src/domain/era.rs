@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Era {
-    /// Handshake, session, streams with cursors: 2025-03-26 to 2025-11-25.
+    /// Handshake, session, streams with cursors: 2025-03-26 to 2025-11-25; before those one stream for everything.
     Stateful,
     /// No handshake, no session, no resumption; long work lives in server tasks: 2026-07-28.
     Modern,
@@ -15,6 +15,10 @@ pub enum Era {
 /// Protocol revisions, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ProtocolVersion {
+    /// HTTP+SSE: everything the server says comes on one stream, and what that stream loses is lost. A last resort, whatever
+    /// revision the server would speak on it.
+    #[serde(rename = "2024-11-05")]
+    V20241105,
     /// The first with one HTTP endpoint.
     #[serde(rename = "2025-03-26")]
     V20250326,
@@ -30,7 +34,7 @@ pub enum ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// All of them, oldest first.
+    /// Those that can be asked for, oldest first; HTTP+SSE is none of them.
     pub const ALL: [Self; 4] = [
         Self::V20250326,
         Self::V20250618,
@@ -41,6 +45,7 @@ impl ProtocolVersion {
     /// The revision as it stands on the wire.
     pub fn word(self) -> &'static str {
         match self {
+            Self::V20241105 => "2024-11-05",
             Self::V20250326 => "2025-03-26",
             Self::V20250618 => "2025-06-18",
             Self::V20251125 => "2025-11-25",
@@ -48,7 +53,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// Reads a revision; `None` for one that we do not speak.
+    /// Reads a revision; `None` for one that we do not ask for.
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.word() == word)
     }

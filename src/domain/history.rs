@@ -21,6 +21,9 @@ pub struct Entry {
     pub what: Happening,
 }
 
+/// Columns that the name of a logger may take from what it says.
+const LOGGER_COLUMNS: usize = 24;
+
 /// An entry in clean words, in the parts that a line is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
@@ -69,9 +72,9 @@ impl Entry {
                 logger,
                 data,
             } => Words {
-                lead: logger
-                    .as_deref()
-                    .map_or(String::new(), |logger| format!("{}:", clean(logger))),
+                lead: logger.as_deref().map_or(String::new(), |logger| {
+                    format!("{}:", text::truncate(&clean(logger), LOGGER_COLUMNS))
+                }),
                 ..Words::new(level.word(), clean(data))
             },
             Happening::Contact { state, why } => {

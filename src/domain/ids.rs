@@ -1,6 +1,6 @@
 //! Names of things. A task id is ours and short, a server name is the user's.
 
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,28 +11,70 @@ const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const TASK_ID_LENGTH: usize = 6;
 
 /// The short id of a task, e.g. `q7m2xk`; every command accepts a unique prefix of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TaskId(String);
+///
+/// It is held in place: every event of a stream carries one around.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TaskId([u8; TASK_ID_LENGTH]);
+
+impl TaskId {
+    fn number(&self) -> u64 {
+        let fold = |number: u64, letter: &u8| number << 8 | u64::from(*letter);
+        self.0.iter().fold(0, fold)
+    }
+}
+
+// As texts, by one comparison of numbers.
+impl Ord for TaskId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number().cmp(&other.number())
+    }
+}
+
+impl PartialOrd for TaskId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TaskId").field(&self.as_str()).finish()
+    }
+}
+
+impl From<TaskId> for String {
+    fn from(id: TaskId) -> Self {
+        id.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for TaskId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("no id of a task")
+    }
+}
 
 impl TaskId {
     /// Makes an id from random bits; the caller brings the dice, this room has none.
     pub fn from_bits(bits: u64) -> Self {
-        let id = (0..TASK_ID_LENGTH)
-            .filter_map(|place| ALPHABET.get(((bits >> (place * 5)) & 31) as usize))
-            .map(|letter| char::from(*letter))
-            .collect();
-        Self(id)
+        Self(std::array::from_fn(|place| {
+            let letter = ALPHABET.get(((bits >> (place * 5)) & 31) as usize);
+            letter.copied().unwrap_or(b'a')
+        }))
     }
 
     /// Takes an id back from the session file or the command line.
     pub fn parse(text: &str) -> Option<Self> {
-        (text.len() == TASK_ID_LENGTH && is_task_id_prefix(text)).then(|| Self(text.to_owned()))
+        let letters = text.as_bytes().try_into().ok()?;
+        is_task_id_prefix(text).then_some(Self(letters))
     }
 
     /// The id as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
@@ -47,7 +89,7 @@ pub fn is_task_id_prefix(text: &str) -> bool {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
     }
 }
 

@@ -73,6 +73,9 @@ impl Price {
             _ if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) => Self::Dies {
                 why: modern_plain(),
             },
+            _ if attempt.version == Some(ProtocolVersion::V20241105) => {
+                Self::Dies { why: http_sse() }
+            }
             _ if attempt.cursors.newest.is_some() => Self::likely(),
             Phase::Open if task.resumability.stream == Some(false) => Self::Dies { why: no_ids() },
             Phase::Open => Self::Dies {
@@ -95,6 +98,9 @@ impl Price {
         let era = footing.version.map(ProtocolVersion::era);
         if era == Some(Era::Modern) {
             return Self::of_modern_call(tool, footing);
+        }
+        if footing.version == Some(ProtocolVersion::V20241105) {
+            return Self::Dies { why: http_sse() };
         }
         if footing.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
             return Self::of_core_task(footing.binds_tasks, None);
@@ -179,6 +185,10 @@ impl Price {
 
 fn modern_plain() -> String {
     "a plain call in MCP 2026-07-28, and leaving cancels it".to_owned()
+}
+
+fn http_sse() -> String {
+    "this server speaks HTTP+SSE of 2024-11-05, which cannot be resumed".to_owned()
 }
 
 fn no_ids() -> String {

@@ -32,6 +32,17 @@ impl Progress {
         })
     }
 
+    /// Puts a copy where an older one stands, in its room: steps come by the hundred thousand.
+    pub fn copy_to(&self, slot: &mut Option<Self>) {
+        match slot {
+            Some(old) => {
+                (old.value, old.total) = (self.value, self.total);
+                old.message.clone_from(&self.message);
+            }
+            None => *slot = Some(self.clone()),
+        }
+    }
+
     /// Done as a part of 1; `None` without a total. Reaching 1 is not completion, only the response is.
     pub fn ratio(&self) -> Option<f64> {
         self.total.map(|total| (self.value / total).clamp(0.0, 1.0))

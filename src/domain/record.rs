@@ -219,6 +219,9 @@ pub struct Attempt {
     /// The revision it was sent under; `None` before that.
     #[serde(default)]
     pub version: Option<ProtocolVersion>,
+    /// Whether it asks for a server task of 2025-11-25; only then is what says `task` in its answer one, in a replay too.
+    #[serde(default)]
+    pub asks_for_task: bool,
     /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
     #[serde(default)]
     pub input: Option<String>,
@@ -341,10 +344,18 @@ impl LinkRecord {
     pub fn footing(&self) -> Footing {
         Footing {
             version: self.version,
-            gives_ids: self.gives_ids,
+            gives_ids: self.gives_ids(),
             tasks: self.tasks,
             binds_tasks: self.binds_tasks,
             ran_as_task: self.ran_as_task.clone(),
+        }
+    }
+
+    /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE they would be of no use.
+    pub fn gives_ids(&self) -> Option<bool> {
+        match self.version {
+            Some(ProtocolVersion::V20241105) => Some(false),
+            _ => self.gives_ids,
         }
     }
 

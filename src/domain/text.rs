@@ -3,20 +3,41 @@
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What stands where something was removed, so that a removal is seen.
 const MARK: char = '\u{FFFD}';
 /// Combining marks kept on one letter; real scripts need at most four.
 const MARKS_A_GRAPHEME: usize = 8;
 
+/// Bytes kept of a text that a server writes for people: more than a screen holds, little enough that every row, log
+/// line and error of a session may be as long.
+pub const SAID_BYTES: usize = 16 * 1024;
+
+/// Bytes kept of a name that a server gives, of a logger or a title; no column shows a tenth of it.
+pub const NAME_BYTES: usize = 1024;
+
 /// Whether a character could move the cursor, reorder text, hide or start a control sequence.
 pub fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
-            '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FFA0}'
-            | '\u{180E}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+            '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+            | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
+            | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Keeps the first `limit` bytes of a text and says in it how much is left out.
+pub fn bounded(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return text;
+    }
+    let is_end = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=limit).rev().find(is_end).unwrap_or_default();
+    let (kept, rest) = text.split_at_checked(end).unwrap_or_default();
+    let rest = bytes(u64::try_from(rest.len()).unwrap_or(u64::MAX));
+    Cow::Owned(format!("{kept}\u{2026} ({rest} more were left out)"))
 }
 
 /// Makes server text safe to show on one line: whatever ends a line becomes a space.
@@ -30,12 +51,18 @@ pub fn clean_block(text: &str) -> Cow<'_, str> {
 }
 
 fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
-    let is_plain = |letter: char| (' '..='~').contains(&letter) || (keep_lines && letter == '\n');
+    let is_plain = |letter: char| {
+        // Frames and bars are our own and on every screen.
+        matches!(letter, ' '..='~' | '\u{2500}'..='\u{25FF}' | '\u{2026}')
+            || (keep_lines && letter == '\n')
+    };
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
+        let columns = UnicodeWidthStr::width(grapheme);
+        let mut drawn = 0;
         for (place, letter) in grapheme.chars().enumerate() {
             match letter {
                 '\n' if keep_lines => out.push('\n'),
@@ -47,19 +74,33 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                     out.push(MARK);
                     break;
                 }
-                // Joiners inside an emoji keep their place there; alone they hide things.
-                '\u{200D}' if place > 0 && grapheme.chars().count() > place + 1 => out.push(letter),
+                // One says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as
+                // each terminal likes. Without it they agree, and nothing is hidden by its going.
+                '\u{FE0E}' | '\u{FE0F}' if place == 1 && drawn > 0 => {}
                 _ if is_hostile(letter) => out.push(MARK),
-                _ => out.push(letter),
+                _ => {
+                    drawn += letter.width().unwrap_or(0);
+                    // Many terminals draw the parts of a joined sign side by side, over what stands next to it.
+                    if drawn > columns {
+                        if !out.ends_with(MARK) {
+                            out.push(MARK);
+                        }
+                        break;
+                    }
+                    out.push(letter);
+                }
             }
         }
     }
     Cow::Owned(out)
 }
 
-/// Columns that clean text takes on the terminal.
+/// Columns that clean text takes on the terminal: one character of a person after the other, as cells are filled.
 pub fn width(text: &str) -> usize {
-    UnicodeWidthStr::width(text)
+    if text.is_ascii() {
+        return text.len();
+    }
+    text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
 /// Cuts clean text to `columns`, ending it with `…` where something is missing.
@@ -76,7 +117,7 @@ pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
     let room = columns.saturating_sub(width(ending));
     let mut used = 0;
     for grapheme in text.graphemes(true) {
-        used += width(grapheme);
+        used += UnicodeWidthStr::width(grapheme);
         if used > room {
             break;
         }
@@ -280,6 +321,14 @@ mod tests {
             ("tag\u{E0041}", "tag\u{FFFD}"),
             ("one\r\ntwo\tx", "one two x"),
             ("zero\u{200b}width", "zero\u{FFFD}width"),
+            // Joined signs are drawn side by side by many a terminal, over their neighbours.
+            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}!"),
+            ("\u{1F44D}\u{1F3FD}!", "\u{1F44D}\u{FFFD}!"),
+            ("a\u{200D}b", "a\u{FFFD}b"),
+            // One selector is how a sign is drawn, more of them are a hidden text.
+            ("\u{26A0}\u{FE0F} hot", "\u{26A0} hot"),
+            ("\u{26A0}\u{FE0F}\u{FE01} hot", "\u{26A0}\u{FFFD} hot"),
+            ("x\u{FE01}\u{E0100}", "x\u{FFFD}\u{FFFD}"),
         ] {
             assert_eq!(clean_line(hostile), shown);
         }
@@ -291,6 +340,17 @@ mod tests {
     fn a_tower_of_combining_marks_is_cut() {
         let tower = format!("e{}", "\u{301}".repeat(10_000));
         assert!(clean_line(&tower).chars().count() < 20);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_long_text_says_how_much_is_missing() {
+        let long = "é".repeat(10_000);
+        let kept = bounded(Cow::Borrowed(&long), 1001);
+        assert_eq!(
+            kept.strip_prefix(&"é".repeat(500)),
+            Some("… (19.0 kB more were left out)")
+        );
+        assert_eq!(bounded(Cow::Borrowed("short"), 5), "short");
     }
 
     #[test]
@@ -358,15 +418,33 @@ mod tests {
         }
     }
 
-    /// Stays inside emoji, where it hides nothing.
-    const JOINER: char = '\u{200D}';
+    /// Text with what is rare in `any` text and dear to an attacker.
+    fn attacks() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            any::<char>(),
+            prop::char::range('\u{0}', '\u{A0}'),
+            prop::char::range('\u{200B}', '\u{206F}'),
+            prop::char::range('\u{FE00}', '\u{FE0F}'),
+            prop::char::range('\u{1F3F0}', '\u{1F4FF}'),
+            prop::char::range('\u{300}', '\u{36F}'),
+            prop::char::range('\u{1780}', '\u{17DF}'),
+        ];
+        prop::collection::vec(piece, 0..60).prop_map(String::from_iter)
+    }
 
     proptest! {
         #[test]
-        fn nothing_hostile_survives_any_text(text in any::<String>()) {
-            let survived = |letter: char| letter != JOINER && is_hostile(letter);
-            prop_assert!(!clean_line(&text).chars().any(survived));
-            prop_assert!(!clean_block(&text).chars().any(|letter| letter != '\n' && survived(letter)));
+        fn nothing_hostile_survives_any_text(text in attacks()) {
+            prop_assert!(!clean_line(&text).chars().any(is_hostile));
+            prop_assert!(!clean_block(&text).chars().any(|letter| letter != '\n' && is_hostile(letter)));
+        }
+
+        #[test]
+        fn no_terminal_draws_clean_text_wider_than_it_is_counted(text in attacks()) {
+            let clean = clean_line(&text);
+            let side_by_side: usize = clean.chars().filter_map(UnicodeWidthChar::width).sum();
+            prop_assert!(side_by_side <= width(&clean), "{clean:?}");
+            prop_assert_eq!(clean_line(&clean), clean.as_ref());
         }
 
         #[test]

@@ -6,16 +6,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    StreamExt as _,
-    stream::{AbortHandle, Abortable, BoxStream, SelectAll},
-};
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     board::Board,
     clock::Clock,
+    inbox::{Inbox, Item, Reading},
     journal::{Job, Journal, Outcome},
     session::{Asked, OpenAsks, Options, PanicIn},
     socket,
@@ -33,9 +30,11 @@ use crate::{
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
-const PUBLISH_EVERY: Duration = Duration::from_millis(16);
-/// Arrivals handled in one turn before anything else gets a look.
-const ARRIVALS_A_TURN: usize = 256;
+const PUBLISH_EVERY: Duration = Duration::from_millis(33);
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this.
+const PUBLISH_AT_LATEST: Duration = Duration::from_millis(250);
+/// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
+const TASKS_AT_A_GLANCE: u32 = 8;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -59,7 +58,7 @@ struct Linked {
     held: VecDeque<(SaveToken, Output)>,
     /// The newest save on disk.
     durable: SaveToken,
-    exchanges: BTreeMap<ExchangeId, AbortHandle>,
+    exchanges: BTreeMap<ExchangeId, Reading>,
     is_touched: bool,
 }
 
@@ -70,8 +69,6 @@ struct HouseSave {
     view: TaskView,
 }
 
-type Exchanges = SelectAll<BoxStream<'static, (usize, ExchangeId, Arrival)>>;
-
 struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
@@ -81,12 +78,15 @@ struct Driver<'d> {
     board: &'d Arc<Board>,
     open: &'d mut OpenAsks,
     links: Vec<Linked>,
-    exchanges: Exchanges,
+    inbox: Arc<Inbox>,
+    /// What was taken out of the inbox; empty between two turns.
+    arrivals: VecDeque<Item>,
     journal: Journal<Saver>,
     house: Vec<HouseSave>,
     next_house: u64,
     dice: fastrand::Rng,
     published_at: Mono,
+    publish_every: Duration,
     outputs_done: u64,
     die_after: Option<u64>,
     is_leaving: bool,
@@ -125,7 +125,8 @@ pub(super) async fn drive(
         board,
         open,
         links: Vec::new(),
-        exchanges: SelectAll::new(),
+        inbox: Arc::default(),
+        arrivals: VecDeque::new(),
         journal: Journal::start(
             writer,
             options.clock,
@@ -135,6 +136,7 @@ pub(super) async fn drive(
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
         published_at: now.mono,
+        publish_every: PUBLISH_EVERY,
         outputs_done: 0,
         die_after: options.die_after,
         is_leaving: false,
@@ -197,14 +199,9 @@ impl Driver<'_> {
             };
             let now;
             tokio::select! {
-                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                () = self.inbox.filled() => {
                     now = self.clock.now();
-                    self.arrived(index, exchange, arrival, now);
-                    for _ in 0..ARRIVALS_A_TURN {
-                        let next = futures_util::FutureExt::now_or_never(self.exchanges.next());
-                        let Some(Some((index, exchange, arrival))) = next else { break };
-                        self.arrived(index, exchange, arrival, now);
-                    }
+                    self.all_arrived(now);
                 }
                 Some(asked) = asks.recv() => {
                     now = self.clock.now();
@@ -247,20 +244,22 @@ impl Driver<'_> {
             .links
             .iter()
             .any(|linked| linked.is_touched)
-            .then(|| self.published_at.after(PUBLISH_EVERY));
+            .then(|| self.published_at.after(self.publish_every));
         links.chain(publish).min()
     }
 
     /// The end of every turn: what changed is shown, at a pace that a person can see.
     fn turn(&mut self, now: Stamp) {
-        let is_due = now.mono.since(self.published_at) >= PUBLISH_EVERY;
+        let is_due = now.mono.since(self.published_at) >= self.publish_every;
         if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
             return;
         }
         self.published_at = now.mono;
+        let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
             for view in linked.link.take_views() {
+                moved += 1;
                 self.board.publish(News::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
@@ -270,6 +269,8 @@ impl Driver<'_> {
                 self.board.publish(News::Server(Arc::new(view)));
             }
         }
+        let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
+        self.publish_every = pace.min(PUBLISH_AT_LATEST);
     }
 
     fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
@@ -620,8 +621,13 @@ impl Driver<'_> {
         }
     }
 
-    fn arrived(&mut self, index: usize, exchange: ExchangeId, arrival: Arrival, now: Stamp) {
-        self.feed(index, Input::Arrived { exchange, arrival }, now);
+    fn all_arrived(&mut self, now: Stamp) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.inbox.take(&mut arrivals);
+        for (index, exchange, arrival) in arrivals.drain(..) {
+            self.feed(index, Input::Arrived { exchange, arrival }, now);
+        }
+        self.arrivals = arrivals;
     }
 
     /// Feeds a link and carries out what follows.
@@ -667,9 +673,7 @@ impl Driver<'_> {
             } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => self.open.answer(self.board, ask, outcome),
             Output::Close { exchange } => {
-                if let Some(handle) = linked.exchanges.remove(&exchange) {
-                    handle.abort();
-                }
+                linked.exchanges.remove(&exchange);
                 let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);
                 linked.held.retain(is_other);
             }
@@ -689,13 +693,10 @@ impl Driver<'_> {
                         }
                     },
                 };
-                let (handle, registration) = AbortHandle::new_pair();
-                linked.exchanges.insert(exchange, handle);
-                let arrivals = http
-                    .exchange(request)
-                    .map(move |arrival| (index, exchange, arrival));
-                self.exchanges
-                    .push(Abortable::new(arrivals, registration).boxed());
+                let reading = self.inbox.read(index, exchange, http.exchange(request));
+                // Those that came to their end leave nothing behind.
+                linked.exchanges.retain(|_, reading| !reading.is_over());
+                linked.exchanges.insert(exchange, reading);
             }
         }
     }
@@ -818,9 +819,9 @@ impl Driver<'_> {
                 .next_wake()
                 .map_or(until, |at| self.clock.instant(at).min(until));
             tokio::select! {
-                Some((index, exchange, arrival)) = self.exchanges.next(), if !self.exchanges.is_empty() => {
+                () = self.inbox.filled() => {
                     let now = self.clock.now();
-                    self.arrived(index, exchange, arrival, now);
+                    self.all_arrived(now);
                 }
                 Some(outcomes) = self.journal.outcomes() => {
                     let now = self.clock.now();

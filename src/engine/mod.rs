@@ -7,6 +7,7 @@
 mod board;
 mod clock;
 mod driver;
+mod inbox;
 mod journal;
 mod session;
 mod socket;

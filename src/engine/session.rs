@@ -3,11 +3,11 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{mpsc, oneshot};
@@ -175,6 +175,10 @@ impl Drop for LastWords<'_> {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the pace of the network thread is kept by resting"
+)]
 fn run(
     options: Options,
     board: &Arc<Board>,
@@ -182,8 +186,16 @@ fn run(
     leaving: oneshot::Receiver<()>,
 ) {
     let _last_words = LastWords(board);
+    let breath = Mutex::new(Breath::new());
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_park(move || {
+            let rest = breath
+                .lock()
+                .map_or(Duration::ZERO, |mut breath| breath.rest());
+            // Nothing is ready; what comes meanwhile waits in its socket.
+            std::thread::sleep(rest);
+        })
         .build()
     {
         Ok(runtime) => runtime,
@@ -197,6 +209,50 @@ fn run(
     };
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, serve(options, board, asks, leaving));
+}
+
+/// Lets a network thread that wakes all the time rest between, so that what trickles in is read many at a time: most of
+/// what a single event costs is the waking. Alone, a request and its answer never wait for it.
+#[derive(Debug)]
+struct Breath {
+    /// How often the thread may still go to sleep and wake at once.
+    left: u32,
+    refilled: Instant,
+}
+
+impl Breath {
+    /// More than a handshake and a call take.
+    const AT_ONCE: u32 = 40;
+    /// A person sees no shorter one.
+    const REST: Duration = Duration::from_millis(20);
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it measures the thread, not what happens on it"
+    )]
+    fn new() -> Self {
+        Self {
+            left: Self::AT_ONCE,
+            refilled: Instant::now(),
+        }
+    }
+
+    /// How long to rest before the thread sleeps.
+    fn rest(&mut self) -> Duration {
+        let since = self.refilled.elapsed();
+        let fresh = u32::try_from(since.as_millis() / Self::REST.as_millis()).unwrap_or(u32::MAX);
+        if fresh > 0 {
+            self.left = self.left.saturating_add(fresh).min(Self::AT_ONCE);
+            self.refilled += since;
+        }
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Duration::ZERO
+            }
+            None => Self::REST,
+        }
+    }
 }
 
 /// Drives or follows, in turns, until this process leaves.

@@ -25,6 +25,7 @@ mod questions;
 mod seams;
 mod streams;
 mod tasks;
+mod wire;
 mod wishes;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
@@ -45,6 +46,8 @@ enum Door {
     Shut,
     /// `server/discover` is out.
     Discovering,
+    /// The stream of HTTP+SSE is asked for, and has not named its endpoint yet.
+    Wiring,
     /// `initialize` is out.
     Knocking,
     /// `notifications/initialized` is out.
@@ -63,6 +66,8 @@ enum Kind {
     /// A second reading of a task's stream from before its seam.
     Reread(TaskId),
     Discover,
+    /// The one stream of HTTP+SSE.
+    Wire,
     Handshake {
         session: Option<String>,
     },
@@ -121,6 +126,8 @@ struct Errand {
     /// The session that it was sent in; what it says of that session holds for no other.
     session_number: u64,
     is_modern: bool,
+    /// POSTed for HTTP+SSE: its answer comes on the one stream.
+    is_by_wire: bool,
 }
 
 impl Errand {
@@ -172,6 +179,7 @@ pub struct Link {
     door_tries: u32,
     /// What is believed and found out about the server's era.
     belief: era::Belief,
+    wire: Option<wire::Wire>,
     listening: tasks::Listening,
     /// Who waits to hear of the server's tasks, and of which.
     adopters: Vec<(AskId, adopt::Sought)>,
@@ -212,7 +220,9 @@ pub struct Link {
 
 impl Link {
     /// A machine for the server of `record`. `seed` feeds the jitter and the ids, so that a run can be repeated.
-    pub fn new(record: LinkRecord, choice: Choice, seed: u64, now: Stamp) -> Self {
+    pub fn new(mut record: LinkRecord, choice: Choice, seed: u64, now: Stamp) -> Self {
+        // There the connection is the session, and it ended with the process that had it.
+        record.is_initialized &= record.version != Some(ProtocolVersion::V20241105);
         let mut dice = fastrand::Rng::with_seed(seed);
         let prefix = format!("{:08x}", dice.u32(..));
         let door = if record.is_initialized {
@@ -234,6 +244,7 @@ impl Link {
             door,
             door_tries: 0,
             belief,
+            wire: None,
             listening: tasks::Listening::default(),
             adopters: Vec::new(),
             known_tasks: std::collections::BTreeMap::new(),
@@ -328,6 +339,7 @@ impl Link {
             (self.record.session, self.record.version) = (None, None);
             self.record.tools_at = None;
             self.has_fresh_tools = false;
+            self.hang_up_wire();
             self.door = Door::Shut;
         }
         self.belief = era::Belief::new(self.choice, self.record.version);
@@ -432,7 +444,7 @@ impl Link {
         if self.era() == Era::Modern {
             return self.awaits_task_id();
         }
-        self.record.gives_ids != Some(false)
+        self.record.gives_ids() != Some(false)
             && self
                 .tasks
                 .values()
@@ -481,7 +493,9 @@ impl Link {
                 next: down.next_wall,
                 why: down.why.clone(),
             },
-            (Door::Discovering | Door::Knocking | Door::Announcing, None) => LinkState::Connecting,
+            (Door::Discovering | Door::Wiring | Door::Knocking | Door::Announcing, None) => {
+                LinkState::Connecting
+            }
             (Door::Open, None) if self.requests > 0 => LinkState::Live,
             _ => LinkState::Idle,
         };
@@ -545,16 +559,18 @@ impl Link {
         let exchange = self.next_exchange;
         self.next_exchange += 1;
         let version = match &kind {
-            Kind::Handshake { .. } => None,
+            Kind::Handshake { .. } | Kind::Wire => None,
             Kind::Discover => Some(era::MODERN),
             _ => self.record.version,
         };
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
+        let wire = self.wire.as_ref().map(|wire| wire.target.clone());
         let until = match &kind {
             Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen => None,
             Kind::Reread(_) => Some(seams::REREAD_WITHIN),
             Kind::Ping { .. } => Some(PING_WITHIN),
             Kind::Poll(_) => Some(POLL_WITHIN),
+            Kind::Wire => Some(wire::ENDPOINT_WITHIN),
             _ => Some(SHORT),
         };
         self.errands.insert(
@@ -568,6 +584,7 @@ impl Link {
                 came: None,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
+                is_by_wire: wire.is_some(),
             },
         );
         self.path.sent(self.now);
@@ -579,7 +596,8 @@ impl Link {
             request: Request {
                 method,
                 session: self.record.session.clone().filter(|_| has_session),
-                version,
+                version: version.filter(|version| *version != ProtocolVersion::V20241105),
+                target: wire,
             },
             after,
         });
@@ -768,7 +786,7 @@ impl Link {
             running.is_dirty = false;
             let task = &running.task;
             if !running.pending.is_empty() {
-                let entries = std::mem::take(&mut running.pending);
+                let entries = running.pending.take();
                 rows.push(Row::History {
                     task: task.id.clone(),
                     entries,
@@ -782,7 +800,7 @@ impl Link {
             }
             rows.push(Row::Task(Box::new(task.clone())));
         }
-        let (token, is_vital) = self.saver.begin(rows.clone());
+        let (token, is_vital) = self.saver.begin(self.now.mono, rows.clone());
         self.out.push(Output::Save {
             token,
             rows,
@@ -791,7 +809,7 @@ impl Link {
     }
 
     fn saved(&mut self, token: SaveToken) {
-        let Some(flight) = self.saver.done(token) else {
+        let Some(flight) = self.saver.done(self.now.mono, token) else {
             return;
         };
         for row in &flight.rows {
@@ -853,10 +871,9 @@ impl Link {
                         running.is_dirty = true;
                     }
                 }
-                Row::History { task, mut entries } => {
+                Row::History { task, entries } => {
                     if let Some(running) = self.tasks.get_mut(&task) {
-                        entries.append(&mut running.pending);
-                        running.pending = entries;
+                        running.pending.put_back(entries);
                     }
                 }
                 Row::Result { task, json } => {

@@ -13,6 +13,7 @@
 mod checkpoint;
 mod machine;
 mod path;
+mod pending;
 mod running;
 mod saver;
 mod seam;

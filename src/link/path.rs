@@ -6,6 +6,8 @@ use crate::domain::{Mono, Stamp, Wall};
 
 /// The first wait after a failed try; the try itself came at once.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// No wait is longer than this part of the outage: contact comes back that much later than the network at the most.
+const OF_OUTAGE: u32 = 4;
 /// The longest wait in the first ten minutes: a person who repairs the network is watching.
 const SOON: Duration = Duration::from_secs(5);
 /// When a short outage has become a long one.
@@ -128,8 +130,12 @@ impl Path {
             .down
             .as_ref()
             .map_or((now, 1), |down| (down.since, down.tries.saturating_add(1)));
-        let is_long = now.mono.since(since.mono) > LONG_OUTAGE;
-        let cap = if is_long { LATER } else { SOON };
+        let lasted = now.mono.since(since.mono);
+        let cap = if lasted > LONG_OUTAGE {
+            LATER
+        } else {
+            (lasted / OF_OUTAGE).clamp(FIRST_WAIT, SOON)
+        };
         let wait =
             jittered(doubled(FIRST_WAIT, tries - 1, cap), dice).max(at_least.unwrap_or_default());
         self.down = Some(Down {
@@ -222,6 +228,24 @@ mod tests {
             now = next;
         }
         assert!((150..400).contains(&tries), "{tries}");
+    }
+
+    #[test]
+    fn contact_comes_back_at_most_a_third_later_than_the_network() {
+        for (outage, seed) in (0..600_u64).flat_map(|second| [(second, 1), (second, 2)]) {
+            let end = outage * 1000;
+            let mut dice = fastrand::Rng::with_seed(seed);
+            let mut path = Path::new(at(0));
+            let (mut now, mut tries) = (0, 0);
+            while now < end {
+                path.failed(at(now), "refused".into(), true, None, &mut dice);
+                tries += 1;
+                now = path.next_try().unwrap().0;
+            }
+            assert!(now <= end + end / 3 + 700, "{outage} s: tried at {now} ms");
+            assert!(now <= end + 6300, "{outage} s: tried at {now} ms");
+            assert!(tries <= 16 + outage / 5, "{outage} s: {tries} tries");
+        }
     }
 
     #[test]

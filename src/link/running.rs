@@ -2,12 +2,14 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    hash::{BuildHasherDefault, DefaultHasher, Hasher},
     time::Duration,
 };
 
 use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
+    pending::Pending,
     seam::{Seam, Stride},
     served::Served,
 };
@@ -15,6 +17,10 @@ use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
     Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
+
+/// Bytes of history that wait to be saved; above, steps and log lines are counted instead of kept. A quarter of a second
+/// of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
+const PENDING_BYTES: usize = 32 << 20;
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
@@ -60,11 +66,38 @@ impl Line {
     }
 }
 
-/// The newest event ids of a stream.
+/// The newest event ids of a stream, by their hash: two in 2^64 are taken for one, which costs a server that aims at it
+/// its own event.
 #[derive(Debug, Default)]
 pub(super) struct RecentIds {
-    order: VecDeque<String>,
-    known: HashSet<String>,
+    order: VecDeque<u64>,
+    known: HashSet<u64, BuildHasherDefault<AsIs>>,
+}
+
+/// What is hashed already.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(id.as_bytes());
+    hasher.finish()
 }
 
 impl RecentIds {
@@ -77,12 +110,13 @@ impl RecentIds {
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
-        self.known.contains(id)
+        self.known.contains(&hash(id))
     }
 
     pub(super) fn add(&mut self, id: &str) {
-        if self.known.insert(id.to_owned()) {
-            self.order.push_back(id.to_owned());
+        let id = hash(id);
+        if self.known.insert(id) {
+            self.order.push_back(id);
         }
         if self.order.len() > IDS_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
@@ -134,6 +168,36 @@ pub(super) struct Orphan {
     pub(super) reason: LostReason,
 }
 
+/// What a server sent and this task's history does not hold, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Messages that could not be read.
+    pub(super) unreadable: u64,
+    /// Steps and log lines that came faster than they could be saved.
+    pub(super) hasty: u64,
+    /// Questions that were too many or too large to be shown to a person.
+    pub(super) questions: u64,
+}
+
+impl LeftOut {
+    fn words(self) -> String {
+        let parts = [
+            (self.unreadable, "message", "could not be read"),
+            (self.hasty, "line", "came faster than could be saved"),
+            (
+                self.questions,
+                "question",
+                "more than a person can be asked, declined",
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, what, why)| format!("{} ({why})", text::plural(count, what)))
+            .collect();
+        format!("left out of what the server sent: {}", parts.join(", "))
+    }
+}
+
 /// The start of an attempt that may not have gone out yet.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
@@ -179,8 +243,6 @@ pub(super) struct Running {
     pub(super) served: Option<Served>,
     /// Answers of the user wait to be sent.
     pub(super) has_answers: bool,
-    /// The present attempt asked for a core task.
-    pub(super) asked_for_task: bool,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
@@ -208,7 +270,8 @@ pub(super) struct Running {
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
     /// History that no save holds yet.
-    pub(super) pending: Vec<Entry>,
+    pub(super) pending: Pending,
+    left_out: LeftOut,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     pub(super) is_dirty: bool,
@@ -243,7 +306,6 @@ impl Running {
             follow: None,
             served: None,
             has_answers: false,
-            asked_for_task: false,
             is_flipped: false,
             wish: None,
             sending: None,
@@ -258,7 +320,8 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Vec::new(),
+            pending: Pending::default(),
+            left_out: LeftOut::default(),
             result: None,
             is_dirty: false,
             is_shown_stale: true,
@@ -311,6 +374,10 @@ impl Running {
 
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
+        let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
+        if is_bulk && self.pending.bytes().saturating_add(weight(&what)) > PENDING_BYTES {
+            return self.left_out(now, |left_out| &mut left_out.hasty);
+        }
         self.task.seq += 1;
         self.pending.push(Entry {
             seq: self.task.seq,
@@ -319,6 +386,22 @@ impl Running {
             event_id: event_id.map(str::to_owned),
             what,
         });
+        self.touch(now);
+    }
+
+    /// Counts something that the history does not hold. It says so on the task's row each time, and in the log whenever
+    /// the count has doubled: a flood of it must not become a flood of lines.
+    pub(super) fn left_out(&mut self, now: Stamp, which: fn(&mut LeftOut) -> &mut u64) {
+        let count = which(&mut self.left_out);
+        *count += 1;
+        let is_told = count.is_power_of_two();
+        let words = self.left_out.words();
+        if is_told {
+            self.task.gap_at = Some(now.wall);
+            self.remark(now, words);
+            return;
+        }
+        self.task.remark = Some(words);
         self.touch(now);
     }
 
@@ -484,6 +567,16 @@ impl Running {
     }
 }
 
+/// About how many bytes of memory an entry takes.
+pub(super) fn weight(what: &Happening) -> usize {
+    let text = match what {
+        Happening::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+        Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
+        _ => 0,
+    };
+    text + size_of::<Entry>()
+}
+
 /// A task that was just asked for.
 pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
     Task {
@@ -535,6 +628,7 @@ pub(super) fn new_attempt(
         phase: Phase::Queued,
         session_number,
         version: None,
+        asks_for_task: false,
         input: None,
         request_state: None,
         was_cancelled: false,

@@ -7,6 +7,10 @@ use crate::domain::{Mono, Row};
 
 /// How long progress may wait to be written.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
+/// Where writing takes long, many tasks or a slow disk, it waits this many times as long ...
+const FLUSH_REST: u32 = 100;
+/// ... but not longer than this.
+const FLUSH_AT_LATEST: Duration = Duration::from_secs(1);
 /// How long after a failed write the next is tried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -15,6 +19,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Saver {
     next: SaveToken,
     in_flight: Option<InFlight>,
+    flush_every: Duration,
     due: Option<Mono>,
     is_vital: bool,
     failed: Option<String>,
@@ -25,6 +30,7 @@ pub(super) struct Saver {
 pub(super) struct InFlight {
     pub(super) token: SaveToken,
     pub(super) rows: Vec<Row>,
+    begun: Mono,
 }
 
 impl Saver {
@@ -32,6 +38,7 @@ impl Saver {
         Self {
             next: 1,
             in_flight: None,
+            flush_every: FLUSH_EVERY,
             due: None,
             is_vital: false,
             failed: None,
@@ -46,7 +53,7 @@ impl Saver {
     /// Something changed that can wait a little.
     pub(super) fn touch(&mut self, now: Mono) {
         if self.due.is_none() {
-            self.due = Some(now.after(FLUSH_EVERY));
+            self.due = Some(now.after(self.flush_every));
         }
     }
 
@@ -72,17 +79,23 @@ impl Saver {
     }
 
     /// Hands a write out; returns its number and whether it is vital.
-    pub(super) fn begin(&mut self, rows: Vec<Row>) -> (SaveToken, bool) {
+    pub(super) fn begin(&mut self, now: Mono, rows: Vec<Row>) -> (SaveToken, bool) {
         let token = self.next;
         self.next += 1;
         self.due = None;
-        self.in_flight = Some(InFlight { token, rows });
+        self.in_flight = Some(InFlight {
+            token,
+            rows,
+            begun: now,
+        });
         (token, std::mem::take(&mut self.is_vital))
     }
 
     /// The write under way is on disk; its rows come back to see what they were.
-    pub(super) fn done(&mut self, token: SaveToken) -> Option<InFlight> {
+    pub(super) fn done(&mut self, now: Mono, token: SaveToken) -> Option<InFlight> {
         let flight = self.in_flight.take_if(|flight| flight.token == token)?;
+        let rest = now.since(flight.begun).saturating_mul(FLUSH_REST);
+        self.flush_every = rest.clamp(FLUSH_EVERY, FLUSH_AT_LATEST);
         self.failed = None;
         Some(flight)
     }

@@ -9,7 +9,10 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::RpcError;
-use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool};
+use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool, text};
+
+/// Bytes of an input schema above which its tool is not offered; the largest that real servers publish are a tenth of it.
+const SCHEMA_BYTES: usize = 256 * 1024;
 
 /// A string that borrows from the text it was read from unless it holds an escape.
 #[derive(Deserialize)]
@@ -65,6 +68,8 @@ pub enum Incoming<'a> {
     Withdrawn(&'a RawValue),
     /// A notification that means nothing to us.
     Other,
+    /// What should have been a message and cannot be read as one; whoever shows the stream counts it.
+    Unreadable,
 }
 
 /// A string, or something else that is skipped.
@@ -130,7 +135,7 @@ struct Envelope<'a> {
     method: Option<Text<'a>>,
     params: Option<Params<'a>>,
     result: Option<&'a RawValue>,
-    error: Option<RpcError>,
+    error: Option<&'a RawValue>,
 }
 
 enum Params<'a> {
@@ -238,20 +243,30 @@ struct LogParams<'a> {
 
 /// Reads the text of one event: one message, or in 2025-03-26 a batch of them.
 ///
-/// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error.
+/// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error; what cannot
+/// even be read as one is told.
 pub fn decode(data: &str) -> Vec<Incoming<'_>> {
+    if data.is_empty() {
+        return Vec::new();
+    }
     if data.trim_start().starts_with('[') {
-        let batch: Vec<&RawValue> = serde_json::from_str(data).unwrap_or_default();
-        batch
-            .into_iter()
-            .filter_map(|message| serde_json::from_str(message.get()).ok().and_then(read))
-            .collect()
+        match serde_json::from_str::<Vec<&RawValue>>(data) {
+            Ok(batch) => batch
+                .into_iter()
+                .filter_map(|message| one(message.get()))
+                .collect(),
+            Err(_) => vec![Incoming::Unreadable],
+        }
     } else {
-        serde_json::from_str(data)
-            .ok()
-            .and_then(read)
-            .into_iter()
-            .collect()
+        one(data).into_iter().collect()
+    }
+}
+
+fn one(data: &str) -> Option<Incoming<'_>> {
+    match serde_json::from_str(data) {
+        Ok(envelope) => read(envelope),
+        Err(_) if data == "null" => None,
+        Err(_) => Some(Incoming::Unreadable),
     }
 }
 
@@ -259,7 +274,7 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
     let Some(Text(method)) = envelope.method else {
         let id = string(envelope.id?)?;
         let outcome = match (envelope.result, envelope.error) {
-            (_, Some(error)) => Err(error),
+            (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
             (None, None) => return None,
         };
@@ -276,20 +291,30 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
         (None, _) => "{}",
     };
     if let Some(id) = envelope.id {
+        // Both go back in the answer, and nobody's are nearly as long.
+        if id.get().len().max(method.len()) > text::NAME_BYTES {
+            return Some(Incoming::Unreadable);
+        }
         return Some(Incoming::Request { id, method, params });
     }
     Some(match method.as_ref() {
-        PROGRESS => return step_of(serde_json::from_str(params).ok()?),
+        PROGRESS => {
+            return serde_json::from_str(params).map_or(Some(Incoming::Unreadable), step_of);
+        }
         "notifications/message" => {
-            let log: LogParams<'_> = serde_json::from_str(params).ok()?;
+            let Ok(log) = serde_json::from_str::<LogParams<'_>>(params) else {
+                return Some(Incoming::Unreadable);
+            };
             Incoming::Log {
                 level: log
                     .level
                     .map(|text| Level::read(&text.0))
                     .unwrap_or_default(),
-                logger: log.logger.map(|text| text.0),
+                logger: log
+                    .logger
+                    .map(|text| text::bounded(text.0, text::NAME_BYTES)),
                 data: log.data.map_or(Cow::Borrowed(""), |data| {
-                    string(data).unwrap_or(Cow::Borrowed(data.get()))
+                    said(string(data).unwrap_or(Cow::Borrowed(data.get())))
                 }),
             }
         }
@@ -304,12 +329,42 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
     })
 }
 
+/// A text that a server writes for people, as much of it as is kept.
+fn said(whole: Cow<'_, str>) -> Cow<'_, str> {
+    text::bounded(whole, text::SAID_BYTES)
+}
+
+/// An error of whatever shape: an answer that says no in a strange way is an answer all the same.
+fn rpc_error(raw: &RawValue) -> RpcError {
+    #[derive(Default, Deserialize)]
+    struct Parts<'a> {
+        #[serde(borrow, default)]
+        code: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        message: Option<&'a RawValue>,
+    }
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| {
+        let parts: Parts<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let code = parts.code.and_then(|code| code.get().parse::<f64>().ok());
+        let message = parts.message.unwrap_or(raw);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a cast from a float stays within the bounds of the whole number"
+        )]
+        RpcError {
+            code: code.unwrap_or_default() as i64,
+            message: said(string(message).unwrap_or(Cow::Borrowed(message.get()))).into_owned(),
+            data: None,
+        }
+    })
+}
+
 fn step_of(step: ProgressParams<'_>) -> Option<Incoming<'_>> {
     Some(Incoming::Progress {
         token: step.progress_token.0?,
         value: step.progress,
         total: step.total,
-        message: step.message.map(|text| text.0),
+        message: step.message.map(|text| said(text.0)),
     })
 }
 
@@ -352,14 +407,21 @@ pub fn handshake(result: &str) -> Option<Handshake> {
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
     Some(Handshake {
-        version: read.protocol_version,
+        version: name(read.protocol_version),
         has_logging: read.capabilities.contains_key("logging"),
         tasks: read.capabilities.get("tasks").and_then(core_tasks),
-        server_info: read.server_info.map(|info| match info.version {
-            Some(version) => format!("{} {version}", info.name),
-            None => info.name,
+        server_info: read.server_info.map(|info| {
+            name(match info.version {
+                Some(version) => format!("{} {version}", info.name),
+                None => info.name,
+            })
         }),
     })
+}
+
+/// A name that a server gives, as much of it as is kept.
+pub(super) fn name(whole: String) -> String {
+    text::bounded(Cow::Owned(whole), text::NAME_BYTES).into_owned()
 }
 
 /// Core tasks of 2025-11-25; only for tool calls they mean anything to us.
@@ -421,18 +483,29 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
     let read = |raw: &&RawValue| {
         let shape: Shape<'_> = serde_json::from_str(raw.get()).ok()?;
         let annotations = shape.annotations.unwrap_or_default();
+        let schema = shape.input_schema.map_or("{}", RawValue::get);
+        let fault = if shape.name.len() > text::NAME_BYTES {
+            Some("its name is longer than 1 kB")
+        } else if schema.len() > SCHEMA_BYTES {
+            Some("what it takes is described in more than 256 kB")
+        } else {
+            None
+        };
+        let schema = if fault.is_some() { "{}" } else { schema };
         Some(Tool {
-            name: shape.name,
-            title: shape.title.or(annotations.title),
-            description: shape.description,
-            input_schema: shape.input_schema.map_or("{}", RawValue::get).to_owned(),
+            name: name(shape.name),
+            title: shape.title.or(annotations.title).map(name),
+            description: shape
+                .description
+                .map(|about| said(Cow::Owned(about)).into_owned()),
+            input_schema: schema.to_owned(),
             read_only: annotations.read_only_hint,
             destructive: annotations.destructive_hint,
             task_support: shape
                 .execution
                 .and_then(|execution| execution.task_support)
                 .map_or(TaskSupport::Forbidden, |word| TaskSupport::read(&word)),
-            fault: None,
+            fault: fault.map(str::to_owned),
         })
     };
     (
@@ -510,7 +583,6 @@ mod tests {
             "",
             "null",
             "[]",
-            "[1]",
             "{\"id\":1.5,\"result\":{}}",
             "{\"id\":null,\"error\":{}}",
         ] {
@@ -520,6 +592,95 @@ mod tests {
             one(r#"{"method":"notifications/new"}"#),
             Incoming::Other
         ));
+    }
+
+    #[test]
+    fn what_should_be_a_message_and_is_none_is_told() {
+        for data in [
+            "[1]",
+            "bare words",
+            r#"{"id":"a","result":{}"#,
+            r#"{"id":"a","id":"b","result":{}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1e999}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":NaN}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":"5"}}"#,
+            r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1,"progress":2}}"#,
+        ] {
+            let told = decode(data);
+            assert!(matches!(told[..], [Incoming::Unreadable]), "{told:?}");
+        }
+        // However deep it is, nothing goes down with it.
+        for (open, close) in [("[", "]"), ("{\"id\":", "}"), ("{\"params\":", "}")] {
+            let (open, close) = (open.repeat(100_000), close.repeat(100_000));
+            let _ = decode(&format!("{open}1{close}")).len();
+            let deep = format!(r#"{{"id":"a","result":{{"x":{open}1{close}}}}}"#);
+            assert!(matches!(
+                one(&deep),
+                Incoming::Response { outcome: Ok(_), .. }
+            ));
+        }
+        // Beside it, what can be read is.
+        let told = decode(r#"[7,{"id":"a","result":{}}]"#);
+        assert!(matches!(
+            told[..],
+            [Incoming::Unreadable, Incoming::Response { .. }]
+        ));
+    }
+
+    #[test]
+    fn an_error_of_any_shape_is_an_answer() {
+        let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        for (error, code, message) in [
+            ("\"no\"".to_owned(), 0, "no"),
+            (
+                "{\"code\":-32601.0,\"message\":\"no\"}".to_owned(),
+                -32601,
+                "no",
+            ),
+            ("{\"code\":\"x\",\"message\":7}".to_owned(), 0, "7"),
+            (
+                format!("{{\"code\":5,\"message\":\"no\",\"data\":{deep}}}"),
+                5,
+                "no",
+            ),
+        ] {
+            let data = format!("{{\"id\":\"a\",\"error\":{error}}}");
+            let Incoming::Response { outcome, .. } = one(&data) else {
+                panic!("{data}")
+            };
+            let error = outcome.unwrap_err();
+            assert_eq!((error.code, error.message.as_str()), (code, message));
+        }
+    }
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_kept() {
+        let long = "x".repeat(1 << 20);
+        let kept = |text: &str| text.len() < text::SAID_BYTES + 100 && text.contains("left out");
+        let step = format!(
+            r#"{{"method":"notifications/progress","params":{{"progressToken":"a","progress":1,"message":"{long}"}}}}"#
+        );
+        assert!(
+            matches!(one(&step), Incoming::Progress { message: Some(message), .. } if kept(&message))
+        );
+        let line = format!(
+            r#"{{"method":"notifications/message","params":{{"logger":"{long}","data":["{long}"]}}}}"#
+        );
+        assert!(
+            matches!(one(&line), Incoming::Log { logger: Some(logger), data, .. } if kept(&data) && kept(&logger))
+        );
+        let error = format!(r#"{{"id":"a","error":{{"code":1,"message":"{long}"}}}}"#);
+        assert!(
+            matches!(one(&error), Incoming::Response { outcome: Err(error), .. } if kept(&error.message))
+        );
+        let list = format!(
+            r#"{{"tools":[{{"name":"a","description":"{long}"}},{{"name":"{long}"}},{{"name":"b","inputSchema":{{"x":"{long}"}}}}]}}"#
+        );
+        let (tools, _) = tools(&list);
+        assert!(kept(tools[0].description.as_deref().unwrap()));
+        let offered: Vec<bool> = tools.iter().map(Tool::is_offered).collect();
+        assert_eq!(offered, [true, false, false]);
+        assert!(tools.iter().all(|tool| tool.input_schema == "{}"));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! One HTTP exchange with an MCP endpoint as data: what goes out, and everything that can come back.
 
 use core::time::Duration;
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::ProtocolVersion;
+use crate::domain::{ProtocolVersion, text};
 
 /// A request to the MCP endpoint (MCP 2025-11-25, basic/transports).
 #[derive(Clone, PartialEq, Eq)]
@@ -15,14 +16,17 @@ pub struct Request {
     pub session: Option<String>,
     /// `MCP-Protocol-Version`, from the handshake on.
     pub version: Option<ProtocolVersion>,
+    /// Where to, if not to the endpoint itself: what an [`Arrival::Endpoint`] named. A secret.
+    pub target: Option<String>,
 }
 
-// Written by hand: the session id must not reach a log.
+// Written by hand: the session id must not reach a log, nor the target, which holds one.
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request")
             .field("method", &self.method)
             .field("has_session", &self.session.is_some())
+            .field("has_target", &self.target.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -57,7 +61,7 @@ impl Method {
 }
 
 /// What an exchange brings, in order: one of `Opened`, `Refused`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
-/// any number of `Event` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
+/// any number of `Event`, `Endpoint` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrival {
     /// A successful response head (2xx).
@@ -75,6 +79,11 @@ pub enum Arrival {
         retry_ms: Option<u64>,
         /// The data; empty for an event that only carries an id or a retry.
         data: String,
+    },
+    /// HTTP+SSE names the address that messages are POSTed to (MCP 2024-11-05, basic/transports).
+    Endpoint {
+        /// The address in full; else why nothing is sent there, in words.
+        target: Result<String, String>,
     },
     /// Bytes came that are no event, e.g. a keep-alive comment.
     Alive,
@@ -146,10 +155,16 @@ pub struct RpcError {
     /// Its code; only the codes of the specification mean something.
     #[serde(default)]
     pub code: i64,
-    /// Its words, not yet sanitised.
-    #[serde(default)]
+    /// Its words, not yet sanitised; of a long text the beginning.
+    #[serde(default, deserialize_with = "said")]
     pub message: String,
     /// What else it says.
     #[serde(default)]
     pub data: Option<serde_json::Value>,
+}
+
+/// A text that a server writes for people, as much of it as is kept.
+pub(super) fn said<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let whole = Cow::<'de, str>::deserialize(from)?;
+    Ok(text::bounded(whole, text::SAID_BYTES).into_owned())
 }

@@ -3,11 +3,16 @@
 //! Sources: MCP 2025-11-25, basic/utilities/tasks; MCP 2026-07-28, server/discover, basic/patterns/mrtr and the tasks
 //! extension. Where their examples contradict their text, both readings are taken.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{RpcError, encode::TASKS};
-use crate::domain::{TaskKind, TaskState};
+use super::{RpcError, decode::name, encode::TASKS};
+use crate::domain::{TaskKind, TaskState, text};
+
+/// Questions read of one message, and revisions of one server: more than anybody has or answers.
+const MANY: usize = 64;
 
 /// What `server/discover` says of a modern server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +38,18 @@ pub fn discovery(result: &str) -> Option<Discovery> {
         versions: versions
             .iter()
             .filter_map(Value::as_str)
-            .map(str::to_owned)
+            .take(MANY)
+            .map(|version| name(version.to_owned()))
             .collect(),
         has_tasks: capabilities
             .get("extensions")
             .and_then(|extensions| extensions.get(TASKS))
             .is_some_and(|tasks| !tasks.is_null()),
-        server_info: of_info("name").map(|name| match of_info("version") {
-            Some(version) => format!("{name} {version}"),
-            None => name.to_owned(),
+        server_info: of_info("name").map(|called| {
+            name(match of_info("version") {
+                Some(version) => format!("{called} {version}"),
+                None => called.to_owned(),
+            })
         }),
     })
 }
@@ -107,10 +115,13 @@ impl From<Wire<'_>> for TaskShape {
         Self {
             id: wire.task_id,
             state: TaskState::read(wire.status.as_deref().unwrap_or_default()),
-            message: wire.status_message.filter(|message| !message.is_empty()),
+            message: wire
+                .status_message
+                .filter(|message| !message.is_empty())
+                .map(|said| text::bounded(Cow::Owned(said), text::SAID_BYTES).into_owned()),
             ttl_ms: wire.ttl.and_then(milliseconds),
             poll_ms: wire.poll_interval.and_then(milliseconds),
-            updated: wire.last_updated_at,
+            updated: wire.last_updated_at.map(name),
             asks: wire.input_requests.map(asked).unwrap_or_default(),
             result: wire.result.map(|raw| raw.get().to_owned()),
             error: wire.error,
@@ -148,7 +159,9 @@ fn asked(requests: &RawValue) -> Vec<Asked> {
             params: request.params.map_or("{}", RawValue::get).to_owned(),
         })
     };
-    requests.into_iter().filter_map(read).collect()
+    let is_usable = |(key, _): &(String, Value)| key.len() <= text::NAME_BYTES;
+    let usable = requests.into_iter().filter(is_usable).take(MANY);
+    usable.filter_map(read).collect()
 }
 
 /// Reads a task object as `tasks/get`, `tasks/cancel` and the status notifications carry it; wrapped or not.
@@ -161,6 +174,8 @@ pub fn task_shape(json: &str) -> Option<TaskShape> {
     let inner = serde_json::from_str::<Wrapped<'_>>(json).map(|wrapped| wrapped.task.get());
     serde_json::from_str::<Wire<'_>>(inner.unwrap_or(json))
         .ok()
+        // It goes back in a header and stands on the screen; nobody's is nearly as long.
+        .filter(|wire| wire.task_id.len() <= text::NAME_BYTES)
         .map(TaskShape::from)
 }
 
@@ -199,8 +214,8 @@ pub enum CallOutcome {
     Foreign(String),
 }
 
-/// Tells the kinds of `tools/call` results apart. `asked_for_task`: whether the call asked for a core task.
-pub fn call_outcome(result: &str, asked_for_task: bool) -> CallOutcome {
+/// Tells the kinds of `tools/call` results apart. `asks_for_task`: whether the call asked for a core task.
+pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -225,7 +240,7 @@ pub fn call_outcome(result: &str, asked_for_task: bool) -> CallOutcome {
             asks: shape.input_requests.map(asked).unwrap_or_default(),
             state: shape.request_state,
         },
-        None | Some("complete") => match shape.task.filter(|_| asked_for_task) {
+        None | Some("complete") => match shape.task.filter(|_| asks_for_task) {
             Some(raw) => task_shape(raw.get()).map_or(CallOutcome::Complete, |task| {
                 CallOutcome::Task(TaskKind::Core, Box::new(task))
             }),

@@ -216,6 +216,7 @@ impl Terminal {
     async fn print(&mut self, text: &str) -> io::Result<()> {
         self.guard.leave();
         let mut out = io::stdout();
+        let text = crate::domain::text::clean_block(text);
         writeln!(out, "{text}\n\n(Enter goes back)")?;
         out.flush()?;
         loop {

@@ -386,6 +386,24 @@ pub(super) fn unsigned(number: i64) -> u64 {
 fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
     match row {
         Row::Task(task) => {
+            let body = json(task)?;
+            // Mostly only the body is new, and then no index has to be touched.
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE task SET body = ?2 WHERE id = ?1 AND is_settled = ?3 AND once IS ?4 \
+                     AND created_at = ?5 AND forgotten_at IS ?6",
+                )?
+                .execute(params![
+                    task.id.as_str(),
+                    body,
+                    task.status.is_settled(),
+                    task.once,
+                    task.created_at.0,
+                    task.forgotten_at.map(|at| at.0),
+                ])?;
+            if changed > 0 {
+                return Ok(());
+            }
             transaction
                 .prepare_cached(
                     "INSERT INTO task (id, body, is_settled, once, created_at, forgotten_at) \
@@ -395,7 +413,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
                 )?
                 .execute(params![
                     task.id.as_str(),
-                    json(task)?,
+                    body,
                     task.status.is_settled(),
                     task.once,
                     task.created_at.0,

@@ -61,6 +61,8 @@ pub fn title(words: &str) -> String {
 ///
 /// tmux understands this one itself (`set-clipboard`), so it is never wrapped.
 pub fn copy(words: &str) -> Result<String, TooLong> {
+    // What is pasted into a shell is obeyed by it as by a terminal.
+    let words = text::clean_block(words);
     if words.len() > COPY_LIMIT {
         return Err(TooLong { bytes: words.len() });
     }

@@ -18,6 +18,10 @@ pub const DEFAULT_CAP_BYTES: usize = 16 * 1024 * 1024;
 /// A line buffer above this many bytes is given back after use; one huge event must not be paid for until the stream ends.
 const KEPT_LINE_BYTES: usize = 64 * 1024;
 
+/// The longest event id that is kept, in bytes; a longer one fits no header that a server would take back, and a thousand
+/// of them are remembered for each stream.
+const ID_BYTES: usize = 1024;
+
 const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// One event is larger than the cap; the stream cannot go on.
@@ -313,7 +317,7 @@ impl Block {
                 self.text.push('\n');
             }
             b"event" => self.event = Some(String::from_utf8_lossy(value).into_owned()),
-            b"id" if memchr(0, value).is_none() => {
+            b"id" if value.len() <= ID_BYTES && memchr(0, value).is_none() => {
                 self.id = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {

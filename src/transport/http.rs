@@ -15,7 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, LOCATION,
 };
 use reqwest::{Client, Response, StatusCode, redirect, retry};
 use rustls::pki_types::CertificateDer;
@@ -197,6 +198,13 @@ struct Ready {
 
 impl Inner {
     async fn open(&self, request: Request) -> Opening {
+        let mut url = match &request.target {
+            None => self.url.clone(),
+            Some(target) => match same_origin(&self.url, target.as_bytes()) {
+                Ok(url) => url,
+                Err(why) => return Opening::Over(unsent(format!("its endpoint {why}"))),
+            },
+        };
         let (method, headers, body) = match self.parts(request) {
             Ok(parts) => parts,
             Err(why) => return Opening::Over(unsent(why)),
@@ -205,7 +213,6 @@ impl Inner {
             Ok(ready) => ready,
             Err(why) => return Opening::Over(unsent(why)),
         };
-        let mut url = self.url.clone();
         let mut redirects = 0;
         loop {
             let mut sending = client
@@ -223,14 +230,14 @@ impl Inner {
             };
             let status = response.status();
             if status.is_success() {
-                return self.opened(response);
+                return self.opened(response, url);
             }
             if let Some(location) = response
                 .headers()
                 .get(LOCATION)
                 .filter(|_| status.is_redirection())
             {
-                match self.next_url(status, &url, location, redirects) {
+                match next_url(status, &url, location, redirects) {
                     Ok(next) => {
                         redirects += 1;
                         url = next;
@@ -264,6 +271,9 @@ impl Inner {
         if let Some(version) = request.version {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.word()));
         }
+        // Nothing is unpacked here: a megabyte of packed zeros is a gigabyte, and a stream that somebody on the way packs
+        // stands still in his buffer.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let both = HeaderValue::from_static("application/json, text/event-stream");
         Ok(match request.method {
             Method::Post { body, routing } => {
@@ -346,50 +356,7 @@ impl Inner {
         Ok(slot.insert(Ready { client, has_roots }).clone())
     }
 
-    /// Where a redirect leads, if it may be followed; else the words for why not.
-    fn next_url(
-        &self,
-        status: StatusCode,
-        from: &Url,
-        location: &HeaderValue,
-        followed: usize,
-    ) -> Result<Url, String> {
-        let target = std::str::from_utf8(location.as_bytes())
-            .ok()
-            .and_then(|text| from.join(text).ok());
-        let Some(mut target) = target else {
-            return Err("it points to an address that cannot be read; not followed".to_owned());
-        };
-        let has_userinfo = has_userinfo(&target);
-        let place = shown(&target);
-        if target.origin() != self.url.origin() {
-            return Err(format!(
-                "it points to {place}, which is another origin; not followed"
-            ));
-        }
-        if has_userinfo {
-            return Err(format!(
-                "it points to {place} with a user name; not followed"
-            ));
-        }
-        if !matches!(
-            status,
-            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
-        ) {
-            return Err(format!(
-                "it points to {place} by a way that loses the request; not followed"
-            ));
-        }
-        if followed >= REDIRECTS {
-            return Err(format!(
-                "it points on and on, last to {place}; not followed further"
-            ));
-        }
-        target.set_fragment(None);
-        Ok(target)
-    }
-
-    fn opened(&self, response: Response) -> Opening {
+    fn opened(&self, response: Response, url: Url) -> Opening {
         let headers = response.headers();
         let session = text_of(headers, SESSION_ID)
             .filter(|id| !id.is_empty())
@@ -400,8 +367,12 @@ impl Inner {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT
         );
         let media = media_type(headers);
+        let packed = text_of(headers, CONTENT_ENCODING)
+            .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+            .map(|coding| format!("{} data", coding.to_ascii_lowercase()));
         let body = match media.as_deref() {
             _ if is_bodiless => Body::Empty,
+            _ if packed.is_some() && length != Some(0) => Body::Other { media: packed },
             Some("text/event-stream") => Body::Stream,
             _ if length == Some(0) => Body::Empty,
             Some("application/json") => Body::Json,
@@ -415,7 +386,8 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Sse::new(cap),
+                sse: Box::new(Sse::new(cap)),
+                url,
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -427,6 +399,49 @@ impl Inner {
         };
         Opening::Body(Arrival::Opened { body, session }, Box::new(reader))
     }
+}
+
+/// Where a redirect leads, if it may be followed; else the words for why not.
+fn next_url(
+    status: StatusCode,
+    from: &Url,
+    location: &HeaderValue,
+    followed: usize,
+) -> Result<Url, String> {
+    let target =
+        same_origin(from, location.as_bytes()).map_err(|why| format!("it {why}; not followed"))?;
+    let place = shown(&target);
+    if !matches!(
+        status,
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+    ) {
+        return Err(format!(
+            "it points to {place} by a way that loses the request; not followed"
+        ));
+    }
+    if followed >= REDIRECTS {
+        return Err(format!(
+            "it points on and on, last to {place}; not followed further"
+        ));
+    }
+    Ok(target)
+}
+
+/// An address that a server gives, if it is of the server's own origin: nothing is sent to any other.
+fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
+    let target = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| from.join(text).ok());
+    let mut target = target.ok_or("points to an address that cannot be read")?;
+    let place = shown(&target);
+    if target.origin() != from.origin() {
+        return Err(format!("points to {place}, which is another origin"));
+    }
+    if has_userinfo(&target) {
+        return Err(format!("points to {place} with a user name"));
+    }
+    target.set_fragment(None);
+    Ok(target)
 }
 
 /// Reads what belongs to a response other than 2xx, as far as it comes in time.
@@ -486,7 +501,9 @@ enum Reader {
     },
     Events {
         bytes: ByteStream,
-        sse: Sse,
+        sse: Box<Sse>,
+        /// Where it comes from.
+        url: Url,
     },
     /// A body that is one event, or that is only read to see it end.
     Whole {
@@ -503,9 +520,16 @@ impl Reader {
         match self {
             Self::Empty => Poll::Ready(Arrival::Ended),
             Self::TooLarge { cap } => Poll::Ready(Arrival::TooLarge { cap: *cap }),
-            Self::Events { bytes, sse } => loop {
-                if let Some(arrival) = sse.take() {
-                    return Poll::Ready(arrival);
+            Self::Events { bytes, sse, url } => loop {
+                match sse.take() {
+                    Some(Arrival::Endpoint { target: Ok(text) }) => {
+                        let target = same_origin(url, text.as_bytes())
+                            .map(String::from)
+                            .map_err(|why| format!("its endpoint {why}; nothing is sent there"));
+                        return Poll::Ready(Arrival::Endpoint { target });
+                    }
+                    Some(arrival) => return Poll::Ready(arrival),
+                    None => {}
                 }
                 match ready!(bytes.as_mut().poll_next(cx)) {
                     Some(Ok(chunk)) => sse.feed(chunk),

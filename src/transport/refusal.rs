@@ -3,7 +3,7 @@
 //! Owns the reading of error bodies and of `Retry-After`. Must not know of sockets. Invariant: whatever the body holds, the
 //! words stay short and nothing fails.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::frame::DEFAULT_CAP_BYTES;
 use super::sse::Sse;
+use crate::domain::text;
 use crate::protocol::{Arrival, Refusal, RpcError};
 
 /// How many characters of a text body are kept; enough for two lines on a screen.
@@ -65,7 +66,8 @@ fn error_in(body: &[u8]) -> Option<RpcError> {
     }
     Some(RpcError {
         code: code.unwrap_or_default(),
-        message: words.unwrap_or_default().to_owned(),
+        message: text::bounded(Cow::Borrowed(words.unwrap_or_default()), text::SAID_BYTES)
+            .into_owned(),
         data: error.get("data").cloned(),
     })
 }

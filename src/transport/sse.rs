@@ -1,7 +1,8 @@
 //! Frames become arrivals: the splitter in front, the `eventsource-stream` crate behind it, one frame at a time.
 //!
 //! Owns the only place that touches that crate. Must not know of HTTP or JSON. Invariant: every frame gives exactly one
-//! arrival, in order; an `Event` carries at least one of id, retry and data, everything else is `Alive`.
+//! arrival, in order; an `Event` carries at least one of id, retry and data, an `Endpoint` its address as the server wrote
+//! it, everything else is `Alive`.
 
 use std::{
     convert::Infallible,
@@ -19,8 +20,10 @@ use memchr::memchr;
 use super::frame::{Found, Frame, Splitter};
 use crate::protocol::Arrival;
 
-/// A value longer than this goes round the crate, which would look at each of its characters and copy it four times.
-const LONG: usize = 4 * 1024;
+/// The name of a data line, as the splitter writes it.
+const DATA: &[u8] = b"data: ";
+/// A frame of one data line, without its value.
+const SKELETON: &[u8] = b"data\n\n";
 
 /// Turns the bytes of one `text/event-stream` body into arrivals.
 pub struct Sse {
@@ -77,7 +80,7 @@ impl Sse {
 
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
-    /// Gives `Event`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
+    /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
     pub fn take(&mut self) -> Option<Arrival> {
         if self.is_over {
             return None;
@@ -95,18 +98,13 @@ impl Sse {
 
     fn read(&mut self, frame: Frame) -> Arrival {
         let (text, id, retry_ms) = frame.into_parts();
-        let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
-        let data = if text.len() <= LONG {
-            self.parse(text)
-        } else if text
-            .get(first_line..)
-            .is_some_and(|rest| rest.starts_with(b"data:"))
-        {
-            // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
-            // then.
-            self.parse_lines(text)
-        } else {
-            self.parse_round(text, first_line)
+        let (event, data) = self.parse(text);
+        let data = match event.as_str() {
+            "message" => data,
+            // The one other type that means something.
+            "endpoint" if !data.is_empty() => return Arrival::Endpoint { target: Ok(data) },
+            // No other carries MCP traffic; the id of any still moves the cursor.
+            _ => String::new(),
         };
         if data.is_empty() && id.is_none() && retry_ms.is_none() {
             return Arrival::Alive;
@@ -114,35 +112,46 @@ impl Sse {
         Arrival::Event { id, retry_ms, data }
     }
 
-    /// The data of a frame, by the crate.
-    fn parse(&mut self, text: Bytes) -> String {
-        let event = self.next(text);
-        self.data_of(event)
-    }
-
-    fn parse_lines(&mut self, mut text: Bytes) -> String {
+    /// The type and the data of a frame, as the crate says.
+    fn parse(&mut self, mut text: Bytes) -> (String, String) {
+        let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
+        let rest = text.get(first_line..).unwrap_or_default();
+        let is_round = text.starts_with(DATA) && !rest.starts_with(b"data:");
         let mut event = None;
-        while event.is_none() && !text.is_empty() {
-            let end = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
-            event = self.next(text.split_to(end));
+        if is_round {
+            // One line of data: the crate tells what is dispatched, and under which name. The value, each character of
+            // which it would look at and copy four times, goes round it.
+            event = self.next(if rest == b"\n" {
+                Bytes::from_static(SKELETON)
+            } else {
+                [b"data\n", rest].concat().into()
+            });
+        } else {
+            // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
+            // then.
+            let mut lines = text.clone();
+            while event.is_none() && !lines.is_empty() {
+                let end = memchr(b'\n', &lines).map_or(lines.len(), |end| end + 1);
+                event = self.next(lines.split_to(end));
+            }
         }
-        self.data_of(event)
-    }
-
-    /// The same for one long data line: the crate sees all but its value.
-    fn parse_round(&mut self, mut text: Bytes, first_line: usize) -> String {
-        const NAME: &[u8] = b"data: ";
-        let mut line = text.split_to(first_line);
-        let rest = [NAME, b"-\n", &text].concat();
-        let event = self.next(rest.into());
-        if self.data_of(event).is_empty() {
-            return String::new();
+        match event {
+            Some(event) if is_round => {
+                text.truncate(first_line.saturating_sub(1));
+                text.advance(DATA.len().min(text.len()));
+                // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
+                (
+                    event.event,
+                    String::from_utf8(text.into()).unwrap_or_default(),
+                )
+            }
+            Some(event) => (event.event, event.data),
+            None => {
+                self.events = EventStream::new(self.feed.clone());
+                tracing::warn!("an event could not be read and was passed on without its data");
+                (String::new(), String::new())
+            }
         }
-        line.truncate(line.len().saturating_sub(1));
-        line.advance(NAME.len().min(line.len()));
-        drop(text);
-        // The splitter lets only valid text through; where the line is nobody else's, it is not copied.
-        String::from_utf8(line.into()).unwrap_or_default()
     }
 
     fn next(&mut self, text: Bytes) -> Option<Event> {
@@ -158,19 +167,6 @@ impl Sse {
                 // What it holds of the frame must not get into the next.
                 self.events = EventStream::new(self.feed.clone());
                 None
-            }
-        }
-    }
-
-    fn data_of(&mut self, event: Option<Event>) -> String {
-        match event {
-            // Only this type carries MCP traffic; the id of any other still moves the cursor.
-            Some(event) if event.event == "message" => event.data,
-            Some(_) => String::new(),
-            None => {
-                self.events = EventStream::new(self.feed.clone());
-                tracing::warn!("an event could not be read and was passed on without its data");
-                String::new()
             }
         }
     }
@@ -224,8 +220,17 @@ mod tests {
     #[test]
     fn another_type_loses_its_data_and_keeps_its_id() {
         assert_eq!(
-            arrivals(b"event: endpoint\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
+            arrivals(b"event: other\nid: 4\ndata: /x\n\nevent:\nid: 5\ndata: y\n\n"),
             [event(Some("4"), None, ""), event(Some("5"), None, "y")]
+        );
+    }
+
+    #[test]
+    fn an_endpoint_is_no_message() {
+        let target = Ok("/messages?session_id=1".to_owned());
+        assert_eq!(
+            arrivals(b"event: endpoint\r\ndata: /messages?session_id=1\r\n\r\nevent: endpoint\ndata:\n\n"),
+            [Arrival::Endpoint { target }, Arrival::Alive]
         );
     }
 

@@ -8,7 +8,7 @@ use ratatui::{
 
 use crate::{
     app::Look,
-    domain::text::{cut, width},
+    domain::text::{clean_line, cut, width},
 };
 
 use super::{
@@ -78,7 +78,9 @@ impl<'b> Canvas<'b> {
             return x;
         }
         let room = columns.min(self.area.width - x);
-        let text = cut(text, usize::from(room), self.glyphs().more);
+        // The one gate to the cells: whatever a caller forgot, nothing steers the terminal from here.
+        let text = clean_line(text);
+        let text = cut(&text, usize::from(room), self.glyphs().more);
         let style = self.theme.style(role);
         let (end, _) = self.buffer.set_stringn(
             self.area.x + x,

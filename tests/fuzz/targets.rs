@@ -15,10 +15,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 /// A way in: bytes that came from outside.
-pub type Target = fn(&[u8]);
+pub(crate) type Target = fn(&[u8]);
 
 /// Every way in, by the name of its corpus.
-pub const TARGETS: [(&str, Target); 7] = [
+pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("splitter", splitter),
     ("message", message),
     ("shapes", shapes),
@@ -32,7 +32,7 @@ pub const TARGETS: [(&str, Target); 7] = [
 const CAP_BYTES: usize = 512;
 
 /// An event stream. The first two bytes say how the rest is cut into chunks, which must not matter.
-pub fn splitter(data: &[u8]) {
+pub(crate) fn splitter(data: &[u8]) {
     let Some((sizes, body)) = data.split_first_chunk::<2>() else {
         return;
     };
@@ -40,7 +40,8 @@ pub fn splitter(data: &[u8]) {
     let mut rest = body;
     let mut turn = 0;
     let chunks = std::iter::from_fn(|| {
-        let size = usize::from(sizes[turn % 2]).clamp(1, rest.len().max(1));
+        let size = usize::from(if turn % 2 == 0 { sizes[0] } else { sizes[1] })
+            .clamp(1, rest.len().max(1));
         turn += 1;
         let (chunk, later) = rest.split_at_checked(size)?;
         rest = later;
@@ -68,7 +69,7 @@ fn arrivals<'c>(chunks: impl Iterator<Item = &'c [u8]>) -> Vec<Arrival> {
 }
 
 /// The text of an event.
-pub fn message(data: &[u8]) {
+pub(crate) fn message(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for incoming in protocol::decode(&text) {
         match incoming {
@@ -89,7 +90,7 @@ pub fn message(data: &[u8]) {
 }
 
 /// The result of any request.
-pub fn shapes(data: &[u8]) {
+pub(crate) fn shapes(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = protocol::handshake(&text);
     let _ = protocol::discovery(&text);
@@ -128,14 +129,13 @@ fn questions(params: &str) {
         let _ = field.wanted();
     }
     if let Ok(content) = question.defaults() {
-        let content: Value = serde_json::from_str(&content).expect("defaults are JSON");
-        let given = content.as_object().cloned().unwrap_or_default();
+        let given = serde_json::from_str::<Map<String, Value>>(&content).unwrap_or_default();
         assert!(question.content(&given).is_ok(), "{content}");
     }
 }
 
 /// A row of the session file: what can be read is written as the same.
-pub fn rows(data: &[u8]) {
+pub(crate) fn rows(data: &[u8]) {
     same_again::<Task>(data);
     same_again::<LinkRecord>(data);
     same_again::<Vec<Entry>>(data);
@@ -143,14 +143,13 @@ pub fn rows(data: &[u8]) {
 
 fn same_again<Row: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
     if let Ok(row) = serde_json::from_slice::<Row>(data) {
-        let json = serde_json::to_string(&row).expect("a row can be written");
-        let again: Row = serde_json::from_str(&json).expect("and read again");
-        assert_eq!(row, again);
+        let again = serde_json::to_vec(&row).and_then(|json| serde_json::from_slice::<Row>(&json));
+        assert_eq!(again.ok().as_ref(), Some(&row));
     }
 }
 
 /// A schema and, in the last line, what somebody types into each field.
-pub fn form(data: &[u8]) {
+pub(crate) fn form(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (schema, typed) = text.rsplit_once('\n').unwrap_or((&text, ""));
     if let Ok(schema) = serde_json::from_str::<Value>(schema) {
@@ -165,14 +164,15 @@ pub fn form(data: &[u8]) {
 }
 
 /// Words of a server on their way to the screen.
-pub fn text(data: &[u8]) {
+pub(crate) fn text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = read_duration(&text);
     let (line, block) = (clean_line(&text), clean_block(&text));
-    // A joiner inside of an emoji keeps its place there.
-    let is_bad = |letter: char| is_hostile(letter) && letter != '\u{200D}';
-    assert!(!line.chars().any(is_bad), "{line:?}");
-    assert!(!block.replace('\n', "").chars().any(is_bad), "{block:?}");
+    assert!(!line.chars().any(is_hostile), "{line:?}");
+    assert!(
+        !block.replace('\n', "").chars().any(is_hostile),
+        "{block:?}"
+    );
     assert_eq!(clean_line(&line), line);
     assert_eq!(clean_block(&block), block);
     for columns in [0, 1, 2, 7, 40] {
@@ -182,7 +182,7 @@ pub fn text(data: &[u8]) {
 }
 
 /// The bytes of a keyboard, and the name of a key.
-pub fn keys(data: &[u8]) {
+pub(crate) fn keys(data: &[u8]) {
     let mut keys = Keys::default();
     for chunk in data.split(|byte| *byte == 0) {
         let _ = keys.take(chunk);

@@ -21,6 +21,7 @@ from driver import SOON_SECONDS, START_SECONDS, Run, Stage, need, until
 BOUND_SECONDS = 120.0
 ANSWER = ("--accept", "name=Ada")
 MODERN = "2026-07-28"
+HTTP_SSE = "2024-11-05"
 STATEFUL = "2025-11-25"
 
 
@@ -77,6 +78,8 @@ ROWS = [
         "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
     ),
     Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
+    # Its session is the connection, so a call that loses it stops.
+    Row("sdk_sse-http_sse", "sdk_sse", Way.NO_IDS, "slow_count", HTTP_SSE, ask=("ask_name",)),
     Row("sdk_tasks-task", "sdk_tasks", Way.TASK, "slow_task", STATEFUL, stops=False, ask=("ask_task",)),
     Row("sdk2-stateful", "sdk2", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     Row("sdk2-modern", "sdk2", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
@@ -441,7 +444,8 @@ QUICK_ONCE = {
 def offers(row: Row, case: str) -> bool:
     """Whether the row has what the case needs."""
     if case.startswith("ask"):
-        return bool(row.ask)
+        # Who asks on a stream that nobody can pick up again asks nobody once it broke.
+        return bool(row.ask) and not (case == "ask-kill" and row.way is Way.NO_IDS)
     # A stream takes minutes to be found dead; see the plays of the Python SDK 1.x.
     if case == "hole":
         return row.way is Way.TASK

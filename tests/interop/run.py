@@ -9,6 +9,7 @@ is installed; without --longhaul the binary is `target/release/longhaul`, else `
 Servers:
     sdk         the official Python SDK 1.x with an event store in memory (`sdk_server.py`): event ids, a session that
                 dies with the process
+    sdk_sse     the same on HTTP+SSE of 2024-11-05 (`sdk_sse_server.py`): nothing can be picked up
     checkpoint  FastMCP 2.11.3 as in the checkpoint tutorial (`checkpoint_server.py`): no event ids at all, checkpoints
                 on disk, and all of the original's faults
     sdk_tasks   the same SDK with its experimental tasks of 2025-11-25 (`sdk_tasks_server.py`)

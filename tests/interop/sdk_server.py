@@ -1,7 +1,8 @@
 """A server on the official Python SDK 1.x (mcp 1.30) with an event store in memory.
 
 Stateful streamable HTTP on http://127.0.0.1:PORT/mcp; every event has an id, a GET with `Last-Event-ID` replays what
-followed. The store dies with the process, as most do, and so does the server session.
+followed. The store dies with the process, as most do, and so does the server session. Its transport may also be the
+one before (HTTP+SSE of 2024-11-05): `sdk_sse_server.py`.
 
     python sdk_server.py --port PORT [--journal FILE]
 """

@@ -125,6 +125,7 @@ def rust(cache: Path) -> list[str]:
 
 SERVERS: dict[str, Callable[[Path], list[str]]] = {
     "sdk": python("sdk"),
+    "sdk_sse": python("sdk_sse", packages="sdk"),
     "sdk_tasks": python("sdk_tasks", packages="sdk"),
     "checkpoint": python("checkpoint"),
     "sdk2": python("sdk2"),

@@ -84,6 +84,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 phase: Phase::Open,
                 session_number: 1,
                 version: None,
+                asks_for_task: false,
                 input: None,
                 request_state: None,
                 was_cancelled: false,

@@ -8,7 +8,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
-use super::server::{Conn, Server};
+use super::server::{Conn, Replay, Server, What};
 
 /// A question that nobody hears of is given up by its server after this.
 const ASKED_IN_VAIN: u64 = 60_000;
@@ -396,7 +396,17 @@ impl Server {
                     }
                     ("required" | "optional", true) => {
                         let session = request.session.clone();
-                        self.make_task(conn, &id, TaskKind::Core, session, &params["arguments"]);
+                        let made = self.new_task(TaskKind::Core, session, &params["arguments"]);
+                        if self.style.replay != Replay::Good || self.dice.bool() {
+                            self.answer(conn, &id, &made, None);
+                        } else {
+                            // What makes it a task can be cut off, and come again in a replay.
+                            let key = String::new();
+                            let token = &params["_meta"]["progressToken"];
+                            let stream = self.begin_stream(conn, request, &id, token, key, false);
+                            let data = json!({"jsonrpc": "2.0", "id": id, "result": made});
+                            self.emit(stream, &What::Response, &data.to_string());
+                        }
                         true
                     }
                     _ => false,
@@ -592,19 +602,14 @@ impl Server {
                 Becomes::Either => self.dice.bool(),
             };
         if becomes_task {
-            return self.make_task(conn, id, TaskKind::Extension, None, arguments);
+            let made = self.new_task(TaskKind::Extension, None, arguments);
+            return self.answer(conn, id, &made, None);
         }
         self.called(conn, request, message);
     }
 
-    fn make_task(
-        &mut self,
-        conn: Conn,
-        id: &Value,
-        kind: TaskKind,
-        session: Option<String>,
-        arguments: &Value,
-    ) {
+    /// Makes a task; gives the result that says so.
+    fn new_task(&mut self, kind: TaskKind, session: Option<String>, arguments: &Value) -> Value {
         let key = arguments["key"].as_str().unwrap_or_default().to_owned();
         *self.begun.entry(key.clone()).or_default() += 1;
         let number = |name: &str| arguments[name].as_u64().unwrap_or(0);
@@ -637,7 +642,7 @@ impl Server {
             }
         };
         self.desk.jobs.push(job);
-        self.answer(conn, id, &result, None);
+        result
     }
 
     fn shape(&self, job: &Job) -> Value {
@@ -694,7 +699,27 @@ impl Server {
             }
             "tasks/update" => self.updated(conn, id, at, &message["params"]["inputResponses"]),
             "tasks/cancel" => self.task_cancelled(conn, id, at),
-            _ => self.result_wanted(conn, id, at),
+            _ => {
+                self.moves_to(at, session);
+                self.result_wanted(conn, id, at);
+            }
+        }
+    }
+
+    /// A task that is not bound to its session asks in the one that its result is waited for in.
+    fn moves_to(&mut self, at: usize, session: Option<&String>) {
+        let session = session.filter(|_| self.style.has_session).cloned();
+        let Some(job) = self.desk.jobs.get_mut(at) else {
+            return;
+        };
+        if job.session == session {
+            return;
+        }
+        job.session.clone_from(&session);
+        let numbers = self.desk.numbers.entry(session).or_default();
+        for asking in job.asking.iter_mut().filter(|it| it.answered_at.is_none()) {
+            (asking.number, asking.was_sent) = (*numbers, false);
+            *numbers += 1;
         }
     }
 

@@ -6,3 +6,4 @@
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod server;
+pub(crate) mod wire;

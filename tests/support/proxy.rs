@@ -1,5 +1,10 @@
 //! A TCP proxy on this machine that breaks the network on demand.
 //!
+//! A URL may carry orders for its own exchanges in its query, so that thousands of calls meet each a fault of their own on
+//! one proxy: `call=N` ends the connection of the first `tools/call` to that URL after N bytes of its response, `get=N` that of each GET,
+//! `end=rst` by a reset instead of an end in order, `hold=N` passes a response on only N bytes at a time, as a buffering
+//! proxy does. A connection carries one exchange only, as longhaul makes them.
+//!
 //! It runs on a thread of its own, so it works below any runtime and below none. Every method returns only once what it
 //! asks for holds: after `cut` the next connection is refused, after `half_open` no further byte passes. Nothing waits for
 //! a time.
@@ -11,7 +16,7 @@
     reason = "a tool of tests: where it cannot go on, the test has to fail"
 )]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
@@ -48,6 +53,17 @@ impl SeenRequest {
                     .strip_prefix(':')
                     .is_some_and(|v| v.trim_start().starts_with(&quoted))
             })
+    }
+
+    /// The value of an order in the query of its URL.
+    fn order(&self, name: &str) -> Option<&str> {
+        let target = self.head.split(' ').nth(1)?;
+        let (_, query) = target.split_once('?')?;
+        query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     }
 
     /// The value of a header, by its name in any case.
@@ -89,6 +105,8 @@ struct Rules {
 
 #[derive(Default)]
 struct Log {
+    /// URLs whose first call was ended as ordered.
+    cut: HashSet<String>,
     requests: Vec<SeenRequest>,
     connections: u64,
     open: u64,
@@ -349,6 +367,7 @@ impl Proxy {
                         number,
                         shared: Arc::clone(&self.shared),
                         rules: self.rules.clone(),
+                        orders: Arc::default(),
                     };
                     self.pumps.spawn(pump.serve(client, self.target, cut.subscribe()));
                 }
@@ -373,6 +392,33 @@ impl Drop for Open {
     }
 }
 
+/// What the URL of a request orders for its response.
+#[derive(Clone, Copy, Debug, Default)]
+struct Orders {
+    cut_after: Option<usize>,
+    is_reset: bool,
+    hold: usize,
+}
+
+impl Orders {
+    fn of(request: &SeenRequest, log: &mut Log) -> Self {
+        let number = |name: &str| request.order(name).map(|value| value.parse().unwrap());
+        let target = request.head.split(' ').nth(1).unwrap_or_default();
+        let cut_after = if request.calls("tools/call") {
+            number("call").filter(|_| log.cut.insert(target.to_owned()))
+        } else if request.head.starts_with("GET ") {
+            number("get")
+        } else {
+            None
+        };
+        Self {
+            cut_after,
+            is_reset: request.order("end") == Some("rst"),
+            hold: number("hold").unwrap_or(0),
+        }
+    }
+}
+
 /// How a connection ended.
 enum End {
     /// One side closed it in order.
@@ -386,6 +432,7 @@ struct Pump {
     number: u64,
     shared: Arc<Shared>,
     rules: watch::Sender<Rules>,
+    orders: Arc<Mutex<Orders>>,
 }
 
 impl Pump {
@@ -437,7 +484,8 @@ impl Pump {
             self.open_ways().await;
             // First the log, then the server: who sees an answer sees its request in the log.
             let seen = recorder.read(bytes);
-            if !seen.is_empty() {
+            if let Some(request) = seen.last() {
+                *self.orders.lock().unwrap() = Orders::of(request, &mut self.shared.log());
                 self.shared.note(|log| log.requests.extend(seen));
             }
             if self.pass(bytes, &to, |_| {}).await.is_err() {
@@ -448,15 +496,31 @@ impl Pump {
 
     async fn responses(&self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> End {
         let mut passed: HashMap<u64, u64> = HashMap::new();
-        let mut buffer = [0; 16 * 1024];
+        let (mut buffer, mut held) = ([0; 16 * 1024], Vec::new());
+        let mut total = 0;
         loop {
             self.open_ways().await;
             let count = match from.read(&mut buffer).await {
-                Ok(0) => return End::Closed,
+                Ok(0) => {
+                    let _ = self.pass(&held, &to, |_| {}).await;
+                    return End::Closed;
+                }
                 Ok(count) => count,
                 Err(_) => return End::Torn,
             };
-            let mut bytes = &buffer[..count];
+            let orders = *self.orders.lock().unwrap();
+            held.extend_from_slice(&buffer[..count]);
+            let is_end = held.ends_with(b"0\r\n\r\n");
+            if held.len() < orders.hold && !is_end {
+                continue;
+            }
+            let ready = std::mem::take(&mut held);
+            let left = orders
+                .cut_after
+                .map_or(usize::MAX, |cut| cut.saturating_sub(total));
+            total += ready.len();
+            let mut bytes = &ready[..left.min(ready.len())];
+            let is_over = left <= ready.len();
             while !bytes.is_empty() {
                 self.open_ways().await;
                 let budget = self.rules.borrow().budget;
@@ -492,6 +556,13 @@ impl Pump {
                     }
                 }
                 bytes = &bytes[now.len()..];
+            }
+            if is_over {
+                return if orders.is_reset {
+                    End::Torn
+                } else {
+                    End::Closed
+                };
             }
         }
     }

@@ -7,10 +7,11 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -28,13 +29,18 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct House {
     dir: tempfile::TempDir,
     server: Option<std::process::Child>,
+    addr: Option<SocketAddr>,
 }
 
 impl House {
     /// An empty one.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, server: None }
+        Self {
+            dir,
+            server: None,
+            addr: None,
+        }
     }
 
     /// One in which a demo server is at work as a child of this test.
@@ -56,7 +62,16 @@ impl House {
         let out = child.stdout.take().unwrap();
         self.server = Some(child);
         BufReader::new(out).read_line(&mut url).unwrap();
-        assert!(url.starts_with("http://127.0.0.1:"), "{url:?}");
+        let addr = url
+            .strip_prefix("http://")
+            .and_then(|url| url.split_once('/'));
+        let addr = addr.and_then(|(addr, _)| addr.parse().ok());
+        self.addr = Some(addr.unwrap_or_else(|| panic!("no address in {url:?}")));
+    }
+
+    /// Where the demo server listens.
+    pub(crate) fn server_addr(&self) -> SocketAddr {
+        self.addr.expect("no server was started")
     }
 
     /// Ends the demo server as `kill -9` does.
@@ -102,9 +117,17 @@ impl House {
 
     /// Starts a call on the demo server in the background and gives its id.
     pub(crate) fn call(&self, arguments: &[&str]) -> String {
-        let mut all = vec!["-s", "demo", "call", "--detach"];
-        all.extend(arguments);
-        let ran = self.run(&all);
+        self.detached(&["-s", "demo", "call", "--detach"], arguments)
+    }
+
+    /// As [`Self::call`], on this server, spoken to in a revision whose streams can be resumed and that has no tasks.
+    pub(crate) fn call_on(&self, server: &str, arguments: &[&str]) -> String {
+        let stateful = ["-s", server, "--protocol", "2025-06-18"];
+        self.detached(&[&stateful[..], &["call", "--detach"]].concat(), arguments)
+    }
+
+    fn detached(&self, call: &[&str], arguments: &[&str]) -> String {
+        let ran = self.run(&[call, arguments].concat());
         assert!(ran.status.success(), "{ran:?}");
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
     }
@@ -165,6 +188,8 @@ impl House {
             bytes,
             is_closing,
             screen: vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0),
+            raw: Vec::new(),
+            drawn: 0,
             modes,
         }
     }
@@ -190,9 +215,14 @@ impl Drop for House {
     }
 }
 
-/// The program under test.
+/// The program under test; `LONGHAUL_TEST_PROGRAM` names another build of it.
 pub(crate) fn program() -> &'static str {
-    env!("CARGO_BIN_EXE_longhaul")
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
+    PROGRAM.get_or_init(|| {
+        std::env::var("LONGHAUL_TEST_PROGRAM")
+            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_longhaul").to_owned())
+    })
 }
 
 /// The program on a terminal, and what it painted there. Dropping it ends the program.
@@ -204,6 +234,10 @@ pub(crate) struct Tui {
     /// Tells the reading thread to let go of the terminal.
     is_closing: Arc<AtomicBool>,
     screen: vt100::Parser,
+    /// Every byte that came, as it came.
+    raw: Vec<u8>,
+    /// How many of them the screen has.
+    drawn: usize,
     /// The modes that the terminal had before.
     modes: String,
 }
@@ -231,6 +265,45 @@ impl Tui {
         self.screen.screen()
     }
 
+    /// Every byte that the program wrote so far, as it came out of the terminal.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        // The parser passes over the sign for what was removed, which terminals show in a column of its own.
+        const MARK: &[u8] = "\u{fffd}".as_bytes();
+        self.raw.extend_from_slice(bytes);
+        while let Some(left) = self.raw.get(self.drawn..).filter(|left| !left.is_empty()) {
+            if left.starts_with(MARK) {
+                self.screen.process("\u{bf}".as_bytes());
+                self.drawn += MARK.len();
+            } else if MARK.starts_with(left) {
+                // Its other half is in the next chunk.
+                return;
+            } else {
+                let next = left
+                    .iter()
+                    .skip(1)
+                    .position(|byte| Some(byte) == MARK.first());
+                let end = next.map_or(left.len(), |next| next + 1);
+                self.screen.process(left.get(..end).unwrap_or_default());
+                self.drawn += end;
+            }
+        }
+    }
+
+    /// Whether the frame that the program is drawing has not come whole; no terminal shows it before.
+    fn is_mid_frame(&self) -> bool {
+        const SIGN: &[u8] = b"\x1b[?2026";
+        let last = self
+            .raw
+            .windows(SIGN.len())
+            .rposition(|bytes| bytes == SIGN);
+        let end = last.and_then(|last| self.raw.get(last + SIGN.len()));
+        last.is_some() && end != Some(&b'l')
+    }
+
     /// Reads until the screen is as wanted, and tells how long that took.
     pub(crate) fn wait_until(
         &mut self,
@@ -238,10 +311,10 @@ impl Tui {
         wanted: impl Fn(&vt100::Screen) -> bool,
     ) -> Duration {
         let begin = now();
-        while !wanted(self.screen.screen()) {
+        while self.is_mid_frame() || !wanted(self.screen.screen()) {
             let left = DEADLINE.saturating_sub(begin.elapsed());
             match self.bytes.recv_timeout(left) {
-                Ok(bytes) => self.screen.process(&bytes),
+                Ok(bytes) => self.take(&bytes),
                 Err(why) => panic!("no {what} ({why}) in:\n{}", self.text()),
             }
         }
@@ -269,7 +342,7 @@ impl Tui {
             .bytes
             .recv_timeout(span.saturating_sub(begin.elapsed()))
         {
-            self.screen.process(&bytes);
+            self.take(&bytes);
         }
     }
 
@@ -321,19 +394,26 @@ impl Tui {
             if let Some(status) = self.child.try_wait().unwrap() {
                 // What it said last.
                 while let Ok(bytes) = self.bytes.try_recv() {
-                    self.screen.process(&bytes);
+                    self.take(&bytes);
                 }
                 return (status.exit_code(), begin.elapsed());
             }
             assert!(begin.elapsed() < DEADLINE, "no end:\n{}", self.text());
             // The terminal has to be read, or the program waits for it.
             match self.bytes.recv_timeout(Duration::from_millis(10)) {
-                Ok(bytes) => self.screen.process(&bytes),
+                Ok(bytes) => self.take(&bytes),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     std::thread::park_timeout(Duration::from_millis(10));
                 }
             }
+        }
+    }
+
+    /// Reads what an ended program left behind.
+    pub(crate) fn read_out(&mut self) {
+        while let Ok(bytes) = self.bytes.recv_timeout(DEADLINE) {
+            self.take(&bytes);
         }
     }
 
@@ -371,13 +451,15 @@ const _: () = {
     let _ = House::kill_server;
     let _ = House::open_program;
     let _ = Tui::resize;
+    let _ = Tui::wait_for_line;
     let _ = Tui::signal;
     let _ = Tui::pid;
     let _ = Tui::hang_up;
     let _ = Tui::end;
     let _ = Tui::has_ended;
     let _ = Tui::is_given_back;
-    let _ = Tui::screen;
+    let _ = (Tui::screen, Tui::raw, Tui::read_out);
     let _ = (House::serving, House::serve, House::run, House::call);
+    let _ = (House::call_on, House::server_addr);
     let _ = assets;
 };

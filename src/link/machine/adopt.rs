@@ -19,6 +19,8 @@ use crate::{
 
 /// Pages of one list; a server that has more is going round in circles.
 const PAGES: usize = 1000;
+/// Tasks taken over at one asking: each is a row, a record on disk and polled from then on.
+const ADOPTED: usize = 10_000;
 /// The name of the tool of an adopted task, which no server tells.
 const NO_TOOL: &str = "adopted task";
 
@@ -139,14 +141,21 @@ impl Link {
             }
         };
         let (tasks, next) = protocol::task_list(result);
-        for shape in tasks {
+        let room = ADOPTED.saturating_sub(so_far.len());
+        let is_full = tasks.len() > room;
+        for shape in tasks.into_iter().take(room) {
             if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains_key(&shape.id)
             {
                 so_far.extend(self.take_in(shape));
             }
         }
         match next {
-            Some(next) if !cursors.contains(&next) && cursors.len() < PAGES => {
+            Some(next)
+                if !is_full
+                    && !cursors.contains(&next)
+                    && cursors.len() < PAGES
+                    && self.path.spend(self.now).is_ok() =>
+            {
                 cursors.push(next);
                 self.list_tasks(ask, so_far, cursors);
             }

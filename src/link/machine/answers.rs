@@ -8,7 +8,10 @@ use crate::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
-    link::{running::Line, seam::Stride},
+    link::{
+        running::{Line, Running},
+        seam::Stride,
+    },
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -54,7 +57,12 @@ impl Link {
                     message,
                 } => {
                     let message = message.map(std::borrow::Cow::into_owned);
-                    let of = self.calls.get(token.as_ref()).cloned();
+                    // Mostly it is the call of this stream, which needs no look-up.
+                    let own = task.filter(|id| {
+                        let running = self.tasks.get(id);
+                        running.and_then(Running::request_id) == Some(token.as_ref())
+                    });
+                    let of = own.or_else(|| self.calls.get(token.as_ref())).cloned();
                     if is_alone && self.tears_seam(task, of.as_ref(), value) {
                         return false;
                     }
@@ -99,20 +107,32 @@ impl Link {
                         "ping" => encode::answer_empty(id),
                         _ => encode::answer_unsupported(id, &method),
                     };
-                    // Answers count against the budget too: a server may not make us storm it.
-                    if self.path.spend(self.now).is_ok() {
-                        self.send(Kind::Reply(None), answer, None, None);
-                        self.is_restless = true;
-                    }
+                    self.reply(answer);
                 }
                 Incoming::ToolsChanged => self.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
                 Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
+                Incoming::Unreadable => {
+                    if let Some(running) = task.and_then(|id| self.tasks.get_mut(id)) {
+                        running.left_out(self.now, |left_out| &mut left_out.unreadable);
+                        self.saver.touch(self.now.mono);
+                    }
+                }
             }
         }
         is_ours
+    }
+
+    /// Answers a request of the server that no person has to see.
+    ///
+    /// Answers count against the budget too: a server may not make us storm it.
+    pub(super) fn reply(&mut self, answer: protocol::Method) {
+        if self.path.spend(self.now).is_ok() {
+            self.send(Kind::Reply(None), answer, None, None);
+            self.is_restless = true;
+        }
     }
 
     /// Whether the steps of a task come on a stream of its own. Taken from another one as well, a step could come before
@@ -132,7 +152,7 @@ impl Link {
         progress: Progress,
         event_id: Option<&str>,
     ) {
-        let now = self.now;
+        let (now, value) = (self.now, progress.value);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -179,16 +199,14 @@ impl Link {
                     reason,
                 },
             );
+            running.task.progress = Some(progress);
         } else {
             running.note_gap(now, progress.value);
             if let Some(last) = running.last_step {
                 running.longest_step = running.longest_step.max(now.mono.since(last));
             }
-            let Progress {
-                value,
-                total,
-                message,
-            } = progress.clone();
+            progress.copy_to(&mut running.task.progress);
+            let Progress { total, message, .. } = progress;
             running.note(
                 now,
                 event_id,
@@ -199,9 +217,8 @@ impl Link {
                 },
             );
         }
-        running.stride.took(progress.value);
+        running.stride.took(value);
         running.last_step = Some(now.mono);
-        running.task.progress = Some(progress);
         self.saver.touch(now.mono);
     }
 
@@ -314,8 +331,10 @@ impl Link {
                 return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }
         };
-        let asked_for_task = running.asked_for_task;
-        match protocol::call_outcome(result, asked_for_task) {
+        let asks_for_task = running
+            .attempt()
+            .is_some_and(|attempt| attempt.asks_for_task);
+        match protocol::call_outcome(result, asks_for_task) {
             CallOutcome::Complete => {
                 if running.is_modern() {
                     self.ran_as_task(id, false);

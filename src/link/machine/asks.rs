@@ -224,12 +224,15 @@ impl Link {
         let session_number = self.record.session_number;
         let version = self.version();
         let era = version.word().to_owned();
-        let gives_ids = self.record.gives_ids;
+        let (gives_ids, has_wire) = (self.record.gives_ids(), self.wire.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
         running.task.resumability.checkpoint = is_checkpoint;
+        if has_wire {
+            running.task.resumability.stream = Some(false);
+        }
         if is_checkpoint {
             let given = arguments
                 .get(CLIENT_ID)
@@ -241,16 +244,16 @@ impl Link {
                 .get_or_insert(given.unwrap_or(own_client_id));
             arguments.insert(CLIENT_ID.to_owned(), Value::String(client_id.clone()));
         }
+        let asks_for_task = wants_task != running.is_flipped;
         let Some(attempt) = running.task.attempts.last_mut() else {
             return;
         };
         attempt.phase = Phase::Sent;
+        attempt.asks_for_task = asks_for_task;
         (attempt.session_number, attempt.version) = (session_number, Some(version));
         let input = attempt.input.clone();
         let (number, request_id) = (attempt.number, attempt.request_id.clone());
         let token_of_call = attempt.token.clone();
-        let asked_for_task = wants_task != running.is_flipped;
-        running.asked_for_task = asked_for_task;
         let arguments = Value::Object(arguments);
         let method = encode::call_tool(
             version,
@@ -259,7 +262,7 @@ impl Link {
                 token: &token_of_call,
                 tool: &running.task.tool,
                 arguments: &arguments,
-                task_ttl_ms: asked_for_task.then_some(TTL_WISH_MS),
+                task_ttl_ms: asks_for_task.then_some(TTL_WISH_MS),
                 input: input.as_deref(),
                 params: &params,
             },

@@ -6,7 +6,7 @@ use super::{Door, Errand, Kind, Link, era::Greeting, streams::ORPHAN_FOR};
 use crate::{
     domain::{
         AskId, Done, Era, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind,
-        TaskId, Tool,
+        TaskId, Tool, text,
     },
     link::{
         Output,
@@ -18,6 +18,10 @@ use crate::{
 
 /// Pages of one tool list; a server that has more is going round in circles.
 const PAGES: usize = 1000;
+/// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
+/// session file and on its way to every window of the session.
+const TOOLS: usize = 5_000;
+const TOOLS_BYTES: usize = 8 << 20;
 /// The first and the longest wait between handshakes that lead to nothing.
 const FIRST_KNOCK: Duration = Duration::from_millis(500);
 const LAST_KNOCK: Duration = Duration::from_secs(30);
@@ -50,6 +54,8 @@ impl Link {
             match self.belief.greeting {
                 Greeting::Discover => self.discover(),
                 Greeting::Initialize => self.knock(),
+                Greeting::Wire if self.wire.is_some() => self.knock(),
+                Greeting::Wire => self.ask_for_wire(),
             }
         }
         if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
@@ -74,7 +80,9 @@ impl Link {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let read = ProtocolVersion::read(&shake.version);
-        let Some(version) = read.filter(|version| version.era() == Era::Stateful) else {
+        let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.word();
+        let read = read.filter(|version| version.era() == Era::Stateful);
+        let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {
             return self.door_failed(
                 format!(
                     "it speaks only MCP {}, which this build does not",
@@ -86,6 +94,11 @@ impl Link {
         if session.is_none() && self.prefers_modern() {
             return;
         }
+        // Whatever it speaks on the one stream, that is what a call stands on.
+        let version = match self.wire {
+            Some(_) => ProtocolVersion::V20241105,
+            None => version,
+        };
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -142,9 +155,11 @@ impl Link {
     ) {
         let (tools, next) = protocol::tools(result);
         so_far.extend(tools);
+        let is_whole = cut_tools(&mut so_far);
         match next {
             Some(next)
-                if !cursors.contains(&next)
+                if is_whole
+                    && !cursors.contains(&next)
                     && cursors.len() < PAGES
                     && self.path.spend(self.now).is_ok() =>
             {
@@ -158,7 +173,7 @@ impl Link {
     fn have_tools(&mut self, mut tools: Vec<Tool>) {
         if self.era() == Era::Modern {
             for tool in &mut tools {
-                tool.fault = tool.header_fault();
+                tool.fault = tool.fault.take().or_else(|| tool.header_fault());
             }
         }
         self.record.tools = tools;
@@ -209,6 +224,10 @@ impl Link {
     fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
         let (name, url) = (&self.record.name, &self.record.url);
         match refusal.status {
+            300..=399 => format!(
+                "{name} at {url} leads elsewhere: {}",
+                text::clean_line(refusal.said.as_deref().unwrap_or(why))
+            ),
             200..=299 => format!(
                 "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
             ),
@@ -222,6 +241,7 @@ impl Link {
 
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
     pub(super) fn door_failed(&mut self, why: String, refusal: Option<&Refusal>) {
+        self.hang_up_wire();
         self.door = Door::Shut;
         let is_unreachable =
             refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
@@ -375,6 +395,7 @@ impl Link {
         let has_session = self.record.session.is_some();
         match refusal.status {
             _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
+            _ if matches!(errand.kind, Kind::Wire) => self.wire_refused(&refusal),
             _ if matches!(errand.kind, Kind::Listen) => self.listening_ended(Some(&refusal)),
             401 | 403 => {
                 self.barred(&refusal);
@@ -383,6 +404,10 @@ impl Link {
             // A handshake that fails has an end of its own.
             _ if !matches!(errand.kind, Kind::Handshake { .. }) && self.disproves_era(&refusal) => {
                 self.belief_failed(errand, refusal.said.as_deref());
+                self.errand_lost(errand);
+            }
+            _ if self.wants_new_wire(errand, &refusal) => {
+                self.wire_ended(&format!("HTTP {}", refusal.status));
                 self.errand_lost(errand);
             }
             404 | 410 | 400
@@ -436,16 +461,19 @@ impl Link {
         match &errand.kind {
             Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
             Kind::Handshake { .. } => {
-                if refusal
-                    .as_ref()
-                    .is_none_or(|refusal| !self.tries_other_era(refusal))
-                {
+                let is_tried = refusal.as_ref().is_some_and(|refusal| {
+                    self.belief.was_refused(refusal);
+                    self.tries_other_era(refusal) || self.tries_wire()
+                });
+                if !is_tried {
                     self.door_failed(why, refusal.as_ref());
                 }
             }
             // It may know the handshake all the same.
             Kind::Discover if errand.came.is_some() => self.is_not_modern(&why),
             Kind::Discover => self.door_failed(why, refusal.as_ref()),
+            Kind::Wire if errand.is_opened => self.is_no_wire(),
+            Kind::Wire => self.door_failed(why, None),
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) | Kind::Listen => {
                 self.task_errand_failed(errand, &why, refusal.as_ref());
             }
@@ -513,4 +541,36 @@ impl Link {
         }
         self.is_restless = true;
     }
+}
+
+/// Cuts a list of tools to what is kept; the last one left then stands for the rest. Tells whether nothing was cut.
+fn cut_tools(tools: &mut Vec<Tool>) -> bool {
+    let mut bytes = 0_usize;
+    let weight = |tool: &Tool| {
+        let about = tool.description.as_ref().map_or(0, String::len);
+        tool.name.len() + tool.input_schema.len() + about
+    };
+    let fit = tools
+        .iter()
+        .take(TOOLS)
+        .take_while(|tool| {
+            bytes = bytes.saturating_add(weight(tool));
+            bytes <= TOOLS_BYTES
+        })
+        .count();
+    if fit == tools.len() {
+        return true;
+    }
+    let rest = u64::try_from(tools.len() - fit).unwrap_or(u64::MAX);
+    let Some(stand_in) = tools.get_mut(fit) else {
+        return true;
+    };
+    stand_in.name = format!("{} or more", text::plural(rest, "further tool"));
+    stand_in.fault = Some(format!(
+        "of a list of more than {} or {}",
+        text::plural(TOOLS as u64, "tool"),
+        text::bytes(TOOLS_BYTES as u64)
+    ));
+    tools.truncate(fit + 1);
+    false
 }

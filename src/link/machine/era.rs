@@ -10,7 +10,7 @@ use crate::{
         Choice,
         running::{Line, Running},
     },
-    protocol::{self, Discovery, Refusal, encode},
+    protocol::{self, Discovery, Refusal, RpcError, encode},
 };
 
 /// Codes of the modern era that prove it; everything else may come from a server of another one.
@@ -28,6 +28,8 @@ pub(super) enum Greeting {
     Discover,
     /// `initialize`.
     Initialize,
+    /// A stream of HTTP+SSE first, and `initialize` on it.
+    Wire,
 }
 
 /// What is believed of a server's era, and what was tried to find out.
@@ -39,12 +41,20 @@ pub(super) struct Belief {
     refusals: u32,
     /// A modern server without tasks: second best, if it takes no handshake.
     second_best: Option<Discovery>,
+    /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
+    pub(super) no_handshake: Option<Refusal>,
 }
 
 impl Belief {
     /// From the user's choice, else from what was found out before.
     pub(super) fn new(choice: Choice, known: Option<ProtocolVersion>) -> Self {
         let greeting = match choice.version.or(known).map(ProtocolVersion::era) {
+            Some(Era::Stateful) if known == Some(ProtocolVersion::V20241105) => {
+                // No choice is HTTP+SSE.
+                choice
+                    .version
+                    .map_or(Greeting::Wire, |_| Greeting::Initialize)
+            }
             Some(Era::Stateful) => Greeting::Initialize,
             Some(Era::Modern) | None => Greeting::Discover,
         };
@@ -53,14 +63,34 @@ impl Belief {
             greeting,
             refusals: 0,
             second_best: None,
+            no_handshake: None,
         }
+    }
+
+    /// `initialize` was refused with a status, which may come of a server that wants a GET there (MCP 2025-11-25,
+    /// basic/transports, backwards compatibility).
+    pub(super) fn was_refused(&mut self, refusal: &Refusal) {
+        let is_modern = |error: &RpcError| {
+            matches!(
+                error.code,
+                HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION
+            )
+        };
+        let is_sign = matches!(refusal.status, 400 | 404 | 405)
+            && self.greeting == Greeting::Initialize
+            && self.wish.is_none()
+            && !refusal.error.as_ref().is_some_and(is_modern);
+        self.no_handshake = is_sign.then(|| refusal.clone());
     }
 
     /// The stateful revision to ask for.
     pub(super) fn stateful_version(&self) -> ProtocolVersion {
         self.wish
             .filter(|version| version.era() == Era::Stateful)
-            .unwrap_or(ProtocolVersion::V20251125)
+            .unwrap_or(match self.greeting {
+                Greeting::Wire => ProtocolVersion::V20241105,
+                _ => ProtocolVersion::V20251125,
+            })
     }
 }
 
@@ -174,6 +204,9 @@ impl Link {
         self.belief.second_best = None;
         if self.belief.refusals > 0 {
             self.belief.refusals = 0;
+            if self.tries_wire() {
+                return;
+            }
             self.belief.greeting = Greeting::Initialize;
             return self.refused_for_good(format!("it takes no handshake, and {because}"));
         }
@@ -181,7 +214,7 @@ impl Link {
         self.greet_with(Greeting::Initialize);
     }
 
-    fn greet_with(&mut self, greeting: Greeting) {
+    pub(super) fn greet_with(&mut self, greeting: Greeting) {
         self.belief.greeting = greeting;
         self.door = Door::Shut;
         self.is_restless = true;
@@ -191,7 +224,7 @@ impl Link {
     /// that is tried.
     pub(super) fn tries_other_era(&mut self, refusal: &Refusal) -> bool {
         let is_transient = refusal.status >= 500 || matches!(refusal.status, 408 | 425 | 429);
-        if is_transient || self.belief.wish.is_some() {
+        if is_transient || self.belief.wish.is_some() || self.belief.greeting == Greeting::Wire {
             return false;
         }
         if let Some(found) = self.belief.second_best.take() {
@@ -206,6 +239,15 @@ impl Link {
         self.belief.refusals += 1;
         self.greet_with(Greeting::Discover);
         true
+    }
+
+    /// Neither era was agreed on: the stream of HTTP+SSE is the last resort. Returns whether that is tried.
+    pub(super) fn tries_wire(&mut self) -> bool {
+        let is_tried = self.belief.no_handshake.is_some();
+        if is_tried {
+            self.greet_with(Greeting::Wire);
+        }
+        is_tried
     }
 
     /// A handshake that brings no session brings nothing to pick up again either: then the modern era is the better
@@ -266,6 +308,8 @@ impl Link {
     pub(super) fn why_stateful(&self) -> &'static str {
         if self.belief.wish.is_some() {
             self.who_asks()
+        } else if self.wire.is_some() {
+            "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
         } else if self.belief.second_best.is_some() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
         } else {
@@ -276,7 +320,7 @@ impl Link {
     /// An era was agreed on. What hangs on the other one is gone with it.
     pub(super) fn era_is_settled(&mut self) {
         self.belief.refusals = 0;
-        self.belief.second_best = None;
+        (self.belief.second_best, self.belief.no_handshake) = (None, None);
         let version = self.version();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(running) = self.tasks.get(&id) else {

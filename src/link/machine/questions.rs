@@ -12,6 +12,14 @@ use crate::{
 
 /// The one method by which a person can be asked.
 const ELICIT: &str = "elicitation/create";
+/// Questions of one task that wait for a person; nobody answers more, and each is on the screen and in the task's record.
+const OPEN: usize = 32;
+/// Questions of one task that are remembered, so that a replay does not ask them again.
+const REMEMBERED: usize = 256;
+/// Bytes of one question; a form of hundreds of choices is a third of it.
+const QUESTION_BYTES: usize = 64 * 1024;
+/// What stands for a question that was larger.
+const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
 const EMPTY_ROUNDS: usize = 10;
 
@@ -26,20 +34,20 @@ impl Link {
         let whose = of_related.or(task).cloned().or_else(|| self.only_one());
         let Some(id) = whose else {
             // Nobody can be shown what it is about.
-            let method = encode::answer_question(raw_id, &Answer::Decline, related);
-            self.send(Kind::Reply(None), method, None, None);
-            return;
+            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
         };
         let way = QuestionWay::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
-        let key = format!(
-            "{}.{}",
-            self.record.session_number,
-            raw_id.trim_matches('"')
-        );
+        let key = key_in(self.record.session_number, raw_id.trim_matches('"'));
+        if let Some(running) = self.tasks.get_mut(&id)
+            && is_too_much(running, &key, params)
+        {
+            running.left_out(self.now, |left_out| &mut left_out.questions);
+            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
+        }
         // Some servers replay the requests of other streams too: whoever had it first keeps it.
         let has_it = |running: &Running| {
             let mut questions = running.task.questions.iter();
@@ -56,7 +64,7 @@ impl Link {
     }
 
     /// The one task that a request without a name can only be about.
-    fn only_one(&self) -> Option<TaskId> {
+    pub(super) fn only_one(&self) -> Option<TaskId> {
         let mut active = self
             .tasks
             .iter()
@@ -152,7 +160,7 @@ impl Link {
         self.is_restless = true;
     }
 
-    fn ask_person(&mut self, id: &TaskId, key: String, way: QuestionWay, request: String) {
+    fn ask_person(&mut self, id: &TaskId, key: String, way: QuestionWay, mut request: String) {
         let (now, token) = (self.now, self.saver.next_token());
         let is_answering = self.errands.values().any(|errand| {
             matches!(&errand.kind, Kind::Update(of, _) | Kind::Reply(Some((of, _))) if of == id)
@@ -170,7 +178,13 @@ impl Link {
             running.has_answers |= known.answer.is_some() && !known.is_delivered && !is_answering;
             return;
         }
+        let is_too_much = is_too_much(running, &key, &request);
+        if is_too_much {
+            TOO_LARGE.clone_into(&mut request);
+            running.left_out(now, |left_out| &mut left_out.questions);
+        }
         let answer = match running.task.on_input {
+            _ if is_too_much => Some(Answer::Decline),
             OnInput::Ask => None,
             OnInput::Defaults => defaults(&request),
             OnInput::Decline => Some(Answer::Decline),
@@ -184,7 +198,13 @@ impl Link {
             },
         );
         running.has_answers |= answer.is_some();
-        running.task.questions.push(Question {
+        let questions = &mut running.task.questions;
+        if questions.len() >= REMEMBERED
+            && let Some(oldest) = questions.iter().position(|question| question.is_delivered)
+        {
+            questions.remove(oldest);
+        }
+        questions.push(Question {
             key,
             way,
             request,
@@ -288,9 +308,8 @@ impl Link {
             .cloned()
             .collect();
         let server_task = running.task.server_task_id.clone();
-        let of_another = running
-            .attempt()
-            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
+        let here = key_in(self.record.session_number, "");
         let token = self.saver.next_token();
         let version = self.version();
         let mut has_round = false;
@@ -300,7 +319,7 @@ impl Link {
             };
             match &question.way {
                 // Its session is gone, and with it whoever waited for the answer.
-                QuestionWay::Request { .. } if of_another => {
+                QuestionWay::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
                 }
                 QuestionWay::Request {
@@ -441,6 +460,19 @@ impl Link {
             running.has_answers = true;
         }
     }
+}
+
+/// Whether a question is one that no person is asked.
+fn is_too_much(running: &Running, key: &str, request: &str) -> bool {
+    let is_new = |question: &Question| question.key != key;
+    request.len() > QUESTION_BYTES
+        || running.task.questions.iter().all(is_new)
+            && running.task.open_questions().count() >= OPEN
+}
+
+/// The key of a question that a request asks, by the server session that it belongs to.
+fn key_in(session_number: u64, request_id: &str) -> String {
+    format!("{session_number}.{request_id}")
 }
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.

@@ -66,6 +66,17 @@ impl Link {
             let id = id.clone();
             return self.reread_brought(&id, exchange, arrival);
         }
+        let is_wire = matches!(errand.kind, Kind::Wire) && errand.is_opened;
+        let is_posted = errand.is_by_wire && errand.awaits_answer();
+        if is_wire && brings_more(&arrival) {
+            return self.wire_brought(exchange, arrival);
+        }
+        if is_posted && self.was_posted(exchange, &arrival) {
+            return;
+        }
+        let Some(errand) = self.errands.get_mut(&exchange) else {
+            return;
+        };
         if let Arrival::Event { id, data, .. } = &arrival {
             let of = match &errand.kind {
                 Kind::Fetch(id) => Some(id.clone()),
@@ -105,7 +116,8 @@ impl Link {
             }
             return self.path_worked();
         }
-        if arrival == Arrival::Alive {
+        // What names an endpoint on any other stream means nothing.
+        if brings_more(&arrival) {
             return;
         }
         self.is_restless = true;
@@ -113,6 +125,13 @@ impl Link {
             return;
         };
         self.path.prober_gone();
+        if matches!(errand.kind, Kind::Wire) && self.wire.is_some() {
+            return self.wire_ended(&match arrival {
+                Arrival::Broken { why } => why,
+                Arrival::TooLarge { cap } => over_the_cap(cap),
+                _ => "its one stream ended".to_owned(),
+            });
+        }
         if let Kind::Reread(id) = &errand.kind {
             return self.reread_over(id, exchange);
         }
@@ -138,6 +157,10 @@ impl Link {
                 match &errand.kind {
                     Kind::Stream(id) if errand.is_modern => {
                         self.modern_call_refused(&id.clone(), &errand, &refusal);
+                    }
+                    Kind::Stream(id) if self.wants_new_wire(&errand, &refusal) => {
+                        self.requeue(&id.clone(), &refusal);
+                        self.wire_ended(&format!("HTTP {}", refusal.status));
                     }
                     Kind::Stream(id) => {
                         self.stream_refused(&id.clone(), errand.session_number, &refusal);
@@ -165,18 +188,21 @@ impl Link {
                 );
                 self.unanswered(&errand, why, true);
             }
-            Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive => {}
+            Arrival::Opened { .. }
+            | Arrival::Event { .. }
+            | Arrival::Endpoint { .. }
+            | Arrival::Alive => {}
         }
     }
 
-    fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
+    pub(super) fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
         match &errand.kind {
             Kind::Stream(id) => self.stream_unanswered(&id.clone(), &why, is_unsent),
             _ => self.short_failed(errand, why, None),
         }
     }
 
-    fn exchange_ended(&mut self, errand: &Errand, broken: Option<String>) {
+    pub(super) fn exchange_ended(&mut self, errand: &Errand, broken: Option<String>) {
         match &errand.kind {
             Kind::Stream(id) => self.stream_ended(&id.clone(), broken),
             Kind::Announce if broken.is_none() => self.announced(),
@@ -203,10 +229,7 @@ impl Link {
     }
 
     fn too_large(&mut self, errand: &Errand, cap: usize) {
-        let words = format!(
-            "an event over the cap of {}",
-            text::bytes(u64::try_from(cap).unwrap_or(u64::MAX))
-        );
+        let words = over_the_cap(cap);
         match &errand.kind {
             Kind::Stream(id) => {
                 let id = id.clone();
@@ -223,7 +246,7 @@ impl Link {
         }
     }
 
-    fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
+    pub(super) fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
         self.is_restless = true;
         let Some(running) = self.tasks.get_mut(id) else {
@@ -390,7 +413,9 @@ impl Link {
         cursors.first.get_or_insert_with(|| event_id.clone());
         if has_data {
             running.ids.add(&event_id);
-            cursors.before = cursors.data.replace(event_id.clone());
+            // The one before gives its room to the new one.
+            std::mem::swap(&mut cursors.before, &mut cursors.data);
+            event_id.clone_into(cursors.data.get_or_insert_default());
         }
         cursors.newest = Some(event_id);
         running.task.resumability.stream = Some(true);
@@ -491,7 +516,7 @@ impl Link {
             .tasks
             .get(id)
             .and_then(|running| running.task.resumability.stream);
-        if stream.or(self.record.gives_ids) == Some(false) {
+        if stream.or(self.record.gives_ids()) == Some(false) {
             Window::NoIds
         } else {
             Window::BeforeFirstId
@@ -902,11 +927,11 @@ impl Link {
         let Some(running) = self.tasks.get(id) else {
             return false;
         };
-        let mut tools = self.record.tools.iter();
-        let tool = tools.find(|tool| tool.name == running.task.tool);
         self.record.binds_tasks != Some(true)
             && running.task.server_task_id.is_none()
-            && tool.is_some_and(|tool| self.wants_task(tool) != running.is_flipped)
+            && running
+                .attempt()
+                .is_some_and(|attempt| attempt.asks_for_task)
     }
 
     /// A socket that looks open may be dead: streams that can be resumed are asked for again, the others stay.
@@ -1073,6 +1098,19 @@ impl Link {
     }
 }
 
+/// Whether an arrival is something inside a body.
+fn brings_more(arrival: &Arrival) -> bool {
+    matches!(
+        arrival,
+        Arrival::Event { .. } | Arrival::Endpoint { .. } | Arrival::Alive
+    )
+}
+
+fn over_the_cap(cap: usize) -> String {
+    let cap = text::bytes(u64::try_from(cap).unwrap_or(u64::MAX));
+    format!("an event over the cap of {cap}")
+}
+
 /// What a body is that can hold no message.
 fn no_message(body: &Body) -> Option<String> {
     match body {
@@ -1087,7 +1125,8 @@ fn no_message(body: &Body) -> Option<String> {
 
 /// What an event is that came where an answer was due; `None` for what may come beside one.
 fn no_answer(data: &str) -> Option<String> {
-    let messages = protocol::decode(data);
+    let mut messages = protocol::decode(data);
+    messages.retain(|message| !matches!(message, Incoming::Unreadable));
     let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
     if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
         return None;

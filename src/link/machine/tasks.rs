@@ -428,14 +428,19 @@ impl Link {
         let Some(running) = self.tasks.get(id) else {
             return;
         };
-        let is_out = running
-            .served
-            .as_ref()
-            .is_none_or(|served| served.fetching.is_some());
-        let Some(task) = running.task.server_task.as_ref().filter(|_| !is_out) else {
+        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
             return;
         };
         let server_task = task.id.clone();
+        if let Some(exchange) = served.fetching {
+            // One of a session that is gone may look open for ever, and nothing is asked there any more.
+            let here = self.record.session_number;
+            let is_here = |errand: &Errand| errand.session_number == here;
+            if self.errands.get(&exchange).is_some_and(is_here) {
+                return;
+            }
+            self.close(exchange);
+        }
         let request_id = self.new_request_id();
         let method = encode::task_result(version, &request_id, &server_task);
         let exchange = self.send(Kind::Fetch(id.clone()), method, Some(request_id), None);

@@ -41,7 +41,7 @@ fn silent() -> (Bench, ExchangeId) {
 }
 
 /// Lets seconds pass; each look at the list is answered with what `list` says then.
-fn pass(bench: &mut Bench, seconds: u64, mut list: impl FnMut(u64) -> (&'static str, u32)) {
+fn pass(bench: &mut Bench, seconds: u32, mut list: impl FnMut(u32) -> (&'static str, u32)) {
     for second in 0..seconds {
         bench.secs(1);
         while let Some((_, exchange, request)) = bench.sent.get(bench.seen).cloned() {
@@ -62,7 +62,7 @@ fn pass(bench: &mut Bench, seconds: u64, mut list: impl FnMut(u64) -> (&'static 
 #[test]
 fn a_silent_stream_without_ids_is_left_for_its_checkpoint_once_that_moves_without_it() {
     let (mut bench, call) = silent();
-    pass(&mut bench, 100, |second| ("running", 5 + second as u32));
+    pass(&mut bench, 100, |second| ("running", 5 + second));
     assert!(bench.closed.contains(&call));
     assert_eq!((bench.status(), works(&bench)), (&Status::Running, 1));
     let value = |bench: &Bench| bench.view().task.progress.as_ref().unwrap().value;
@@ -125,7 +125,7 @@ fn what_the_list_calls_over_is_fetched_where_the_stream_stays_silent() {
 fn a_tool_that_tells_no_steps_is_not_belied_by_a_list_that_moves() {
     let mut bench = Bench::known();
     let (call, _) = bench.call("work");
-    pass(&mut bench, 1800, |second| ("running", second as u32));
+    pass(&mut bench, 1800, |second| ("running", second));
     assert!(!bench.closed.contains(&call));
     assert_eq!(works(&bench), 1);
 }

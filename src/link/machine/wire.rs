@@ -1,0 +1,196 @@
+//! HTTP+SSE, the transport before there was one endpoint: the last resort.
+//!
+//! One GET brings everything the server says, and names first where to POST. The connection is the session: what it loses
+//! is lost, and nothing of it outlives this process.
+//!
+//! Source: MCP 2024-11-05, basic/transports, HTTP with SSE; MCP 2025-11-25, basic/transports, backwards compatibility.
+
+use core::time::Duration;
+
+use super::{Door, Errand, Kind, Link, era::Greeting};
+use crate::{
+    link::{ExchangeId, running::Line},
+    protocol::{Arrival, Body, Method, Refusal},
+};
+
+/// How long a stream may take to name its endpoint; one of another kind stays silent.
+pub(super) const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The one stream, once it has named where to POST.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    on: ExchangeId,
+    pub(super) target: String,
+}
+
+impl Errand {
+    /// Whether a message has to come for it, not only a status.
+    pub(super) fn awaits_answer(&self) -> bool {
+        self.request_id.is_some() || matches!(self.kind, Kind::Stream(_))
+    }
+
+    /// Whether a server may refuse it for a session that it does not know.
+    fn is_unknown(&self, refusal: &Refusal) -> bool {
+        self.is_by_wire
+            && !matches!(self.kind, Kind::Handshake { .. })
+            && matches!(refusal.status, 400 | 404 | 410)
+    }
+}
+
+impl Link {
+    /// Asks for the stream; its first event has to name the endpoint.
+    pub(super) fn ask_for_wire(&mut self) {
+        if self.path.spend(self.now).is_err() {
+            return;
+        }
+        self.send(Kind::Wire, Method::Get { cursor: None }, None, None);
+        self.door = Door::Wiring;
+    }
+
+    /// Something came on the stream: first the endpoint, then all that the server says.
+    pub(super) fn wire_brought(&mut self, exchange: ExchangeId, arrival: Arrival) {
+        if self.wire.is_none() {
+            return self.wire_began(exchange, arrival);
+        }
+        let now = self.now;
+        self.path_worked();
+        for running in self.tasks.values_mut() {
+            if matches!(running.line, Line::Open { .. }) {
+                running.heard(now);
+                running.last_news = now.mono;
+            }
+        }
+        if let Arrival::Event { data, .. } = arrival {
+            self.last_traffic = now.mono;
+            // Steps and answers name their call; what else comes can be said to be of one only where there is one.
+            let of = self.only_one();
+            self.read(of.as_ref(), None, &data);
+        }
+    }
+
+    fn wire_began(&mut self, exchange: ExchangeId, arrival: Arrival) {
+        match arrival {
+            Arrival::Endpoint { target: Ok(target) } => {
+                if let Some(errand) = self.errands.get_mut(&exchange) {
+                    errand.until = None;
+                }
+                self.wire = Some(Wire {
+                    on: exchange,
+                    target,
+                });
+                self.door = Door::Shut;
+                self.is_restless = true;
+            }
+            Arrival::Endpoint { target: Err(why) } => {
+                self.close(exchange);
+                let refusal = Refusal {
+                    status: 300,
+                    retry_after: None,
+                    error: None,
+                    said: None,
+                };
+                self.door_failed(why, Some(&refusal));
+            }
+            Arrival::Event { .. } => {
+                self.close(exchange);
+                self.is_no_wire();
+            }
+            _ => {}
+        }
+    }
+
+    /// What comes of a POST whose answer comes on the stream. Returns whether that is all there is to it.
+    pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &Arrival) -> bool {
+        let Some(errand) = self.errands.get_mut(&exchange) else {
+            return false;
+        };
+        match arrival {
+            Arrival::Opened { .. } => {
+                errand.is_opened = true;
+                if let Kind::Stream(id) = &errand.kind {
+                    let id = id.clone();
+                    self.stream_opened(&id, exchange, &Body::Stream);
+                }
+                self.path_worked();
+                true
+            }
+            // Some answer here as well, or instead.
+            Arrival::Event { data, .. } => {
+                self.read(None, None, data);
+                true
+            }
+            Arrival::Endpoint { .. } | Arrival::Alive => true,
+            Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. } => errand.is_opened,
+            _ => false,
+        }
+    }
+
+    /// The GET was answered with something other than 2xx.
+    pub(super) fn wire_refused(&mut self, refusal: &Refusal) {
+        match refusal.status {
+            401 | 403 => {
+                self.door = Door::Shut;
+                self.barred(refusal);
+            }
+            408 | 425 | 429 | 500..=599 => {
+                self.door_failed(format!("HTTP {}", refusal.status), Some(refusal));
+            }
+            _ => self.is_no_wire(),
+        }
+    }
+
+    /// HTTP+SSE is no way either: the refusal of the handshake says most. A server that was known by it is greeted anew.
+    pub(super) fn is_no_wire(&mut self) {
+        self.greet_with(Greeting::Discover);
+        if let Some(refusal) = self.belief.no_handshake.take() {
+            self.door_failed(format!("HTTP {}", refusal.status), Some(&refusal));
+        }
+    }
+
+    /// A server that no longer knows the session of a POST gets a new stream, unless a call still hangs on this one.
+    /// Returns whether it does.
+    pub(super) fn wants_new_wire(&self, errand: &Errand, refusal: &Refusal) -> bool {
+        let has_call = |errand: &Errand| {
+            errand.is_by_wire && errand.is_opened && matches!(errand.kind, Kind::Stream(_))
+        };
+        self.wire.is_some() && errand.is_unknown(refusal) && !self.errands.values().any(has_call)
+    }
+
+    /// The stream is gone, and with it the session and every answer that was to come.
+    pub(super) fn wire_ended(&mut self, why: &str) {
+        self.hang_up_wire();
+        self.record.is_initialized = false;
+        self.record.tools_at = None;
+        self.has_fresh_tools = false;
+        self.record_changed();
+        let waiting: Vec<(ExchangeId, Errand)> = self
+            .errands
+            .iter()
+            .filter(|(_, errand)| errand.is_by_wire)
+            .map(|(exchange, errand)| (*exchange, errand.clone()))
+            .collect();
+        for (exchange, errand) in waiting {
+            self.close(exchange);
+            if errand.is_opened {
+                self.exchange_ended(&errand, Some(why.to_owned()));
+            } else {
+                self.unanswered(&errand, why.to_owned(), false);
+            }
+        }
+        if !matches!(self.door, Door::Barred(_)) {
+            self.door = Door::Shut;
+        }
+        if self.door_tries > 0 {
+            self.back_off(why.to_owned(), None);
+        }
+        self.door_tries = self.door_tries.saturating_add(1);
+        self.show_all();
+    }
+
+    /// Leaves the stream.
+    pub(super) fn hang_up_wire(&mut self) {
+        if let Some(wire) = self.wire.take() {
+            self.close(wire.on);
+        }
+    }
+}

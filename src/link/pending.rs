@@ -1,0 +1,195 @@
+//! History on its way to the disk.
+//!
+//! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
+//! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
+
+use std::collections::VecDeque;
+
+use super::running::weight;
+use crate::domain::{Entry, Happening, text};
+
+/// Steps of a task that are all kept; the session file thins what is above.
+const STEPS_KEPT: u64 = 10_000;
+/// Entries that may wait of a task with more steps than that, before the oldest are thinned.
+const AT_ONCE: usize = 2048;
+/// Of those thinned, one in so many stays each time.
+const RATIO: u64 = 4;
+/// Thinned steps above which they are thinned again.
+const THINNED: usize = 2048;
+
+/// The entries of one task that no save holds yet, in order.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// What was thinned.
+    older: Vec<Entry>,
+    /// Steps among it.
+    older_steps: usize,
+    newest: VecDeque<Entry>,
+    /// Bytes of all that, about.
+    bytes: usize,
+    /// Counts what is thinned.
+    turn: u64,
+    /// The number of the entry that says how many were left out, and how many that is.
+    mark: Option<(u64, u64)>,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.newest.is_empty()
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        let is_long = entry.seq > STEPS_KEPT;
+        self.bytes += weight(&entry.what);
+        self.newest.push_back(entry);
+        // One in, one out: what goes makes room for what comes.
+        if is_long
+            && self.older.len() + self.newest.len() > AT_ONCE
+            && let Some(oldest) = self.newest.pop_front()
+        {
+            self.retire(oldest);
+            if self.older_steps > THINNED {
+                self.older_steps = 0;
+                for entry in std::mem::take(&mut self.older) {
+                    self.retire(entry);
+                }
+            }
+        }
+    }
+
+    fn retire(&mut self, mut entry: Entry) {
+        if matches!(entry.what, Happening::Progress { .. }) {
+            self.turn += 1;
+            if self.turn.is_multiple_of(RATIO) {
+                self.older_steps += 1;
+            } else {
+                self.bytes = self.bytes.saturating_sub(weight(&entry.what));
+                if let Some((_, count)) = &mut self.mark {
+                    *count += 1;
+                    return;
+                }
+                self.mark = Some((entry.seq, 1));
+                entry.event_id = None;
+                entry.what = Happening::Status {
+                    status: "running".to_owned(),
+                    reason: None,
+                };
+            }
+        }
+        self.older.push(entry);
+    }
+
+    /// Takes everything out.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        let Self {
+            mut older,
+            newest,
+            mark,
+            ..
+        } = std::mem::take(self);
+        if let Some((seq, count)) = mark
+            && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
+            && let Happening::Status { reason, .. } = &mut entry.what
+        {
+            *reason = Some(format!(
+                "{} that came too fast were left out from here on, to keep the history small",
+                text::plural(count, "progress step")
+            ));
+        }
+        if older.is_empty() {
+            return newest.into();
+        }
+        older.extend(newest);
+        older
+    }
+
+    /// Puts back what was taken and could not be written.
+    pub(super) fn put_back(&mut self, entries: Vec<Entry>) {
+        let since = std::mem::take(self);
+        self.bytes = entries.iter().map(|entry| weight(&entry.what)).sum();
+        self.older = entries;
+        for entry in since.older.into_iter().chain(since.newest) {
+            self.push(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Wall;
+
+    fn step(seq: u64) -> Entry {
+        Entry {
+            seq,
+            at: Wall(0),
+            attempt: 1,
+            event_id: Some(format!("s/{seq}")),
+            what: Happening::Progress {
+                value: 1.0,
+                total: None,
+                message: None,
+            },
+        }
+    }
+
+    #[test]
+    fn the_first_ten_thousand_steps_are_all_kept() {
+        let mut pending = Pending::default();
+        (1..=STEPS_KEPT).for_each(|seq| pending.push(step(seq)));
+        let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
+        assert_eq!(seqs, (1..=STEPS_KEPT).collect::<Vec<_>>());
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn a_burst_is_thinned_in_order_and_says_by_how_much() {
+        let mut pending = Pending::default();
+        let (first, last) = (20_000, 220_000);
+        for seq in first..=last {
+            pending.push(if seq % 50_000 == 0 {
+                Entry {
+                    what: Happening::Status {
+                        status: "running".to_owned(),
+                        reason: Some("a remark".to_owned()),
+                    },
+                    ..step(seq)
+                }
+            } else {
+                step(seq)
+            });
+            assert!(pending.bytes() < 8 * 1024 * 1024);
+        }
+        let kept = pending.take();
+        assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
+        assert!(kept.is_sorted_by(|one, next| one.seq < next.seq));
+        assert_eq!(kept.last().map(|entry| entry.seq), Some(last));
+        let reasons: Vec<&str> = kept
+            .iter()
+            .filter_map(|entry| match &entry.what {
+                Happening::Status { reason, .. } => reason.as_deref(),
+                _ => None,
+            })
+            .collect();
+        let left_out = last - first + 1 - kept.len() as u64 + 1;
+        let words = text::plural(left_out, "progress step");
+        assert_eq!(reasons.len(), 5, "{reasons:?}");
+        assert!(reasons[0].starts_with(&words), "{words}: {reasons:?}");
+    }
+
+    #[test]
+    fn what_could_not_be_written_comes_first_again() {
+        let mut pending = Pending::default();
+        (1..=5).for_each(|seq| pending.push(step(seq)));
+        let taken = pending.take();
+        (6..=9).for_each(|seq| pending.push(step(seq)));
+        pending.put_back(taken);
+        let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
+        assert_eq!(seqs, (1..=9).collect::<Vec<_>>());
+    }
+}

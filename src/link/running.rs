@@ -401,6 +401,7 @@ impl Running {
         let is_told = count.is_power_of_two();
         let words = self.left_out.words();
         if is_told {
+            self.task.gap_at = Some(now.wall);
             self.remark(now, words);
             return;
         }

@@ -169,7 +169,7 @@ impl Link {
             Some(next) if is_whole && !cursors.contains(&next) => {
                 let mut stand_in = so_far.last().cloned();
                 if let Some(stand_in) = &mut stand_in {
-                    stand_in.name = "more tools".to_owned();
+                    "more tools".clone_into(&mut stand_in.name);
                     stand_in.fault = Some(format!(
                         "its list goes on after {}",
                         text::plural(cursors.len() as u64 + 1, "page")

@@ -371,6 +371,7 @@ fn task(number: u64, status: Status) -> Task {
         settled_at: is_settled.then_some(Wall(WALL)),
         is_seen: is_settled,
         forgotten_at: None,
+        gap_at: None,
         attempts: Vec::new(),
         seq: 0,
     }

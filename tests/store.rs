@@ -68,6 +68,7 @@ fn task(number: u64) -> Task {
         questions: Vec::new(),
         on_input: longhaul::domain::OnInput::Ask,
         progress: None,
+        gap_at: None,
         remark: None,
         result_bytes: None,
         result_line: None,
@@ -94,6 +95,7 @@ fn attempt(number: u32) -> Attempt {
         asks_for_task: false,
         input: None,
         request_state: None,
+        was_cancelled: false,
         cursors: Cursors::default(),
         retry_ms: None,
         last_value: None,
@@ -116,10 +118,20 @@ fn step(seq: u64, attempt: u32) -> Entry {
     }
 }
 
-fn log(seq: u64) -> Entry {
+fn contact(seq: u64) -> Entry {
+    Entry {
+        what: Happening::Contact {
+            state: "live".to_owned(),
+            why: String::new(),
+        },
+        ..step(seq, 1)
+    }
+}
+
+fn log(seq: u64, level: Level) -> Entry {
     Entry {
         what: Happening::Log {
-            level: Level::Info,
+            level,
             logger: None,
             data: format!("line {seq}"),
         },
@@ -216,9 +228,9 @@ fn rich_rows() -> Vec<Row> {
         row(&failed),
         row(&lost),
         row(&unknown),
-        history(1, vec![step(1, 1), log(2), step(3, 2)]),
-        history(1, vec![step(4, 2), log(5)]),
-        history(2, (1..200).map(log).collect()),
+        history(1, vec![step(1, 1), log(2, Level::Info), step(3, 2)]),
+        history(1, vec![step(4, 2), log(5, Level::Info)]),
+        history(2, (1..200).map(|seq| log(seq, Level::Info)).collect()),
         Row::Result {
             task: id(2),
             json: format!(
@@ -387,8 +399,8 @@ fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
     save(vec![step(1, 1), step(2, 1)]);
     save(vec![step(1, 1), step(2, 1)]);
     // The second try may have grown in the meantime.
-    save(vec![step(1, 1), step(2, 1), log(3)]);
-    save(vec![log(3), step(4, 1)]);
+    save(vec![step(1, 1), step(2, 1), log(3, Level::Info)]);
+    save(vec![log(3, Level::Info), step(4, 1)]);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, 99)
@@ -441,44 +453,39 @@ fn a_file_removed_under_the_writer_is_said_and_not_written_into_the_void() {
 fn the_middle_of_a_long_history_is_thinned_and_says_so() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
-    // Chunks of uneven size, a log line after every 100 steps.
-    let entry = |seq: u64| {
-        if seq.is_multiple_of(101) {
-            log(seq)
-        } else {
-            step(seq, 1)
-        }
+    // Chunks of uneven size; of every hundred lines one is a warning, and a few are logs of other kinds.
+    let entry = |seq: u64| match seq % 100 {
+        0 => log(seq, Level::Warning),
+        7 => log(seq, Level::Info),
+        13 if seq.is_multiple_of(1000) || seq % 1000 == 13 => contact(seq),
+        _ => step(seq, 1),
     };
     let entries: Vec<Entry> = (1..=30_000).map(entry).collect();
-    let mut rest = entries.as_slice();
-    for size in [1, 7, 300, 2].into_iter().cycle() {
-        let (chunk, after) = rest.split_at(size.min(rest.len()));
-        opened
-            .writer
-            .save(&[history(1, chunk.to_vec())], Durability::Normal, NOW)
-            .unwrap();
-        rest = after;
-        if rest.is_empty() {
-            break;
-        }
-    }
+    save_in_chunks(&mut opened.writer, &entries);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, usize::MAX)
         .unwrap();
-    let is_step = |entry: &&Entry| matches!(entry.what, Happening::Progress { .. });
-    let steps = saved.iter().filter(is_step).count();
-    assert!((6000..=10_000).contains(&steps), "{steps}");
+    let count = |entries: &[Entry], is_it: fn(&Entry) -> bool| {
+        entries.iter().filter(|entry| is_it(entry)).count()
+    };
+    let is_bulk: fn(&Entry) -> bool = |entry| {
+        matches!(
+            entry.what,
+            Happening::Progress { .. } | Happening::Log { .. }
+        )
+    };
+    let is_loud: fn(&Entry) -> bool =
+        |entry| matches!(entry.what, Happening::Log { level, .. } if level >= Level::Warning);
+    let kept = count(&saved, is_bulk);
+    assert!((6000..=10_000).contains(&kept), "{kept}");
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[..1000], entries[..1000]);
     assert_eq!(saved[saved.len() - 5000..], entries[25_000..]);
-    let logs = |entries: &[Entry]| {
-        entries
-            .iter()
-            .filter(|entry| matches!(entry.what, Happening::Log { .. }))
-            .count()
-    };
-    assert_eq!(logs(&saved), logs(&entries));
+    let is_contact: fn(&Entry) -> bool = |entry| matches!(entry.what, Happening::Contact { .. });
+    assert_eq!(count(&saved, is_contact), count(&entries, is_contact));
+    // Of 300 warnings most are there, though three quarters of the rest of the middle are not.
+    assert!(count(&saved, is_loud) > 150, "{}", count(&saved, is_loud));
     let marks: Vec<&str> = saved
         .iter()
         .filter_map(|entry| match &entry.what {
@@ -486,14 +493,43 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
             _ => None,
         })
         .collect();
-    let left_out = entries.iter().filter(is_step).count() - steps;
-    let count = longhaul::domain::text::grouped(left_out as u64);
+    let left_out = longhaul::domain::text::grouped((count(&entries, is_bulk) - kept) as u64);
     assert_eq!(
         marks,
         [format!(
-            "{count} progress steps were left out between here and the newest, to keep the history small"
+            "{left_out} lines were left out between here and the newest, to keep the history small"
         )]
     );
+}
+
+#[test]
+fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
+    for level in [Level::Debug, Level::Emergency] {
+        let (_dir, paths) = place();
+        let mut opened = open(&paths);
+        let entries: Vec<Entry> = (1..=40_000).map(|seq| log(seq, level)).collect();
+        save_in_chunks(&mut opened.writer, &entries);
+        let saved = Reader::open(&paths)
+            .unwrap()
+            .history(&id(1), 0, usize::MAX)
+            .unwrap();
+        assert!(saved.len() <= 10_001, "{level:?}: {}", saved.len());
+        assert_eq!(saved[saved.len() - 5000..], entries[35_000..]);
+    }
+}
+
+fn save_in_chunks(writer: &mut Writer, entries: &[Entry]) {
+    let mut rest = entries;
+    for size in [1, 7, 300, 2].into_iter().cycle() {
+        let (chunk, after) = rest.split_at(size.min(rest.len()));
+        writer
+            .save(&[history(1, chunk.to_vec())], Durability::Normal, NOW)
+            .unwrap();
+        rest = after;
+        if rest.is_empty() {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -221,6 +221,7 @@ async fn a_json_answer_is_one_event_and_every_header_goes_out() {
         ("authorization", Some("Bearer t0ken")),
         ("x-team", Some("blue")),
         ("last-event-id", None),
+        // What is packed is never unpacked, so nobody is to pack it.
         ("accept-encoding", Some("identity")),
     ] {
         assert_eq!(request.header(name), value, "{name}");
@@ -342,25 +343,56 @@ async fn a_redirect_within_the_origin_is_followed_with_method_body_and_headers()
 async fn a_redirect_to_another_origin_is_named_and_never_followed() {
     let other = Server::saying("HTTP/1.1 202 Accepted\r\n\r\n").await;
     let there = format!("http://user:hunter2@{}/steal?token=hunter2#x", other.addr);
-    let server = Server::saying(redirect(307, &there)).await;
-    let mut options = HttpOptions::new(server.url());
-    options.bearer = Some(SecretString::from("t0ken"));
-    let arrival = only(&Http::new(options).unwrap(), post("{}")).await;
-    let Arrival::Refused(refusal) = arrival else {
+    for status in [301, 302, 303, 307, 308] {
+        let server = Server::saying(redirect(status, &there)).await;
+        let delete = Request {
+            method: Method::Delete,
+            ..post("")
+        };
+        let to_endpoint = Request {
+            target: Some(format!("http://{}/messages?session=1", server.addr)),
+            ..post("{}")
+        };
+        for request in [post("{}"), get("1"), delete, to_endpoint] {
+            let mut options = HttpOptions::new(server.url());
+            options.bearer = Some(SecretString::from("t0ken"));
+            let arrival = only(&Http::new(options).unwrap(), request).await;
+            let Arrival::Refused(refusal) = arrival else {
+                panic!("{arrival:?}")
+            };
+            assert_eq!(refusal.status, status);
+            let said = refusal.said.unwrap();
+            assert!(
+                said.contains(&format!("http://{}/steal", other.addr)),
+                "{said}"
+            );
+            assert!(
+                said.contains("another origin") && said.contains("not followed"),
+                "{said}"
+            );
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_posted_to_an_endpoint_of_another_origin() {
+    let other = Server::saying("HTTP/1.1 202 Accepted\r\n\r\n").await;
+    let server = Server::saying("HTTP/1.1 202 Accepted\r\n\r\n").await;
+    let request = Request {
+        target: Some(format!("http://{}/messages?hunter2", other.addr)),
+        ..post("{}")
+    };
+    let arrival = only(&server.http(), request).await;
+    let Arrival::NotSent { why, .. } = arrival else {
         panic!("{arrival:?}")
     };
-    assert_eq!(refusal.status, 307);
-    let said = refusal.said.unwrap();
     assert!(
-        said.contains(&format!("http://{}/steal", other.addr)),
-        "{said}"
+        why.contains("another origin") && !why.contains("hunter2"),
+        "{why}"
     );
-    assert!(
-        said.contains("another origin") && said.contains("not followed"),
-        "{said}"
-    );
-    assert!(!said.contains("hunter2"), "{said}");
-    assert!(other.seen().is_empty());
+    assert!(other.seen().is_empty() && server.seen().is_empty());
 }
 
 #[tokio::test]

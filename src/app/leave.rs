@@ -85,7 +85,7 @@ fn leave_words(state: &State, has_time: bool) -> String {
     }
     let mut parts = Vec::new();
     if ledger.safe > 0 {
-        parts.push(format!("{} safe", ledger.safe));
+        parts.push(format!("{} safe", text::grouped(ledger.safe)));
     }
     if let Some((until, _)) = ledger.likely.first() {
         let until = if until.0 == i64::MAX || !has_time {
@@ -93,17 +93,20 @@ fn leave_words(state: &State, has_time: bool) -> String {
         } else {
             format!(" until about {}", state.clock_minutes(*until))
         };
-        parts.push(format!("{} likely{until}", ledger.likely.len()));
+        parts.push(format!(
+            "{} likely{until}",
+            text::grouped(ledger.likely.len())
+        ));
     }
     if !ledger.dies.is_empty() {
         let ids: Vec<&str> = ledger.dies.iter().take(3).map(TaskId::as_str).collect();
         let more = match ledger.dies.len() - ids.len() {
             0 => String::new(),
-            more => format!(" and {more} more"),
+            more => format!(" and {} more", text::grouped(more)),
         };
         parts.push(format!(
             "{} DIES ({}{more})",
-            ledger.dies.len(),
+            text::grouped(ledger.dies.len()),
             ids.join(", ")
         ));
     }

@@ -114,6 +114,15 @@ impl Entity {
                 }
             }
         }
+        if let Some(at) = after.task.gap_at
+            && before.task.gap_at != after.task.gap_at
+        {
+            // What the picture was taken at may lie before what is on the timeline already.
+            let last = self.trail.back().map_or(at, |(last, _)| at.max(*last));
+            self.mark(last, Mark::Gap);
+            let is = mark_of(&after.contact);
+            self.mark(Wall(last.0.saturating_add(1)), is);
+        }
         if !before.task.status.is_settled() && after.task.status.is_settled() {
             self.settled_at = Some(now.mono);
         }

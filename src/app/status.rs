@@ -296,8 +296,8 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 Some(Status::Paused) => {
                     keys.extend([Do::Open, Do::Resume, Do::Cancel, Do::RunAgain, Do::NewCall]);
                 }
-                Some(Status::Unknown(_) | Status::Lost(_)) => {
-                    keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]);
+                Some(Status::InputRequired) => {
+                    keys.extend([Do::Open, Do::Cancel, Do::RunAgain, Do::NewCall]);
                 }
                 Some(_) => keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]),
             }

@@ -86,8 +86,8 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
                 .remark("nothing to do: no task of this session is in that state");
             return Ok(code::OK);
         }
-        [task] => servers.for_task(&task.server),
-        _ => servers.all(),
+        [task] => servers.for_task(&task.server)?,
+        _ => servers.all()?,
     };
     block_on(async {
         let mut live = Live::open(context, servers)?;
@@ -257,7 +257,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             tasks.push(task);
         }
     }
-    let servers = Servers::of(context, &mut reader)?.all();
+    let servers = Servers::of(context, &mut reader)?.all()?;
     let is_enough = |ended: usize, open: usize| open == 0 || wait.any && ended > 0;
     let (mut ended, mut open): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()

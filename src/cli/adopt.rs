@@ -24,7 +24,7 @@ use super::{
 use crate::{
     domain::{
         Ask, CLIENT_ID, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool,
-        text,
+        place, text,
     },
     store::Reader,
 };
@@ -254,10 +254,11 @@ fn from_file(
     let url = server.url.clone().or(saved.url.clone()).unwrap_or_default();
     for task in &saved.tasks {
         let words = format!(
-            "would call {} {} on {} ({url}); there it was {}",
+            "would call {} {} on {} ({}); there it was {}",
             task.tool,
             Value::Object(task.arguments.clone()),
             server.name,
+            place::shown(&url),
             task.stands
         );
         context.terminal.say(&text::clean_line(&words));

@@ -44,7 +44,7 @@ pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail>
             .terminal
             .remark("open it yourself; longhaul opens nothing from the command line");
     }
-    let servers = Servers::of(context, &mut reader)?.for_task(&task.server);
+    let servers = Servers::of(context, &mut reader)?.for_task(&task.server)?;
     block_on(async {
         let mut live = Live::open(context, servers)?;
         let done = send(context, &mut live, &task, &question, answer).await;

@@ -105,6 +105,9 @@ pub(super) struct Global {
     /// Send the content of this environment variable as bearer token; used, never stored.
     #[arg(long, value_name = "VAR", global = true)]
     pub(super) bearer_env: Option<String>,
+    /// Let -H and --bearer-env go over plain http to another machine, where they can be read on the way.
+    #[arg(long, global = true)]
+    pub(super) insecure_http: bool,
 }
 
 /// The session that is used when none is named.

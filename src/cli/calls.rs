@@ -20,6 +20,9 @@ use crate::{
     store::{ListFilter, Reader},
 };
 
+/// Tools named to somebody who asked for one that is not there; `tools` lists them all.
+const NAMED: usize = 40;
+
 /// `tools`.
 pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let mut reader = context.reader_to_act()?;
@@ -269,7 +272,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let old = context.find(&mut reader, &again.id)?;
     let servers = Servers::of(context, &mut reader)?;
     let server = servers
-        .for_task(&old.server)
+        .for_task(&old.server)?
         .into_iter()
         .next()
         .unwrap_or(ServerRef {
@@ -367,9 +370,18 @@ async fn begin(
     };
     let described = listed.iter().find(|listed| listed.name == tool);
     if described.is_none() && !listed.is_empty() {
-        let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
+        let offered = || listed.iter().filter(|tool| tool.is_offered());
+        let names: Vec<&str> = offered()
+            .take(NAMED)
+            .map(|tool| tool.name.as_str())
+            .collect();
+        let more = offered().count().saturating_sub(NAMED);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {} more", text::grouped(more as u64)),
+        };
         return Err(Fail::usage(format!(
-            "{} has no tool {tool}; it has {}",
+            "{} has no tool {tool}; it has {}{more}",
             server.name,
             text::clean_line(&names.join(", "))
         )));

@@ -3,7 +3,7 @@
 //! Owns `watch` and what `call` does after its start. Must not know how a call is made. Invariant: what is printed was
 //! read from the session file, in the order of `seq`, and nothing is printed twice.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Context, block_on,
@@ -305,6 +305,7 @@ async fn follow_to(
     let mut was_unsaved = false;
     let mut was_out_of_reach = false;
     let mut was_waiting = false;
+    let mut waits_since = None;
     let mut was_unread = false;
     let mut asked = None;
     if *until == Until::TheEnd {
@@ -333,14 +334,13 @@ async fn follow_to(
                     }
                     Detach::Refused => *until = Until::TheEnd,
                     Detach::NotYet => {
-                        if let Some(Price::Dies { why }) = &view.leaving
-                            && !was_waiting
+                        let since = *waits_since.get_or_insert_with(|| context.clock.now().mono);
+                        let waited = context.clock.now().mono.since(since);
+                        if let Some(words) =
+                            waiting_words(view.leaving.as_ref(), waited).filter(|_| !was_waiting)
                         {
                             was_waiting = true;
-                            context.terminal.say(&format!(
-                                "waiting: leaving now would end it ({}); Ctrl-C twice leaves all the same",
-                                text::clean_line(why)
-                            ));
+                            context.terminal.say(&words);
                         }
                     }
                 }
@@ -410,7 +410,16 @@ async fn follow_to(
                 }
             }
         }
-        match live.next(context).await? {
+        let next = live.next(context);
+        let event = if waits_since.is_some() && !was_waiting && *until == Until::Detachable {
+            let Ok(event) = tokio::time::timeout(WAITS_SILENTLY, next).await else {
+                continue;
+            };
+            event?
+        } else {
+            next.await?
+        };
+        match event {
             Event::News(News::Erased(gone)) if gone == id => {
                 return Err(forgotten(context, &id));
             }
@@ -443,6 +452,22 @@ fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fai
         }
         other => other,
     }
+}
+
+/// How long `--detach` waits for a first sign of the call without a word: most calls can be left after a moment.
+const WAITS_SILENTLY: Duration = Duration::from_secs(1);
+
+/// What is said of a call that could not be left yet after so long.
+fn waiting_words(leaving: Option<&Price>, waited: Duration) -> Option<String> {
+    let Some(Price::Dies { why }) = leaving else {
+        return None;
+    };
+    (waited >= WAITS_SILENTLY).then(|| {
+        format!(
+            "waiting: leaving now would end it ({}); Ctrl-C twice leaves all the same",
+            text::clean_line(why)
+        )
+    })
 }
 
 /// Whether a call can be left alone.
@@ -576,6 +601,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
         Status::InputRequired => {
             let asks = task.open_question().map(|question| &question.request);
             let asks = asks.map_or(String::new(), |asks| Elicitation::message_of(asks));
+            let asks = text::sentence(&asks);
             format!("{id} asks: {asks} Answer it: longhaul answer {id}{flags}")
         }
         Status::Running | Status::Paused => return Ok(()),
@@ -645,9 +671,26 @@ fn follow_after(
         return Err(forgotten(context, &task.id));
     }
     servers.must_know(&task.server)?;
-    let servers = servers.for_task(&task.server);
+    let servers = servers.for_task(&task.server)?;
     block_on(async {
         let live = Live::open(context, servers)?;
         follow(context, live, printer, Until::TheEnd).await
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_may_become_a_task_any_moment_is_not_said_to_die() {
+        let dies = Price::Dies {
+            why: "nothing came yet".to_owned(),
+        };
+        let short = Duration::from_millis(300);
+        assert_eq!(waiting_words(Some(&dies), short), None);
+        let words = waiting_words(Some(&dies), WAITS_SILENTLY).unwrap();
+        assert!(words.starts_with("waiting: leaving now would end it (nothing came yet)"));
+        assert_eq!(waiting_words(None, WAITS_SILENTLY), None);
+    }
 }

@@ -281,26 +281,13 @@ fn block_on<T>(work: impl Future<Output = Result<T, Fail>>) -> Result<T, Fail> {
 
 /// What longhaul does goes to a file, and only if asked for.
 fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
-    use std::os::unix::fs::OpenOptionsExt as _;
     let level = match global.verbose {
         0 => return Ok(()),
         1 => tracing::Level::INFO,
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    let path = paths.log();
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(&path)
-        .map_err(|error| {
-            Fail::new(
-                code::CANNOT_SAVE,
-                format!("could not open {}: {error}", path.display()),
-            )
-        })?;
+    let file = paths.open_log()?;
     // A second call in one process, as in tests, keeps the first file.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)

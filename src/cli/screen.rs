@@ -90,7 +90,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         Ok(_) => None,
         told => std::mem::replace(told, Ok(Config::default())).err(),
     };
-    let servers = Servers::of(context, &mut reader)?.all();
+    let servers = Servers::of(context, &mut reader)?.all()?;
     show(
         context,
         attach,

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::{Context, fail::Fail};
 use crate::{
-    domain::{LinkRecord, ServerName, ServerRef},
+    domain::{LinkRecord, ServerName, ServerRef, place},
     store::Reader,
 };
 
@@ -17,13 +17,15 @@ struct Known {
     is_choice: bool,
 }
 
-/// What `-s`, `-H`, `--bearer-env` and `--protocol` say, against what the session and the configuration
+/// What `-s`, `-H`, `--bearer-env`, `--insecure-http` and `--protocol` say, against what the session and the configuration
 /// know.
 #[derive(Debug)]
 pub(super) struct Servers {
     named: Vec<ServerRef>,
     known: Vec<Known>,
     headers: Vec<(String, String)>,
+    /// `--insecure-http`.
+    may_be_read: bool,
     protocol: Option<String>,
 }
 
@@ -83,6 +85,7 @@ impl Servers {
             named: Vec::new(),
             known,
             headers,
+            may_be_read: context.global.insecure_http,
             protocol: context
                 .global
                 .protocol
@@ -96,19 +99,32 @@ impl Servers {
         Ok(servers)
     }
 
-    fn make(&self, name: ServerName, url: Option<String>) -> ServerRef {
-        ServerRef {
+    /// What goes to the engine; fails where a secret would go to another machine in the clear.
+    fn make(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, Fail> {
+        let known = || self.known.iter().find(|known| known.name == name);
+        let address = url.as_deref().or_else(|| known().map(|known| &*known.url));
+        let is_clear = |url: Url| url.scheme() == "http" && !place::is_loopback(&url);
+        let is_in_clear = address
+            .and_then(|address| Url::parse(address).ok())
+            .is_some_and(is_clear);
+        if is_in_clear && !self.headers.is_empty() && !self.may_be_read {
+            return Err(Fail::usage(format!(
+                "-H and --bearer-env would go to {name} over plain http, where they can be read on the way; nothing was sent. \
+                 Use an https:// URL, or say --insecure-http each time"
+            )));
+        }
+        Ok(ServerRef {
             name,
             url,
             headers: self.headers.clone(),
             protocol: self.protocol.clone(),
-        }
+        })
     }
 
     pub(super) fn named(&self, text: &str) -> Result<ServerRef, Fail> {
         if !text.contains("://") {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
-                Some(link) => Ok(self.make(link.name.clone(), None)),
+                Some(link) => self.make(link.name.clone(), None),
                 None => Err(Fail::usage(format!(
                     "no server {text} in this session; {}",
                     self.what_there_is()
@@ -121,7 +137,7 @@ impl Servers {
             link.url == text || Url::parse(&link.url).is_ok_and(|known| known == url)
         };
         if let Some(link) = self.known.iter().find(same) {
-            return Ok(self.make(link.name.clone(), None));
+            return self.make(link.name.clone(), None);
         }
         let host = url.host_str().unwrap_or("server");
         let base = url
@@ -131,7 +147,7 @@ impl Servers {
             self.known.iter().any(|link| link.name.as_str() == name)
                 || self.named.iter().any(|server| server.name.as_str() == name)
         });
-        Ok(self.make(name, Some(url.to_string())))
+        self.make(name, Some(url.to_string()))
     }
 
     /// The server to call: the one that is named, else the only one of the session.
@@ -139,7 +155,7 @@ impl Servers {
         let choices: Vec<&Known> = self.known.iter().filter(|link| link.is_choice).collect();
         match (self.named.as_slice(), choices.as_slice()) {
             ([server], _) => Ok(server.clone()),
-            ([], [link]) => Ok(self.make(link.name.clone(), None)),
+            ([], [link]) => self.make(link.name.clone(), None),
             ([], _) => Err(Fail::usage(format!(
                 "which server? {}",
                 self.what_there_is()
@@ -156,7 +172,7 @@ impl Servers {
         let names: Vec<String> = self
             .known
             .iter()
-            .map(|link| format!("{} ({})", link.name, link.url))
+            .map(|link| format!("{} ({})", link.name, place::shown(&link.url)))
             .collect();
         format!(
             "choose with -s NAME, or a new one with -s URL; the session has {}",
@@ -185,18 +201,18 @@ impl Servers {
     }
 
     /// What the session has to know before it goes on with a task of `server`.
-    pub(super) fn for_task(self, server: &ServerName) -> Vec<ServerRef> {
+    pub(super) fn for_task(self, server: &ServerName) -> Result<Vec<ServerRef>, Fail> {
         if self.named.is_empty() && self.has_wishes() {
-            return vec![self.make(server.clone(), None)];
+            return Ok(vec![self.make(server.clone(), None)?]);
         }
-        self.named
+        Ok(self.named)
     }
 
     /// What the session has to know, whichever tasks it goes on with.
-    pub(super) fn all(self) -> Vec<ServerRef> {
+    pub(super) fn all(self) -> Result<Vec<ServerRef>, Fail> {
         match (self.named.is_empty(), self.known.as_slice()) {
-            (true, [link]) if self.has_wishes() => vec![self.make(link.name.clone(), None)],
-            _ => self.named,
+            (true, [link]) if self.has_wishes() => Ok(vec![self.make(link.name.clone(), None)?]),
+            _ => Ok(self.named),
         }
     }
 }

@@ -17,6 +17,7 @@ mod history;
 mod ids;
 mod input;
 mod pace;
+pub mod place;
 mod price;
 mod progress;
 mod question;

@@ -53,6 +53,9 @@ pub struct Task {
     pub on_input: OnInput,
     /// The newest progress.
     pub progress: Option<Progress>,
+    /// When something of its history was last missed for good, as far as that can be known.
+    #[serde(default)]
+    pub gap_at: Option<Wall>,
     /// What longhaul last had to say about it, e.g. that the server did not react.
     pub remark: Option<String>,
     /// Length of the result's JSON text in bytes, once there is one.
@@ -225,6 +228,9 @@ pub struct Attempt {
     /// What the server wants back with the answers that it asked this attempt for: opaque.
     #[serde(default)]
     pub request_state: Option<String>,
+    /// Whether a cancel of it went out; it counts for this attempt only.
+    #[serde(default)]
+    pub was_cancelled: bool,
     /// Where its stream can be picked up.
     pub cursors: Cursors,
     /// The server's wish for the wait before a reconnect, in milliseconds.

@@ -104,6 +104,11 @@ pub enum LostReason {
         /// The server's words, or how it showed that.
         said: Option<String>,
     },
+    /// The server sent more at once than is taken; asked again, it would send the same.
+    TooMuch {
+        /// What is taken at once, in bytes.
+        cap: u64,
+    },
     /// The connection of a plain call of the modern era ended, which cancels it.
     CancelledByDisconnect {
         /// What ended it, in words.
@@ -140,6 +145,13 @@ impl fmt::Display for LostReason {
             Self::ReplayGone { said } => {
                 f.write_str("the server no longer replays the stream of this call")?;
                 said
+            }
+            Self::TooMuch { cap } => {
+                return write!(
+                    f,
+                    "the server sent more at once than the {} that longhaul takes",
+                    text::bytes(*cap)
+                );
             }
             Self::CancelledByDisconnect { why } => {
                 return write!(

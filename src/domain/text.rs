@@ -135,9 +135,20 @@ pub fn plural(count: u64, one: &str) -> String {
     format!("{} {one}{s}", grouped(count))
 }
 
+/// Words that others follow: with a full stop where they end with nothing of the kind.
+pub fn sentence(words: &str) -> Cow<'_, str> {
+    let words = words.trim_end();
+    match words.chars().next_back() {
+        Some(last) if last.is_alphanumeric() || ")]\"'`".contains(last) => {
+            Cow::Owned(format!("{words}."))
+        }
+        _ => Cow::Borrowed(words),
+    }
+}
+
 /// A whole number with thousands set apart: `1,320`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
+pub fn grouped(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
@@ -243,6 +254,22 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A length of time as [`read_duration`] takes it, whole: `90s`, `10m`, `500ms`.
+pub fn duration(length: Duration) -> String {
+    let ms = length.as_millis();
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1000, "s"),
+    ];
+    let fits = |(unit_ms, _): &(u128, &str)| ms > 0 && ms.is_multiple_of(*unit_ms);
+    match units.into_iter().find(fits) {
+        Some((unit_ms, unit)) => format!("{}{unit}", ms / unit_ms),
+        None => format!("{ms}ms"),
+    }
+}
+
 /// A size: `312 B`, `1.4 kB`, `8.0 MB`.
 pub fn bytes(count: u64) -> String {
     match count {
@@ -260,6 +287,30 @@ mod tests {
 
     /// 2^53, the most that is taken for progress.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
+
+    #[test]
+    fn words_that_others_follow_end_like_a_sentence() {
+        assert_eq!(sentence("Which release"), "Which release.");
+        assert_eq!(sentence("Deploy (all)  "), "Deploy (all).");
+        for whole in ["Roll out?", "Now!", "So it is.", "pick one:", ""] {
+            assert_eq!(sentence(whole), whole);
+        }
+    }
+
+    #[test]
+    fn a_length_of_time_is_written_as_it_is_read() {
+        for (ms, words) in [
+            (500, "500ms"),
+            (1500, "1500ms"),
+            (90_000, "90s"),
+            (300_000, "5m"),
+            (604_800_000, "7d"),
+        ] {
+            let length = Duration::from_millis(ms);
+            assert_eq!(duration(length), words);
+            assert_eq!(read_duration(words), Ok(length));
+        }
+    }
 
     #[test]
     fn what_could_steer_the_terminal_leaves_a_mark() {

@@ -21,7 +21,7 @@ use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
         ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
-        TaskView, text,
+        TaskView, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -347,6 +347,11 @@ impl Driver<'_> {
         let applied = linked.link.configure(&config, self.protocol.is_none());
         if linked.link.record().url != old_url {
             linked.http = None;
+            let origin = |url: &str| place(url).map(|url| url.origin());
+            if origin(&linked.link.record().url) != origin(&old_url) {
+                // They were given for the server at the old place.
+                linked.headers.clear();
+            }
         }
         linked.is_touched = true;
         if let Err(text) = applied {
@@ -371,6 +376,7 @@ impl Driver<'_> {
                 };
                 let known_url = linked.link.record().url.clone();
                 if url.is_some_and(|url| url != known_url) {
+                    let known_url = place::shown(&known_url);
                     return Err(Refused::Usage(format!(
                         "{} is {known_url} in this session; give the new one another name or use another --session",
                         server.name

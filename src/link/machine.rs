@@ -12,6 +12,7 @@ use crate::{
     domain::{
         AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
         ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, TaskId, TaskView, Tool,
+        place,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -350,13 +351,16 @@ impl Link {
     /// The server is somewhere else: nothing that was found out about the old place holds, and its session id must not
     /// reach the new one.
     fn move_to(&mut self, url: &str) -> Result<(), String> {
-        let LinkRecord { name, url: old, .. } = &self.record;
-        if self.has_unsettled() || !self.errands.is_empty() {
+        let name = self.record.name.clone();
+        let is_busy = |errand: &Errand| !matches!(errand.kind, Kind::Wire);
+        if self.has_unsettled() || self.errands.values().any(is_busy) {
+            let (old, url) = (place::shown(&self.record.url), place::shown(url));
             return Err(format!(
                 "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
             ));
         }
-        let moved = LinkRecord::new(name.clone(), url);
+        self.hang_up_wire();
+        let moved = LinkRecord::new(name, url);
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
         self.record.wish = old.wish;
@@ -501,7 +505,7 @@ impl Link {
         };
         ServerView {
             name: self.record.name.clone(),
-            url: self.record.url.clone(),
+            url: place::shown(&self.record.url).into_owned(),
             state,
             era: self
                 .record
@@ -1047,7 +1051,8 @@ impl Link {
             }
             if can_ask {
                 if let Line::Waiting { until } = running.line {
-                    next = earliest(next, when_allowed(until));
+                    let allowed = self.path.allowed_with(&running.budget, self.now);
+                    next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
                 if let Some(at) = running.follow.as_ref().and_then(|follow| follow.next) {
                     next = earliest(next, when_allowed(at));

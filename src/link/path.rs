@@ -20,18 +20,72 @@ const RESTART_MEMORY: Duration = Duration::from_secs(120);
 /// How long a prober may take before the next may go: a call as prober can be silent for hours.
 const PROBE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Requests that may go out at once without having been asked for by a person.
-const BURST: f64 = 300.0;
-/// Requests an hour that the bucket regains; with the burst this stays below 1,000 in any hour.
-const AN_HOUR: f64 = 690.0;
+/// Of a link: requests that may go out at once without having been asked for by a person, and how many it regains in
+/// an hour; together they stay below 1,000 in any hour.
+const OF_LINK: (f64, f64) = (300.0, 690.0);
+/// Of each stream on top, for being asked for again: below 150 in any hour. Without it a hundred streams that a bad
+/// network cuts together would use up the link's and wait for each other.
+const OF_STREAM: (f64, f64) = (30.0, 115.0);
 
 /// The way to one server: connect failures back off here, for all its streams, with one prober.
 #[derive(Debug)]
 pub(super) struct Path {
     down: Option<Down>,
     refused_at: Option<Mono>,
+    budget: Budget,
+}
+
+/// How many requests an hour go out by themselves: a bucket that fills steadily.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    burst: f64,
+    an_hour: f64,
     tokens: f64,
     filled_at: Mono,
+}
+
+impl Budget {
+    fn new((burst, an_hour): (f64, f64), now: Mono) -> Self {
+        Self {
+            burst,
+            an_hour,
+            tokens: burst,
+            filled_at: now,
+        }
+    }
+
+    /// What a stream may spend beside its link.
+    pub(super) fn of_stream(now: Mono) -> Self {
+        Self::new(OF_STREAM, now)
+    }
+
+    /// Takes one request, or says when there will be one.
+    pub(super) fn spend(&mut self, now: Mono) -> Result<(), Mono> {
+        self.tokens = self.tokens_at(now);
+        self.filled_at = now;
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return Ok(());
+        }
+        Err(now.after(self.regains(1.0 - self.tokens)))
+    }
+
+    /// When there will be one, if not now.
+    pub(super) fn next(&self, now: Mono) -> Option<Mono> {
+        let missing = 1.0 - self.tokens_at(now);
+        (missing > 0.0).then(|| now.after(self.regains(missing)))
+    }
+
+    fn tokens_at(&self, now: Mono) -> f64 {
+        let regained = now.since(self.filled_at).as_secs_f64() * self.an_hour / 3600.0;
+        (self.tokens + regained).min(self.burst)
+    }
+
+    /// How long it takes to regain this much; a little more, so that it is there when the time has come.
+    fn regains(&self, tokens: f64) -> Duration {
+        let time = Duration::try_from_secs_f64(tokens * 3600.0 / self.an_hour).unwrap_or(LATER);
+        time + Duration::from_millis(2)
+    }
 }
 
 /// An outage.
@@ -58,8 +112,7 @@ impl Path {
         Self {
             down: None,
             refused_at: None,
-            tokens: BURST,
-            filled_at: now.mono,
+            budget: Budget::new(OF_LINK, now.mono),
         }
     }
 
@@ -80,10 +133,18 @@ impl Path {
 
     /// When an automatic request may go out, if not now: the outage and the budget both have a say.
     pub(super) fn allowed_at(&self, now: Stamp) -> Option<Mono> {
-        let way = self.next_try().filter(|at| *at > now.mono);
-        let missing = 1.0 - self.tokens_at(now);
-        let budget = (missing > 0.0).then(|| now.mono.after(regain(missing)));
-        way.max(budget)
+        self.way_at(now).max(self.budget.next(now.mono))
+    }
+
+    /// As [`Self::allowed_at`], for what has a budget of its own beside the link's.
+    pub(super) fn allowed_with(&self, own: &Budget, now: Stamp) -> Option<Mono> {
+        let (ours, own) = (self.budget.next(now.mono), own.next(now.mono));
+        // None is now.
+        self.way_at(now).max(ours.min(own))
+    }
+
+    fn way_at(&self, now: Stamp) -> Option<Mono> {
+        self.next_try().filter(|at| *at > now.mono)
     }
 
     /// A request goes out; during an outage it is the prober.
@@ -164,30 +225,14 @@ impl Path {
 
     /// Takes one automatic request from the budget, or says when there will be one.
     pub(super) fn spend(&mut self, now: Stamp) -> Result<(), Mono> {
-        self.tokens = self.tokens_at(now);
-        self.filled_at = now.mono;
-        if self.tokens >= 1.0 {
-            self.tokens -= 1.0;
-            return Ok(());
-        }
-        Err(now.mono.after(regain(1.0 - self.tokens)))
+        self.budget.spend(now.mono)
     }
 
     /// Takes one request that could be done without: only while there are plenty left for those that could not.
     pub(super) fn spend_spare(&mut self, now: Stamp) -> bool {
-        self.tokens_at(now) >= BURST / 3.0 && self.spend(now).is_ok()
+        let plenty = self.budget.burst / 3.0;
+        self.budget.tokens_at(now.mono) >= plenty && self.spend(now).is_ok()
     }
-
-    fn tokens_at(&self, now: Stamp) -> f64 {
-        let regained = now.mono.since(self.filled_at).as_secs_f64() * AN_HOUR / 3600.0;
-        (self.tokens + regained).min(BURST)
-    }
-}
-
-/// How long the bucket takes to regain this much; a little more, so that it is there when the time has come.
-fn regain(tokens: f64) -> Duration {
-    let time = Duration::try_from_secs_f64(tokens * 3600.0 / AN_HOUR).unwrap_or(LATER);
-    time + Duration::from_millis(2)
 }
 
 /// `first` doubled `times`, at most `cap`.
@@ -284,5 +329,11 @@ mod tests {
             .filter(|ms| path.spend(at(*ms)).is_ok())
             .count();
         assert!((980..1000).contains(&spent), "{spent}");
+        let mut own = Budget::of_stream(Mono(0));
+        let spent = (0..3_600_000)
+            .step_by(50)
+            .filter(|ms| own.spend(Mono(*ms)).is_ok())
+            .count();
+        assert!((140..150).contains(&spent), "{spent}");
     }
 }

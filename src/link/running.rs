@@ -9,6 +9,7 @@ use std::{
 use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
+    path::Budget,
     pending::Pending,
     seam::{Seam, Stride},
     served::Served,
@@ -215,6 +216,8 @@ pub(super) struct Start {
 pub(super) struct Running {
     pub(super) task: Task,
     pub(super) line: Line,
+    /// What asking for its stream again may cost beside the link's own budget.
+    pub(super) budget: Budget,
     pub(super) ids: RecentIds,
     /// Failed tries since the stream last brought something.
     pub(super) tries: u32,
@@ -256,8 +259,6 @@ pub(super) struct Running {
     pub(super) started: u32,
     /// The line that says that the present attempt went out, until that is known.
     pub(super) start: Option<Start>,
-    /// The user wanted it stopped; what stands still since then is not started again.
-    pub(super) was_cancelled: bool,
     pub(super) orphan: Option<Orphan>,
     /// Since when we are in contact; the idle limit does not count our own outages.
     pub(super) contact_since: Mono,
@@ -290,6 +291,7 @@ impl Running {
         Self {
             task,
             line: Line::None,
+            budget: Budget::of_stream(now.mono),
             ids: RecentIds::restored(ids),
             tries: 0,
             empties: 0,
@@ -315,7 +317,6 @@ impl Running {
             was_unsent: false,
             started: 0,
             start: None,
-            was_cancelled: false,
             orphan: None,
             contact_since: now.mono,
             has_failed_probe: false,
@@ -336,6 +337,12 @@ impl Running {
 
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         self.task.attempts.last()
+    }
+
+    /// Whether the user wanted it stopped, in this process or in one before; what stands still since then is not
+    /// started again.
+    pub(super) fn was_cancelled(&self) -> bool {
+        self.attempt().is_some_and(|attempt| attempt.was_cancelled)
     }
 
     pub(super) fn attempt_mut(&mut self) -> Option<&mut Attempt> {
@@ -394,7 +401,8 @@ impl Running {
         let is_told = count.is_power_of_two();
         let words = self.left_out.words();
         if is_told {
-            return self.remark(now, words);
+            self.remark(now, words);
+            return;
         }
         self.task.remark = Some(words);
         self.touch(now);
@@ -434,15 +442,16 @@ impl Running {
             let (last, value) = (text::exact(last), text::exact(value));
             let state = "live".to_owned();
             let why = format!("gap: no step between {last} and {value} came back");
+            self.task.gap_at = Some(now.wall);
             self.note(now, None, Happening::Contact { state, why });
         }
     }
 
-    /// Notes what longhaul has to say about the task, on its row too.
-    pub(super) fn remark(&mut self, now: Stamp, words: String) {
+    /// Notes what longhaul has to say about the task, on its row too; returns whether it is news.
+    pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
         // Each process that takes a task up finds it as the one before did.
         if self.task.remark.as_ref() == Some(&words) {
-            return;
+            return false;
         }
         self.note(
             now,
@@ -453,6 +462,7 @@ impl Running {
             },
         );
         self.task.remark = Some(words);
+        true
     }
 
     pub(super) fn touch(&mut self, now: Stamp) {
@@ -591,6 +601,7 @@ pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
         questions: Vec::new(),
         on_input: call.on_input,
         progress: None,
+        gap_at: None,
         remark: None,
         result_bytes: None,
         result_line: None,
@@ -623,6 +634,7 @@ pub(super) fn new_attempt(
         asks_for_task: false,
         input: None,
         request_state: None,
+        was_cancelled: false,
         cursors: crate::domain::Cursors::default(),
         retry_ms: None,
         last_value: None,

@@ -14,7 +14,7 @@ use crate::{
     app::{self, Command, Event, Input, Setup, State},
     domain::{
         Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerView, Stamp, Task, TaskId,
-        TaskView, Wall,
+        TaskView, Wall, place,
     },
     engine::{Clock, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError},
@@ -141,7 +141,7 @@ fn saved(paths: &Paths) -> Event {
             .map(|record| ServerView {
                 footing: record.footing(),
                 name: record.name,
-                url: record.url,
+                url: place::shown(&record.url).into_owned(),
                 state: LinkState::Idle,
                 era: record
                     .version

@@ -136,6 +136,7 @@ impl StoreError {
     pub(super) fn opening(path: &Path, error: &rusqlite::Error) -> Self {
         let advice = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Advice::Free,
+            _ if has_no_room_for_shared_memory(error) => Advice::Free,
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
                 Advice::Permit
             }
@@ -196,9 +197,16 @@ pub(super) fn is_without_shared_memory(error: &rusqlite::Error) -> bool {
     ) || failure.code == ErrorCode::FileLockingProtocolFailed)
 }
 
+/// Whether the shared memory could not be made as long as it has to be; SQLite does not say why.
+pub(super) fn has_no_room_for_shared_memory(error: &rusqlite::Error) -> bool {
+    let size = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == size)
+}
+
 /// SQLite's errors as a person would say them.
 pub(super) fn words(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
+        _ if has_no_room_for_shared_memory(error) => "the disk is full or fails".to_owned(),
         Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
         Some(ErrorCode::ReadOnly) => "the file or its disk is read-only".to_owned(),
         Some(ErrorCode::SystemIoFailure) => "the disk reports an error".to_owned(),

@@ -98,6 +98,13 @@ impl Paths {
         self.beside("log")
     }
 
+    /// Opens the log file to write at its end.
+    ///
+    /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
+    pub fn open_log(&self) -> Result<fs::File, StoreError> {
+        open_own(&self.log(), OpenOptions::new().append(true))
+    }
+
     /// Where the demo server keeps its data; not made here.
     pub fn demo_dir(&self) -> PathBuf {
         self.dir.join("demo")
@@ -180,14 +187,15 @@ pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError
 
 /// Opens a plain file of ours for writing, making it with mode 0600.
 pub(super) fn open_own_file(path: &Path) -> Result<fs::File, StoreError> {
+    open_own(path, OpenOptions::new().read(true).write(true))
+}
+
+fn open_own(path: &Path, how: &mut OpenOptions) -> Result<fs::File, StoreError> {
     check_file(path)?;
     // Checked above in words; the flags hold even if something is put there in between.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
+    let file = how
         .create(true)
-        .truncate(false)
         .mode(0o600)
         .custom_flags(flags.bits().cast_signed())
         .open(path)

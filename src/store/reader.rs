@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params}
 
 use super::{
     Paths, StoreError,
-    error::{is_damage, words},
+    error::{has_no_room_for_shared_memory, is_damage, words},
     paths::{check_file, companion},
     schema,
     writer::{parse, signed, task_by_id},
@@ -66,7 +66,7 @@ impl Reader {
             }
             let fail = |error| StoreError::reading(&self.path, &error);
             let (connection, version) = match open_and_ask(&self.path) {
-                Err(error) if is_place_read_only(&self.path, &error) => {
+                Err(error) if has_no_place_beside(&self.path, &error) => {
                     open_immutable(&self.path).map_err(fail)?
                 }
                 other => other.map_err(fail)?,
@@ -270,13 +270,16 @@ fn open_and_ask(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     Ok((connection, version))
 }
 
-/// Whether the file could not be read for want of a place for shared memory, and nothing waits in a log.
-fn is_place_read_only(path: &Path, error: &rusqlite::Error) -> bool {
+/// Whether the file could not be read for want of a place for shared memory, on a disk that is read-only or full, and
+/// nothing waits in a log.
+fn has_no_place_beside(path: &Path, error: &rusqlite::Error) -> bool {
     let is_refused = matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
     );
-    is_refused && matches!(check_file(&companion(path, "-wal")), Ok(None))
+    let log = check_file(&companion(path, "-wal"));
+    (is_refused || has_no_room_for_shared_memory(error))
+        && log.is_ok_and(|log| log.is_none_or(|found| found.len() == 0))
 }
 
 /// Opens a file on a disk where nobody can write.

@@ -47,7 +47,7 @@ const MIGRATIONS: [&str; 1] = ["
         body TEXT NOT NULL,
         PRIMARY KEY (task, first_seq)
     ) STRICT;
-    -- How many progress steps a task's history holds and how many were taken out of its middle.
+    -- How many progress steps and log lines a task's history holds and how many were taken out of its middle.
     CREATE TABLE history_size (
         task TEXT PRIMARY KEY,
         steps INTEGER NOT NULL,

@@ -15,11 +15,11 @@ use rusqlite::{
 use super::{
     Paths, StoreError,
     atomic::sync_directory,
-    error::{Advice, is_damage, is_without_shared_memory, words},
+    error::{Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, words},
     paths::{check_file, companion, set_aside},
     schema,
 };
-use crate::domain::{Entry, Happening, LinkRecord, Row, Task, TaskId, Wall, text};
+use crate::domain::{Entry, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text};
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
 const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -30,13 +30,14 @@ const RECENT_IDS: usize = 1024;
 /// Entries read in search of those ids; a server that gives none must not make the start read everything.
 const ENTRIES_SEARCHED: usize = 20_000;
 
-/// Progress steps of one task above which the middle of its history is thinned, so that a chatty tool does not fill the disk.
+/// Progress steps and log lines of one task above which the middle of its history is thinned, so that a chatty tool does
+/// not fill the disk: with the longest texts that are kept, 160 MB.
 const STEPS_LIMIT: u64 = 10_000;
-/// Steps at the beginning that stay.
+/// Steps and log lines at the beginning that stay.
 const STEPS_FIRST: u64 = 1000;
-/// Steps at the end that stay.
+/// Those at the end that stay.
 const STEPS_LAST: u64 = 5000;
-/// Of the steps between, one in so many stays each time.
+/// Of those between, one in so many stays each time; of warnings and worse, one in so many goes.
 const STEPS_RATIO: u64 = 4;
 
 /// How sure a save has to be before it returns.
@@ -354,6 +355,18 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // SQLite empties the log only if nobody else has the file open, and a reader of this very process mostly does.
+        // An empty one lets the session be read where there is no room for shared memory. It is a courtesy: nobody waits
+        // for it, and what stands in the log is as safe there.
+        let _ = self.connection.busy_timeout(Duration::ZERO).and_then(|()| {
+            let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+            self.connection.query_row(checkpoint, [], |_| Ok(()))
+        });
+    }
+}
+
 /// The record of one task.
 pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Result<Option<Task>> {
     let mut query = connection.prepare_cached("SELECT body FROM task WHERE id = ?1")?;
@@ -448,8 +461,18 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// What a server can send any number of.
 fn is_step(entry: &Entry) -> bool {
-    matches!(entry.what, Happening::Progress { .. })
+    matches!(
+        entry.what,
+        Happening::Progress { .. } | Happening::Log { .. }
+    )
+}
+
+/// Whether an entry goes when the middle is thinned; `offset` is its place there.
+fn goes(entry: &Entry, offset: u64) -> bool {
+    let is_loud = matches!(entry.what, Happening::Log { level, .. } if level >= Level::Warning);
+    (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
 }
 
 /// Adds what is newer than the newest saved entry, so that a repeated save doubles nothing.
@@ -500,9 +523,9 @@ fn insert_chunk(
     Ok(())
 }
 
-/// Takes most progress steps out of the middle of a history, and puts a mark there that says how many.
+/// Takes most steps and log lines out of the middle of a history, and puts a mark there that says how many.
 ///
-/// Logs, contact and status lines stay. A chunk without steps is not read again, so the work stays in proportion to
+/// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in proportion to
 /// what was added.
 fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Result<()> {
     let middle = STEPS_FIRST..total.saturating_sub(STEPS_LAST);
@@ -543,8 +566,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
             if is_step(&entry) {
                 let here = step;
                 step += 1;
-                if middle.contains(&here) && (here - middle.start) % STEPS_RATIO != STEPS_RATIO - 1
-                {
+                if middle.contains(&here) && goes(&entry, here - middle.start) {
                     dropped += 1;
                     if mark.is_none() {
                         mark_seq = Some(signed(entry.seq));
@@ -577,7 +599,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
             status: "running".to_owned(),
             reason: Some(format!(
                 "{} were left out between here and the newest, to keep the history small",
-                text::plural(left_out, "progress step")
+                text::plural(left_out, "line")
             )),
         };
         insert_chunk(transaction, task, (mark.seq, mark.seq), 0, &json(&[&mark])?)?;
@@ -588,7 +610,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
         )?
         .execute(params![
             task,
-            signed(total - dropped),
+            signed(total.saturating_sub(dropped)),
             signed(left_out),
             mark_seq
         ])?;
@@ -599,7 +621,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
 fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
     if is_damage(error) {
         Trouble::Damaged(words(error))
-    } else if is_without_shared_memory(error) {
+    } else if is_without_shared_memory(error) && !has_no_room_for_shared_memory(error) {
         let (path, why) = (db.to_owned(), words(error));
         Trouble::Other(StoreError::NoWal { path, why })
     } else {

@@ -117,6 +117,7 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
         } => "server session gone",
         LostReason::ReplayGone { .. } => "replay gone",
         LostReason::CancelledByDisconnect { .. } => "cut, so cancelled",
+        LostReason::TooMuch { .. } => "too much at once",
         LostReason::TaskGone { .. } => "server task gone",
         LostReason::TaskExpired => "expired",
         LostReason::GivenUp => "given up by you",

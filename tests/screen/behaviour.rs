@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Event, Focus, Group, Input, LeaveNote, Leaving, Menu, Overlay, Pane, Setup, State,
-        Tab, next_wake, update,
+        Command, Event, Focus, Group, Input, LeaveNote, Leaving, Mark, Menu, Overlay, Pane, Setup,
+        State, Tab, next_wake, update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Price, Status, Wall,
@@ -387,6 +387,44 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
         "asked: pause 4 tasks, 8 of them hidden; 5 passed over, where it means nothing"
     );
     assert_eq!(asks(&screen).len(), 4);
+}
+
+#[test]
+fn a_row_that_asks_shows_the_key_that_cancels_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("k3v9ra");
+    assert!(screen.draw_text().contains("x cancel"));
+}
+
+#[test]
+fn counts_set_their_thousands_apart() {
+    let mut screen = Screen::morning(WIDE, colour());
+    (screen.state.counts.running, screen.state.counts.done) = (1_320, 20_000);
+    let shown = screen.draw_text();
+    assert!(shown.contains("1,320 running  20,000 done"), "{shown}");
+}
+
+#[test]
+fn what_is_missing_for_good_stands_on_the_timeline() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").wait(10_000);
+    let view = screen.state.tasks[&id("q7m2xk")].view.clone();
+    let gaps = |screen: &Screen| {
+        let trail = &screen.state.tasks[&id("q7m2xk")].trail;
+        trail.iter().filter(|(_, mark)| *mark == Mark::Gap).count()
+    };
+    let mut missed = view.as_ref().clone();
+    missed.task.gap_at = Some(screen.now.wall);
+    screen.news(missed.clone()).news(missed.clone());
+    assert_eq!(gaps(&screen), 1, "each once");
+    screen.wait(10_000);
+    let drawn = screen.draw_text();
+    let (_, timeline) = drawn.rsplit_once("contact 0").unwrap();
+    let (timeline, _) = timeline.split_once(" now").unwrap();
+    assert!(timeline.contains('✗'), "{timeline}");
+    missed.task.gap_at = Some(screen.now.wall);
+    screen.news(missed);
+    assert_eq!(gaps(&screen), 2);
 }
 
 #[test]

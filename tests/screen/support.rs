@@ -66,6 +66,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
             questions: Vec::new(),
             on_input: longhaul::domain::OnInput::Ask,
             progress: None,
+            gap_at: None,
             remark: None,
             result_bytes: None,
             result_line: None,
@@ -86,6 +87,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 asks_for_task: false,
                 input: None,
                 request_state: None,
+                was_cancelled: false,
                 cursors: Cursors {
                     first: Some("s1_0".to_owned()),
                     newest: Some("s1_31".to_owned()),

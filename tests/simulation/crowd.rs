@@ -51,8 +51,8 @@ struct Crowd {
     made: usize,
 }
 
-/// Lets so many tasks of this pace be followed for a minute.
-pub(crate) fn minute(tasks: u64, poll_ms: u64) -> Minute {
+/// A server of the modern era with tasks that was spoken to before.
+pub(crate) fn modern() -> LinkRecord {
     let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
     (record.session_number, record.is_initialized) = (1, true);
     record.version = Some(ProtocolVersion::V20260728);
@@ -63,12 +63,17 @@ pub(crate) fn minute(tasks: u64, poll_ms: u64) -> Minute {
     });
     record.tools_at = Some(Wall(START));
     record.tools = longhaul::protocol::tools(r#"{"tools":[{"name":"steps"}]}"#).0;
+    record
+}
+
+/// Lets so many tasks of this pace be followed for a minute.
+pub(crate) fn minute(tasks: u64, poll_ms: u64) -> Minute {
     let stamp = Stamp {
         mono: Mono(0),
         wall: Wall(START),
     };
     let mut crowd = Crowd {
-        link: Link::new(record, Choice::default(), 7, stamp),
+        link: Link::new(modern(), Choice::default(), 7, stamp),
         now: 0,
         poll_ms,
         answers: VecDeque::new(),

@@ -204,7 +204,7 @@ fn compare(
             What::Ask(number) => history.values().any(|entry| {
                 matches!(&entry.what, Happening::InputRequired { key, .. } if key.ends_with(&format!(".{number}")))
             }),
-            What::Response => attempt.phase == Phase::Ended || task.server_task.is_some(),
+            What::Response => attempt.phase == Phase::Ended,
         };
         if !is_there {
             return Err(format!(

@@ -13,6 +13,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+mod faults;
 mod newer;
 mod seams;
 mod silence;
@@ -24,6 +25,8 @@ struct Bench {
     link: Link,
     now: u64,
     slept: u64,
+    /// How far a hand has set the wall clock.
+    jumped: i64,
     sent: Vec<(u64, ExchangeId, Request)>,
     closed: Vec<ExchangeId>,
     answers: Vec<Result<Done, Refused>>,
@@ -89,6 +92,7 @@ impl Bench {
             link: Link::new(record, choice, 7, stamp),
             now: 0,
             slept: 0,
+            jumped: 0,
             sent: Vec::new(),
             closed: Vec::new(),
             answers: Vec::new(),
@@ -119,7 +123,7 @@ impl Bench {
     fn stamp(&self) -> Stamp {
         Stamp {
             mono: Mono(self.now),
-            wall: Wall(START + i64::try_from(self.now + self.slept).unwrap()),
+            wall: Wall(START + self.jumped + i64::try_from(self.now + self.slept).unwrap()),
         }
     }
 
@@ -313,6 +317,15 @@ impl Bench {
     fn last_get(&self) -> (ExchangeId, String) {
         let (_, exchange, cursor) = self.gets().pop().expect("a GET");
         (exchange, cursor)
+    }
+
+    /// The task as it was saved last.
+    fn saved(&self) -> Task {
+        let task = self.rows.iter().rev().find_map(|row| match row {
+            Row::Task(task) => Some(task.as_ref().clone()),
+            _ => None,
+        });
+        task.unwrap()
     }
 
     fn view(&self) -> &TaskView {
@@ -1017,19 +1030,31 @@ fn a_settled_task_is_shown_only_once_it_is_saved() {
 }
 
 #[test]
+fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(Ask::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(cancel, refused(405));
+    bench.secs(6);
+    let mut next = Bench::known();
+    next.feed(Input::Restored(vec![(bench.saved(), vec!["a".to_owned()])]));
+    next.secs(1);
+    let remark = next.view().task.remark.clone().unwrap_or_default();
+    assert!(remark.contains("did not react"), "{remark}");
+    assert_eq!(next.count("notifications/cancelled"), 0, "it was told");
+    next.ask(Ask::GiveUp(id()));
+    assert_eq!(next.status(), &Status::Lost(LostReason::GivenUp));
+}
+
+#[test]
 fn after_our_own_death_the_old_token_and_the_old_request_id_still_count() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.secs(1);
-    let saved = |bench: &Bench| -> Task {
-        let task = bench.rows.iter().rev().find_map(|row| match row {
-            Row::Task(task) => Some(task.as_ref().clone()),
-            _ => None,
-        });
-        task.unwrap()
-    };
-    let task = saved(&bench);
+    let task = bench.saved();
     let mut next = Bench::known();
     next.feed(Input::Restored(vec![(task, vec!["a".to_owned()])]));
     next.secs(1);
@@ -1050,19 +1075,15 @@ fn after_our_own_death_the_old_token_and_the_old_request_id_still_count() {
         _ => None,
     });
     assert_eq!(steps.sum::<usize>(), 1, "the known step is not told again");
-    assert_eq!(saved(&next).attempts[0].phase, Phase::Ended);
+    assert_eq!(next.saved().attempts[0].phase, Phase::Ended);
 }
 
 #[test]
 fn a_kill_between_the_intent_and_the_first_id_leaves_the_decision_to_a_person() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());
-    let task = bench.rows.iter().find_map(|row| match row {
-        Row::Task(task) => Some(task.as_ref().clone()),
-        _ => None,
-    });
     let mut next = Bench::known();
-    next.feed(Input::Restored(vec![(task.unwrap(), Vec::new())]));
+    next.feed(Input::Restored(vec![(bench.saved(), Vec::new())]));
     assert_eq!(next.status(), &Status::Unknown(Window::BeforeFirstId));
     next.secs(100);
     assert!(next.sent.is_empty());

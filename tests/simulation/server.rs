@@ -516,7 +516,7 @@ impl Server {
         }
     }
 
-    pub(super) fn begin_stream(
+    fn begin_stream(
         &mut self,
         conn: Conn,
         request: &Request,
@@ -553,7 +553,7 @@ impl Server {
         stream
     }
 
-    pub(super) fn emit(&mut self, stream: usize, what: &What, data: &str) {
+    fn emit(&mut self, stream: usize, what: &What, data: &str) {
         let gives_ids = self.style.gives_ids
             && self
                 .streams

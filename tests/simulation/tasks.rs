@@ -8,7 +8,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
-use super::server::{Conn, Replay, Server, What};
+use super::server::{Conn, Server};
 
 /// A question that nobody hears of is given up by its server after this.
 const ASKED_IN_VAIN: u64 = 60_000;
@@ -397,16 +397,7 @@ impl Server {
                     ("required" | "optional", true) => {
                         let session = request.session.clone();
                         let made = self.new_task(TaskKind::Core, session, &params["arguments"]);
-                        if self.style.replay != Replay::Good || self.dice.bool() {
-                            self.answer(conn, &id, &made, None);
-                        } else {
-                            // What makes it a task can be cut off, and come again in a replay.
-                            let key = String::new();
-                            let token = &params["_meta"]["progressToken"];
-                            let stream = self.begin_stream(conn, request, &id, token, key, false);
-                            let data = json!({"jsonrpc": "2.0", "id": id, "result": made});
-                            self.emit(stream, &What::Response, &data.to_string());
-                        }
+                        self.answer(conn, &id, &made, None);
                         true
                     }
                     _ => false,

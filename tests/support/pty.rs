@@ -27,7 +27,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A state directory, and whatever demo server works in it; both are gone with this value, after a failure too.
 #[derive(Debug)]
 pub(crate) struct House {
-    dir: tempfile::TempDir,
+    dir: PathBuf,
+    /// Removes the directory, where it is the house's own.
+    own: Option<tempfile::TempDir>,
     server: Option<std::process::Child>,
     addr: Option<SocketAddr>,
 }
@@ -35,9 +37,17 @@ pub(crate) struct House {
 impl House {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let own = tempfile::tempdir().unwrap();
+        let mut house = Self::at(own.path().to_owned());
+        house.own = Some(own);
+        house
+    }
+
+    /// One whose state is kept in this directory.
+    pub(crate) fn at(dir: PathBuf) -> Self {
         Self {
             dir,
+            own: None,
             server: None,
             addr: None,
         }
@@ -83,7 +93,7 @@ impl House {
 
     /// The state directory.
     pub(crate) fn path(&self) -> &Path {
-        self.dir.path()
+        &self.dir
     }
 
     /// The program for this state directory; nothing of the tester's environment reaches it.
@@ -460,6 +470,6 @@ const _: () = {
     let _ = Tui::is_given_back;
     let _ = (Tui::screen, Tui::raw, Tui::read_out);
     let _ = (House::serving, House::serve, House::run, House::call);
-    let _ = (House::call_on, House::server_addr);
+    let _ = (House::call_on, House::server_addr, House::at, House::open);
     let _ = assets;
 };

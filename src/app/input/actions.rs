@@ -15,9 +15,7 @@ use super::{
         state::Pending,
         update::{quit, take_task},
     },
-    ask, ask_tools,
-    forms::write_limit,
-    mark_seen,
+    ask, ask_tools, mark_seen,
     moves::{find, next_pane, page, show, show_tab, show_tools, step, turn_tab},
     open_menu,
     questions::open_question,
@@ -682,7 +680,7 @@ pub(super) fn edit(state: &mut State) {
     };
     let task = &entity.view.task;
     let limit =
-        |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), write_limit));
+        |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), text::duration));
     let form = EditForm {
         task: task.id.clone(),
         fields: [

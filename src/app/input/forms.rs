@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Chord, Limits, NewCall, OnInput, TaskId};
+use crate::domain::{Ask, Chord, Limits, NewCall, OnInput, TaskId, text};
 
 use super::{
     super::{
@@ -14,37 +14,12 @@ use super::{
     mark_seen,
 };
 
-pub(super) fn write_limit(limit: Duration) -> String {
-    let seconds = limit.as_secs();
-    match seconds {
-        _ if seconds > 0 && seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
-        _ if seconds > 0 && seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
-        _ => format!("{seconds}s"),
-    }
-}
-
-/// Reads `90s`, `5m`, `2h`, `1d`, `off` or nothing.
+/// Reads a length of time, `off` or nothing.
 pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
-    let typed = typed.trim();
-    if typed.is_empty() || typed == "off" {
-        return Ok(None);
+    match typed.trim() {
+        "" | "off" => Ok(None),
+        typed => text::read_duration(typed).map(Some),
     }
-    let digits = typed.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let unit = typed.strip_prefix(digits).unwrap_or_default().trim();
-    let factor = match unit {
-        "s" | "" => 1,
-        "m" | "min" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => 0,
-    };
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(factor))
-        .filter(|seconds| *seconds > 0)
-        .map(|seconds| Some(Duration::from_secs(seconds)))
-        .ok_or_else(|| format!("{typed:?} is no limit; write 90s, 5m, 2h or off"))
 }
 
 /// Where a key takes the cursor of a form, if it moves it: Enter goes on as Tab does, until it stands on the last place.
@@ -323,7 +298,7 @@ mod tests {
         }
         for seconds in [1, 90, 300, 7_200] {
             let limit = Duration::from_secs(seconds);
-            assert_eq!(read_limit(&write_limit(limit)), Ok(Some(limit)));
+            assert_eq!(read_limit(&text::duration(limit)), Ok(Some(limit)));
         }
     }
 }

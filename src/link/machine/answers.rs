@@ -322,7 +322,7 @@ impl Link {
             .is_some_and(|wish| wish.what == AskedFor::Cancelling);
         let result = match outcome {
             Ok(result) => result,
-            Err(_) if is_cancelling || running.was_cancelled => {
+            Err(_) if is_cancelling || running.was_cancelled() => {
                 return self.conclude(id, Status::Cancelled, None);
             }
             Err(error) if error.code == VISIT_FIRST && self.call_wants_visits(id, &error) => return,

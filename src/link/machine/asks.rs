@@ -381,7 +381,7 @@ impl Link {
         (running.tries, running.empties, running.round) = (0, 0, 0);
         (running.task.server_task, running.task.resumability.task) = (None, false);
         (running.cut, running.skip_to, running.orphan) = (None, None, None);
-        (running.was_cancelled, running.last_step) = (false, None);
+        running.last_step = None;
         running.was_unsent = true;
         let mut old = None;
         if let Some(attempt) = running.attempt_mut() {
@@ -492,7 +492,7 @@ impl Link {
 
     fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let running = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
-        let is_unheard = running.was_cancelled && running.wish.is_none();
+        let is_unheard = running.was_cancelled() && running.wish.is_none();
         if !is_unheard && !matches!(running.task.status, Status::Unknown(_)) {
             return Err(Refused::Usage(format!(
                 "{id} is still under way ({}); x cancels it first",

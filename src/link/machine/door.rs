@@ -6,7 +6,7 @@ use super::{Door, Errand, Kind, Link, era::Greeting, streams::ORPHAN_FOR};
 use crate::{
     domain::{
         AskId, Done, Era, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind,
-        TaskId, Tool, text,
+        TaskId, Tool, place, text,
     },
     link::{
         Output,
@@ -166,6 +166,18 @@ impl Link {
                 cursors.push(next);
                 self.ask_tools(so_far, cursors);
             }
+            Some(next) if is_whole && !cursors.contains(&next) => {
+                let mut stand_in = so_far.last().cloned();
+                if let Some(stand_in) = &mut stand_in {
+                    "more tools".clone_into(&mut stand_in.name);
+                    stand_in.fault = Some(format!(
+                        "its list goes on after {}",
+                        text::plural(cursors.len() as u64 + 1, "page")
+                    ));
+                }
+                so_far.extend(stand_in);
+                self.have_tools(so_far);
+            }
             _ => self.have_tools(so_far),
         }
     }
@@ -216,13 +228,13 @@ impl Link {
     }
 
     fn out_of_reach(&self, why: &str) -> String {
-        let (name, url) = (&self.record.name, &self.record.url);
+        let (name, url) = (&self.record.name, place::shown(&self.record.url));
         format!("could not reach {name} at {url} ({why})")
     }
 
     /// Somebody answered, who is no MCP server or wants something else.
     fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
-        let (name, url) = (&self.record.name, &self.record.url);
+        let (name, url) = (&self.record.name, place::shown(&self.record.url));
         match refusal.status {
             300..=399 => format!(
                 "{name} at {url} leads elsewhere: {}",

@@ -12,7 +12,8 @@ use crate::{
 
 /// The one method by which a person can be asked.
 const ELICIT: &str = "elicitation/create";
-/// Questions of one task that wait for a person; nobody answers more, and each is on the screen and in the task's record.
+/// Questions of one task that wait for a person, or with their answer for the server; nobody answers more, and each is on
+/// the screen and in the task's record.
 const OPEN: usize = 32;
 /// Questions of one task that are remembered, so that a replay does not ask them again.
 const REMEMBERED: usize = 256;
@@ -47,6 +48,13 @@ impl Link {
         {
             running.left_out(self.now, |left_out| &mut left_out.questions);
             return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
+        }
+        // Where no person sets the pace, the budget does.
+        if let Some(running) = self.tasks.get_mut(&id)
+            && running.task.on_input != OnInput::Ask
+            && self.path.spend(self.now).is_err()
+        {
+            return running.left_out(self.now, |left_out| &mut left_out.questions);
         }
         // Some servers replay the requests of other streams too: whoever had it first keeps it.
         let has_it = |running: &Running| {
@@ -467,7 +475,13 @@ fn is_too_much(running: &Running, key: &str, request: &str) -> bool {
     let is_new = |question: &Question| question.key != key;
     request.len() > QUESTION_BYTES
         || running.task.questions.iter().all(is_new)
-            && running.task.open_questions().count() >= OPEN
+            && running
+                .task
+                .questions
+                .iter()
+                .filter(|question| !question.is_delivered)
+                .count()
+                >= OPEN
 }
 
 /// The key of a question that a request asks, by the server session that it belongs to.

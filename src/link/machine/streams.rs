@@ -229,20 +229,16 @@ impl Link {
     }
 
     fn too_large(&mut self, errand: &Errand, cap: usize) {
-        let words = over_the_cap(cap);
         match &errand.kind {
             Kind::Stream(id) => {
                 let id = id.clone();
                 if let Some(running) = self.tasks.get_mut(&id) {
                     running.line = Line::None;
                 }
-                self.out_of_stream(
-                    &id,
-                    Status::Lost(LostReason::ReplayGone { said: Some(words) }),
-                    false,
-                );
+                let cap = u64::try_from(cap).unwrap_or(u64::MAX);
+                self.out_of_stream(&id, Status::Lost(LostReason::TooMuch { cap }), false);
             }
-            _ => self.short_failed(errand, words, None),
+            _ => self.short_failed(errand, over_the_cap(cap), None),
         }
     }
 
@@ -285,6 +281,9 @@ impl Link {
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
             Line::Calling(_) => {
+                if let Some(words) = no_message(body) {
+                    running.remark(now, words);
+                }
                 self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
             }
             Line::Asking { is_probe, .. } if is_stream => {
@@ -786,7 +785,9 @@ impl Link {
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
-            408 | 409 | 425 | 429 | 500..=599 => {
+            300..=399 if is_call => self.refused_call(id, refusal),
+            // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
+            300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
                 running.note_cut(now, &format!("HTTP {}", refusal.status));
                 running.tries = running.tries.saturating_add(1);
                 if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
@@ -909,7 +910,9 @@ impl Link {
                 Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
-            running.remark(now, words);
+            if running.remark(now, words) {
+                running.task.gap_at = Some(now.wall);
+            }
             self.saver.urge(now.mono);
             self.is_restless = true;
         } else {
@@ -1052,17 +1055,25 @@ impl Link {
             };
             return self.out_of_stream(id, Status::Lost(reason), false);
         }
-        match self.may_ask() {
+        // What waits for the way goes on the moment the prober is answered.
+        if !self.path.may_send(self.now) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let spent = running
+            .budget
+            .spend(now)
+            .or_else(|own| self.path.spend(self.now).map_err(|ours| ours.min(own)));
+        match spent {
             Ok(()) => self.ask_for_stream(id),
-            Err(Some(later)) => {
-                if let Some(running) = self.tasks.get_mut(id) {
-                    running.line = Line::Waiting {
-                        until: until.max(later),
-                    };
-                    running.is_shown_stale = true;
-                }
+            Err(later) => {
+                running.line = Line::Waiting {
+                    until: until.max(later),
+                };
+                running.is_shown_stale = true;
             }
-            Err(None) => {}
         }
     }
 

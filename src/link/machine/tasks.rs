@@ -395,7 +395,7 @@ impl Link {
             .wish
             .as_ref()
             .is_some_and(|wish| wish.what == AskedFor::Cancelling);
-        if is_cancelling && running.was_cancelled {
+        if is_cancelling && running.was_cancelled() {
             // A server may drop a task once it is cancelled.
             return self.conclude(id, Status::Cancelled, None);
         }
@@ -470,7 +470,7 @@ impl Link {
                 // Only a look at the task tells whether it is gone.
                 self.look_soon(id);
             }
-            Err(_) if running.was_cancelled => self.look_soon(id),
+            Err(_) if running.was_cancelled() => self.look_soon(id),
             Err(error) => {
                 self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }

@@ -238,7 +238,10 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        running.was_cancelled = true;
+        if let Some(attempt) = running.attempt_mut() {
+            attempt.was_cancelled = true;
+        }
+        running.touch(now);
         let Some(attempt) = running.task.attempts.last() else {
             return;
         };
@@ -537,7 +540,7 @@ impl Link {
             return;
         };
         let asked = running.wish.as_ref().map(|wish| wish.what);
-        let is_wanted = running.was_cancelled || asked == Some(AskedFor::Cancelling);
+        let is_wanted = running.was_cancelled() || asked == Some(AskedFor::Cancelling);
         let verdict = match verdict {
             // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.
             Verdict::Cancelled if running.is_modern() && !is_wanted => Verdict::CallAgain,
@@ -555,8 +558,8 @@ impl Link {
             // Calling again would undo what was asked: what stands still is what was wanted.
             (Verdict::CallAgain | Verdict::Restarted, Some(AskedFor::Cancelling))
             | (Verdict::Restarted, Some(AskedFor::Pausing)) => {}
-            (Verdict::Restarted, _) if running.was_cancelled => {}
-            (Verdict::CallAgain, _) if running.was_cancelled => {
+            (Verdict::Restarted, _) if running.was_cancelled() => {}
+            (Verdict::CallAgain, _) if running.was_cancelled() => {
                 self.stands(id, "it stands still since the cancel; its checkpoint stays");
                 self.conclude(id, Status::Cancelled, None);
             }

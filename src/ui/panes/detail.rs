@@ -325,14 +325,17 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
     for column in 0..columns {
         let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
         let mut shown = present;
+        let mut is_event = false;
         while let Some((at, mark)) = marks.peek() {
             if at.since(*first).as_millis() >= upto && column + 1 < columns {
                 break;
             }
-            // A short event must not vanish between two columns.
-            if shown == present || matches!(mark, Mark::Replay | Mark::Gap | Mark::Cut) {
+            // A short event must not vanish between two columns, nor behind what follows it in the same one.
+            let is_short = matches!(mark, Mark::Replay | Mark::Gap | Mark::Cut);
+            if is_short || !is_event {
                 shown = *mark;
             }
+            is_event |= is_short;
             present = *mark;
             marks.next();
         }
@@ -499,10 +502,7 @@ fn log_lines(
     }
     if rows > 1 {
         let follow = if back > 0 {
-            format!(
-                "{} newer below (F follows)",
-                text::grouped(u64::try_from(back).unwrap_or(0))
-            )
+            format!("{} newer below (F follows)", text::grouped(back))
         } else if state.is_following {
             "following (F)".to_owned()
         } else {
@@ -564,10 +564,7 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
             let id = &entity.view.task.id;
             format!(" the rest is in the session file: longhaul result {id}")
         } else {
-            format!(
-                " {} more {down}",
-                text::grouped(u64::try_from(below).unwrap_or(0))
-            )
+            format!(" {} more {down}", text::grouped(below))
         };
         canvas.put_before(columns, rows - 1, &words, Role::Dim);
     }

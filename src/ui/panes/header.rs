@@ -101,21 +101,21 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     let mut counts = Vec::new();
     if needs > 0 {
         let need = if needs == 1 { "needs" } else { "need" };
-        counts.push((format!("{needs} {need} you"), Role::Needs));
+        counts.push((format!("{} {need} you", text::grouped(needs)), Role::Needs));
     }
     // On a narrow screen the servers need the room more than what goes well.
     let is_narrow = columns < 100;
     if is_tight || is_narrow && state.offline().is_some() {
         return counts;
     }
-    counts.push((format!("{running} running"), Role::Plain));
+    counts.push((format!("{} running", text::grouped(running)), Role::Plain));
     if is_narrow {
         return counts;
     }
     if paused > 0 {
-        counts.push((format!("{paused} paused"), Role::Plain));
+        counts.push((format!("{} paused", text::grouped(paused)), Role::Plain));
     }
-    counts.push((format!("{done} done"), Role::Plain));
+    counts.push((format!("{} done", text::grouped(done)), Role::Plain));
     counts
 }
 

@@ -103,7 +103,7 @@ fn heading(
         Group::Running => ("RUNNING", Role::Heading),
         Group::Done => ("DONE", Role::Heading),
     };
-    let count = text::grouped(u64::try_from(count).unwrap_or(u64::MAX));
+    let count = text::grouped(count);
     let mut words = format!(" {title} {count}");
     if paused > 0 {
         words = format!("{words}, {paused} paused");

@@ -7,17 +7,7 @@ use crate::simulation::crowd;
 
 /// A server of the modern era with tasks that was spoken to before.
 fn modern() -> Bench {
-    let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
-    (record.session_number, record.is_initialized) = (1, true);
-    record.version = Some(ProtocolVersion::V20260728);
-    record.tasks = Some(TaskOffer {
-        kind: TaskKind::Extension,
-        can_list: false,
-        can_cancel: true,
-    });
-    record.tools_at = Some(Wall(START));
-    record.tools = longhaul::protocol::tools(r#"{"tools":[{"name":"steps"}]}"#).0;
-    Bench::with(record, Choice::default())
+    Bench::with(crowd::modern(), Choice::default())
 }
 
 fn task(id: &str, status: &str, poll_ms: Option<u64>) -> Value {

@@ -1,0 +1,66 @@
+//! Where a server is: what of its address may be seen, and whether that is this machine.
+
+use std::{
+    borrow::Cow,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use url::{Host, Url};
+
+/// The address of a server for people: what follows a `?` or `#` may be a key, and is not shown.
+pub fn shown(url: &str) -> Cow<'_, str> {
+    match url.split_once(['?', '#']) {
+        Some((place, _)) => Cow::Owned(format!("{place}?…")),
+        None => Cow::Borrowed(url),
+    }
+}
+
+/// Whether the host is this machine: no proxy stands before it, and nobody reads what goes there.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => {
+            IpAddr::V6(address).to_canonical().is_loopback()
+                || address
+                    .to_ipv4_mapped()
+                    .is_some_and(|mapped: Ipv4Addr| mapped.is_loopback())
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_key_is_not_shown() {
+        for (url, expected) in [
+            ("http://h/mcp", "http://h/mcp"),
+            ("http://h/mcp?key=hunter2", "http://h/mcp?…"),
+            ("http://h/mcp#hunter2?hunter2", "http://h/mcp?…"),
+        ] {
+            assert_eq!(shown(url), expected);
+        }
+    }
+
+    #[test]
+    fn this_machine_is_known_by_all_its_names() {
+        for (url, expected) in [
+            ("http://localhost:1/", true),
+            ("http://LOCALHOST./", true),
+            ("http://a.localhost/", true),
+            ("http://127.9.9.9/", true),
+            ("http://[::1]/", true),
+            ("http://[::ffff:127.0.0.1]/", true),
+            ("http://localhost.example/", false),
+            ("http://10.0.0.1/", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}

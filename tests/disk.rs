@@ -1,0 +1,364 @@
+//! Disks that fail under the real program, and strangers at the place of its files (design.md 1.4 and 4).
+//!
+//! The disk is `tests/support/disk.c`, built here and loaded before the C library: it needs no rights, and works for root
+//! as for anybody.
+#![cfg(all(feature = "demo", target_os = "linux"))]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+#[path = "support/pty.rs"]
+mod pty;
+mod support;
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use longhaul::{
+    demo,
+    store::{Lookup, Paths, Reader},
+};
+use pty::House;
+use support::{
+    program::{Ran, Running, finish, program},
+    server,
+};
+use tempfile::TempDir;
+
+/// The library that is the disk, built once.
+fn shim() -> &'static Path {
+    static SHIM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = SHIM.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/disk.c");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&path)
+            .arg(source)
+            .status();
+        assert!(built.unwrap().success());
+        (dir, path)
+    });
+    path
+}
+
+/// How a disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disk {
+    Well,
+    Full,
+    Errors,
+    ReadOnly,
+    Slow,
+}
+
+/// The demo server on a disk that is well, and a session on one that is not always.
+struct Bench {
+    dir: TempDir,
+    server: demo::Server,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("disk")).unwrap();
+        let server = server::demo(dir.path().join("demo"));
+        Self { dir, server }
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.dir.path().join("disk")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.disk().join("state")
+    }
+
+    fn paths(&self) -> Paths {
+        Paths::resolve(Some(self.state()), "default").unwrap()
+    }
+
+    /// From now on the disk is so.
+    fn becomes(&self, disk: Disk) {
+        let order = match disk {
+            Disk::Well => "well",
+            Disk::Full => "full",
+            Disk::Errors => "errors",
+            Disk::ReadOnly => "read-only",
+            Disk::Slow => "slow",
+        };
+        let orders = self.dir.path().join("disk.orders");
+        longhaul::store::write_atomically(&orders, order.as_bytes()).unwrap();
+    }
+
+    fn environment(&self) -> [(&'static str, String); 2] {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        [
+            ("LD_PRELOAD", text(shim())),
+            ("LONGHAUL_TEST_DISK", text(&self.disk())),
+        ]
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program(&self.state(), arguments);
+        command.envs(self.environment());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        finish(&mut self.command(arguments))
+    }
+
+    /// A call whose arguments name it.
+    fn call(&self, tag: &str) -> Ran {
+        let (url, city) = (self.server.url(), format!("city={tag}"));
+        self.run(&with(
+            &url,
+            &["get_forecast", &city, "delay_ms=1", "--json"],
+        ))
+    }
+
+    /// How often the server has begun it.
+    fn runs(&self, tag: &str) -> usize {
+        let file = rusqlite::Connection::open(self.dir.path().join("demo/demo.db")).unwrap();
+        let sql = "SELECT count(*) FROM event WHERE data LIKE '%around ' || ?1 || '\"%'";
+        file.query_row(sql, [tag], |row| row.get::<_, i64>(0))
+            .map(|count| usize::try_from(count).unwrap())
+            .unwrap()
+    }
+}
+
+/// A call on a server whose streams can be resumed and that is asked for no tasks.
+fn with<'a>(url: &'a str, call: &[&'a str]) -> Vec<&'a str> {
+    [&["-s", url, "--protocol", "2025-06-18", "call"], call].concat()
+}
+
+fn steps(ran: &Ran) -> Vec<u64> {
+    let events = ran.events();
+    let steps = events.iter().filter(|event| event["event"] == "progress");
+    steps.map(|step| step["value"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_disk_that_fails_under_a_call_is_said_stops_new_ones_and_costs_nothing_once_it_is_well() {
+    for (disk, words) in [
+        (Disk::Full, "the disk is full"),
+        (Disk::Errors, "the disk reports an error"),
+        // What is open already tells no more than this.
+        (Disk::ReadOnly, "the disk reports an error"),
+    ] {
+        let bench = Bench::new();
+        let url = bench.server.url();
+        let crunch = with(&url, &["crunch", "steps=40", "step_ms=100", "--json"]);
+        let mut call = Running::start(&mut bench.command(&crunch));
+        call.prints(|event| event["value"] == 2);
+        bench.becomes(disk);
+        call.says("NOT SAVED");
+        let refused = bench.call("refused");
+        assert_eq!(refused.code, Some(73), "{disk:?}: {refused:#?}");
+        let is_said = refused.err.contains(words) || refused.err.contains("read-only");
+        assert!(is_said, "{disk:?}: {refused:#?}");
+        assert_eq!(refused.out, "", "{disk:?}");
+        bench.becomes(Disk::Well);
+        call.says("the session is written again");
+        let taken = bench.call("taken");
+        assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
+        let ran = call.end();
+        assert_eq!(ran.code, Some(0), "{disk:?}: {ran:#?}");
+        assert_eq!(steps(&ran), (1..=40).collect::<Vec<_>>(), "{disk:?}");
+        let said = format!("could not write {}: {words}", bench.paths().db().display());
+        assert_eq!(ran.err.matches(&said).count(), 1, "{disk:?}: {ran:#?}");
+        assert_eq!((bench.runs("refused"), bench.runs("taken")), (0, 1));
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_the_start_is_said_with_the_file_and_the_way_out() {
+    for has_session in [false, true] {
+        for (disk, words) in [
+            (Disk::Full, ["the disk is full", "free some of it"]),
+            (Disk::Errors, ["the disk reports an error", "could not"]),
+            (Disk::ReadOnly, ["read-only file system", "another place"]),
+        ] {
+            let bench = Bench::new();
+            if has_session {
+                assert_eq!(bench.call("before").code, Some(0));
+            }
+            bench.becomes(disk);
+            let refused = bench.call("refused");
+            let context = format!("{disk:?}, saved before {has_session}: {refused:#?}");
+            assert_eq!(
+                (refused.code, refused.out.as_str()),
+                (Some(73), ""),
+                "{context}"
+            );
+            for words in words {
+                assert!(refused.err.contains(words), "{context}");
+            }
+            // Where even reading fails, no other place has what is saved here.
+            let way_out = refused
+                .err
+                .contains("choose another place with --state-dir");
+            assert!(
+                way_out || refused.err.contains("could not read"),
+                "{context}"
+            );
+            let names_file = refused.err.contains(bench.state().to_str().unwrap());
+            assert!(names_file, "{context}");
+            if has_session {
+                // Looking needs no room.
+                let listed = bench.run(&["ls"]);
+                let is_shown = listed.code == Some(0) && listed.out.contains("before");
+                assert!(is_shown || disk == Disk::Errors, "{disk:?}: {listed:#?}");
+            }
+            bench.becomes(Disk::Well);
+            let taken = bench.call("taken");
+            assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
+            assert!(!taken.err.contains("damaged"), "{taken:#?}");
+            let runs = ["before", "refused", "taken"].map(|tag| bench.runs(tag));
+            assert_eq!(runs, [usize::from(has_session), 0, 1], "{disk:?}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
+    let bench = Bench::new();
+    bench.becomes(Disk::Slow);
+    let ran = bench.call("slow");
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(steps(&ran), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(bench.runs("slow"), 1);
+}
+
+#[test]
+fn the_screen_says_not_saved_and_recovers_without_a_restart() {
+    let bench = Bench::new();
+    fs::create_dir(bench.state()).unwrap();
+    let house = House::at(bench.state());
+    let url = bench.server.url();
+    let environment = bench.environment();
+    let variables = environment
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let arguments = ["-s", &url, "--protocol", "2025-06-18"];
+    let mut tui = house.open_with(&variables, pty::program(), &arguments, (120, 36));
+    tui.wait_for("longhaul default");
+    let crunch = ["crunch", "steps=600", "step_ms=100", "--detach"];
+    let id = bench.run(&with(&url, &crunch)).out.trim().to_owned();
+    tui.wait_for_line(&[&id, "%"]);
+    bench.becomes(Disk::Full);
+    tui.wait_for_line(&[&id, "NOT SAVED"]);
+    tui.wait_for("nothing new is started");
+    // The keys answer meanwhile.
+    tui.press("?");
+    tui.wait_for("─ Keys ─");
+    tui.press("\u{1b}");
+    bench.becomes(Disk::Well);
+    tui.wait_until("the mark to go", |screen| {
+        let text = screen.contents();
+        text.contains(&id) && !text.contains("NOT SAVED")
+    });
+    tui.press("\u{3}\u{3}");
+    assert_eq!(tui.end().0, 0);
+    let mut reader = Reader::open(&bench.paths()).unwrap();
+    assert!(matches!(reader.task(&id), Ok(Lookup::One(_))));
+}
+
+/// What can stand where a file of ours should, and the words for it.
+const STRANGERS: [(&str, fn(&Path)); 4] = [
+    ("it is a symbolic link", |path| {
+        symlink("/etc/passwd", path).unwrap();
+    }),
+    ("it is a directory", |path| fs::create_dir(path).unwrap()),
+    ("it is a named pipe", |path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }),
+    ("it belongs to another user", |path| {
+        fs::write(path, "").unwrap();
+        std::os::unix::fs::chown(path, Some(1), Some(1)).unwrap();
+    }),
+];
+
+#[test]
+fn strangers_at_the_place_of_any_file_are_named_left_alone_and_keep_nothing_from_being_said() {
+    let is_root = rustix::process::geteuid().is_root();
+    for (words, put) in STRANGERS {
+        if words.contains("another user") && !is_root {
+            println!("only root can make files of others; nothing of that is seen here");
+            continue;
+        }
+        for file in [
+            "default.db",
+            "default.db-wal",
+            "default.db-shm",
+            "default.lock",
+            "default.log",
+        ] {
+            let bench = Bench::new();
+            let sessions = bench.state().join("sessions");
+            fs::create_dir_all(&sessions).unwrap();
+            fs::set_permissions(&sessions, fs::Permissions::from_mode(0o700)).unwrap();
+            let place = sessions.join(file);
+            put(&place);
+            let before = fs::symlink_metadata(&place).unwrap();
+            let url = bench.server.url();
+            let call = with(&url, &["get_forecast", "city=x", "delay_ms=1", "-v"]);
+            let ran = bench.run(&call);
+            let context = format!("{file}: {words}: {ran:#?}");
+            assert_eq!((ran.code, ran.out.as_str()), (Some(73), ""), "{context}");
+            assert!(ran.err.contains(words), "{context}");
+            assert!(ran.err.contains(place.to_str().unwrap()), "{context}");
+            assert!(ran.err.contains("--state-dir"), "{context}");
+            assert_eq!(bench.runs("x"), 0, "{context}");
+            let after = fs::symlink_metadata(&place).unwrap();
+            assert_eq!(before.file_type(), after.file_type(), "{context}");
+            assert_eq!(before.len(), after.len(), "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_session_from_the_future_is_shown_and_not_written() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let db = bench.paths().db();
+    let file = rusqlite::Connection::open(&db).unwrap();
+    file.pragma_update(None, "user_version", 7).unwrap();
+    drop(file);
+    let listed = bench.run(&["ls"]);
+    assert!(listed.out.contains("before"), "{listed:#?}");
+    let refused = bench.call("refused");
+    assert_eq!(refused.code, Some(73), "{refused:#?}");
+    for words in [
+        db.to_str().unwrap(),
+        "a newer longhaul made it",
+        "update longhaul",
+    ] {
+        assert!(refused.err.contains(words), "{refused:#?}");
+    }
+    assert_eq!(bench.runs("refused"), 0);
+    let house = House::at(bench.state());
+    let mut tui = house.open(&[], (120, 36));
+    tui.wait_for("before");
+    tui.wait_for("a newer longhaul made it");
+    tui.press("\u{3}\u{3}");
+    tui.end();
+}
+
+#[test]
+fn a_lock_that_names_a_process_which_does_not_hold_it_keeps_nobody_out() {
+    let bench = Bench::new();
+    let paths = bench.paths();
+    // As a killed driver leaves it, whose number another process has got since.
+    fs::write(paths.lock(), "1").unwrap();
+    assert_eq!(bench.call("x").code, Some(0));
+}

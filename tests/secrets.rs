@@ -1,0 +1,640 @@
+//! Secrets and other origins: what is attacked here is that a token, a header, a session id or a key in a URL is sent to
+//! nobody else and written nowhere else. The real binary against servers and proxies written by hand.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+#[path = "support/pty.rs"]
+mod pty;
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use futures_util::{StreamExt as _, stream};
+use pty::House;
+use rustix::process::Signal;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use serde_json::{Value, json};
+use support::{
+    program::{Ran, Running, finish, program, run},
+    proxy::FaultProxy,
+    server,
+};
+
+/// A server of the stateful era that numbers its events.
+#[derive(Clone, Default)]
+struct Plain {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Where to and with which status every request of a kind is sent instead of being served, and how often still.
+    elsewhere: Mutex<BTreeMap<&'static str, (u16, String, usize)>>,
+    /// The headers of the requests.
+    heads: Mutex<Vec<HeaderMap>>,
+    calls: AtomicUsize,
+    /// The newest call.
+    caller: Mutex<Value>,
+}
+
+/// What the server calls its session.
+const SESSION: &str = "canary-session-9f31";
+
+impl Plain {
+    fn serve() -> (Self, SocketAddr) {
+        let plain = Self::default();
+        let router = Router::new().fallback(serve).with_state(plain.clone());
+        (plain, server::serve(router))
+    }
+
+    /// Requests of this kind (a JSON-RPC method, or GET) go elsewhere, so many times.
+    fn send_elsewhere(&self, kind: &'static str, status: u16, location: &str, times: usize) {
+        let mut elsewhere = self.shared.elsewhere.lock().unwrap();
+        elsewhere.insert(kind, (status, location.to_owned(), times));
+    }
+
+    fn calls(&self) -> usize {
+        self.shared.calls.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(
+    State(plain): State<Plain>,
+    method: Method,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let shared = &plain.shared;
+    shared.heads.lock().unwrap().push(headers);
+    let message: Value = serde_json::from_str(&body).unwrap_or_default();
+    let kind = message["method"].as_str().unwrap_or(method.as_str());
+    let elsewhere =
+        shared
+            .elsewhere
+            .lock()
+            .unwrap()
+            .get_mut(kind)
+            .and_then(|(status, location, times)| {
+                *times = times.checked_sub(1)?;
+                Some((
+                    StatusCode::from_u16(*status).unwrap(),
+                    [("location", location.clone())],
+                ))
+            });
+    if let Some(elsewhere) = elsewhere {
+        return elsewhere.into_response();
+    }
+    let id = &message["id"];
+    let done = json!({"content": [{"type": "text", "text": "done"}]});
+    let event = |number: u32, message: Value| format!("id: {number}\ndata: {message}\n\n");
+    let result = |result: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+    let json = |value: Value| {
+        let headers = [
+            ("content-type", "application/json"),
+            ("mcp-session-id", SESSION),
+        ];
+        (headers, value.to_string()).into_response()
+    };
+    let stream = |events: Vec<String>, is_open: bool| {
+        let rest = stream::once(async move {
+            if is_open {
+                std::future::pending::<()>().await;
+            }
+            String::new()
+        });
+        let body = Body::from_stream(stream::iter(events).chain(rest).map(Ok::<_, Infallible>));
+        ([("content-type", "text/event-stream")], body).into_response()
+    };
+    match kind {
+        "server/discover" => StatusCode::BAD_REQUEST.into_response(),
+        "initialize" => json(result(&json!({"protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}}, "serverInfo": {"name": "plain", "version": "1"}}))),
+        "ping" => json(result(&json!({}))),
+        "tools/list" => {
+            let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+            json(result(
+                &json!({"tools": [tool("quick"), tool("cut"), tool("stuck")]}),
+            ))
+        }
+        "tools/call" => {
+            shared.calls.fetch_add(1, Ordering::SeqCst);
+            *shared.caller.lock().unwrap() = id.clone();
+            let step = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
+                {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1}});
+            match message["params"]["name"].as_str() {
+                Some("quick") => json(result(&done)),
+                name => stream(vec![event(1, step)], name == Some("stuck")),
+            }
+        }
+        "GET" => {
+            let caller = shared.caller.lock().unwrap().clone();
+            let answer = json!({"jsonrpc": "2.0", "id": caller, "result": done});
+            stream(vec![event(2, answer)], false)
+        }
+        _ => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+fn said(ran: &Ran) -> String {
+    format!("{}{}", ran.out, ran.err)
+}
+
+#[test]
+fn a_secret_goes_in_the_clear_to_this_machine_only_unless_that_is_asked_for_each_time() {
+    let (plain, addr) = Plain::serve();
+    let proxy = FaultProxy::start(addr);
+    let port = proxy.addr().port();
+    // Not one of the names of this machine, though it leads here.
+    let far = format!("http://0.0.0.0:{port}/mcp");
+    let near = format!("http://localhost:{port}/mcp");
+    let header = ["-H", "X-Api-Key: canary"];
+    let bearer = ["--bearer-env", "TOKEN"];
+    let dir = tempfile::tempdir().unwrap();
+    let run = |words: &[&[&str]]| {
+        let mut command = program(dir.path(), &words.concat());
+        finish(command.env("TOKEN", "canary"))
+    };
+    let refused = |ran: Ran| {
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+        assert!(ran.err.contains("--insecure-http"), "{ran:#?}");
+        assert!(ran.err.contains("nothing was sent"), "{ran:#?}");
+        assert!(!ran.err.contains("canary"), "{ran:#?}");
+    };
+    for secret in [&header, &bearer] {
+        refused(run(&[&["-s", &far], secret, &["call", "quick"]]));
+        refused(run(&[&["-s", &far], secret, &["tools"]]));
+    }
+    assert_eq!(proxy.connections(), 0);
+
+    let asked_for = run(&[
+        &["-s", &far, "--insecure-http"],
+        &bearer,
+        &["call", "quick"],
+    ]);
+    assert_eq!(asked_for.code, Some(0), "{asked_for:#?}");
+    let heads = plain.shared.heads.lock().unwrap().clone();
+    assert!(
+        heads
+            .iter()
+            .all(|head| head["authorization"] == "Bearer canary")
+    );
+
+    // Known by now, and refused all the same: by its URL, by its name, as the only one, and for a task of it.
+    let connections = proxy.connections();
+    let name = format!("0.0.0.0:{port}");
+    for server in [&["-s", &far][..], &["-s", &name], &[]] {
+        refused(run(&[server, &header, &["call", "quick"]]));
+    }
+    let list = run(&[&["ls", "--all", "--json"]]).document();
+    let id = list[0]["id"].as_str().unwrap().to_owned();
+    refused(run(&[&header, &["again", &id]]));
+    assert_eq!(proxy.connections(), connections);
+
+    assert_eq!(
+        run(&[&["-s", &far, "call", "quick"]]).code,
+        Some(0),
+        "without a secret"
+    );
+    let ran = run(&[&["-s", &near], &header, &["call", "quick"]]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+}
+
+#[test]
+fn no_redirect_carries_anything_off_the_origin() {
+    let (_, other) = Plain::serve();
+    let watched = FaultProxy::start(other);
+    let there = format!("http://{}/mcp?stolen", watched.addr());
+    for status in [301, 302, 303, 307, 308] {
+        let (plain, addr) = Plain::serve();
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("http://{addr}/mcp");
+        let call = |tool: &str| {
+            let secret = ["-s", &url, "-H", "Authorization: Bearer canary"];
+            run(dir.path(), &[&secret[..], &["call", tool]].concat())
+        };
+        plain.send_elsewhere("initialize", status, &there, 1);
+        let ran = call("quick");
+        assert_eq!(ran.code, Some(2), "{status}: {ran:#?}");
+        for words in ["leads elsewhere", "another origin", "not followed"] {
+            assert!(ran.err.contains(words), "{status}: {ran:#?}");
+        }
+        plain.send_elsewhere("tools/call", status, &there, 1);
+        let ran = call("quick");
+        assert_eq!(ran.code, Some(2), "{status}: {ran:#?}");
+        assert!(ran.err.contains("another origin"), "{status}: {ran:#?}");
+        assert_eq!(plain.calls(), 0);
+        // A resume that is led astray, as by the door of a hotel's network, is asked again.
+        plain.send_elsewhere("GET", status, &there, 2);
+        let ran = call("cut");
+        assert_eq!(
+            (ran.code, plain.calls()),
+            (Some(0), 1),
+            "{status}: {ran:#?}"
+        );
+    }
+    assert_eq!(watched.connections(), 0);
+}
+
+/// A proxy between us and the net: takes `CONNECT` and whole URLs, and leads every name to the same server.
+struct Proxy {
+    addr: SocketAddr,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    fn before(plain: SocketAddr, tls: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&heads);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (mut client, log) = (client.unwrap(), Arc::clone(&log));
+                thread::spawn(move || {
+                    let head = read_head(&mut client);
+                    log.lock()
+                        .unwrap()
+                        .push(String::from_utf8_lossy(&head).into_owned());
+                    let mut server = if head.starts_with(b"CONNECT ") {
+                        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                        TcpStream::connect(tls).unwrap()
+                    } else {
+                        let mut server = TcpStream::connect(plain).unwrap();
+                        server.write_all(&head).unwrap();
+                        server
+                    };
+                    let (mut up, mut down) =
+                        (client.try_clone().unwrap(), server.try_clone().unwrap());
+                    // Whoever hangs up first ends both ways.
+                    thread::spawn(move || drop(std::io::copy(&mut up, &mut down)));
+                    let _ = std::io::copy(&mut server, &mut client);
+                    let _ = client.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        });
+        Self { addr, heads }
+    }
+
+    fn heads(&self) -> Vec<String> {
+        std::mem::take(&mut *self.heads.lock().unwrap())
+    }
+}
+
+fn read_head(from: &mut impl std::io::Read) -> Vec<u8> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && from.read_exact(&mut byte).is_ok() {
+        head.extend(byte);
+    }
+    head
+}
+
+const LAB: &[u8] = include_bytes!("support/lab-test.pem");
+
+/// TLS for the name `lab.test` before a plain server, with a count of what it could read.
+fn tls_before(plain: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    longhaul::transport::ensure_provider();
+    let certificate = CertificateDer::from_pem_slice(LAB).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(LAB).unwrap();
+    let config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let read = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&read);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut client = rustls::StreamOwned::new(connection, client.unwrap());
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                let head = read_head(&mut client);
+                count.fetch_add(head.len(), Ordering::SeqCst);
+                if head.is_empty() {
+                    return;
+                }
+                let text = String::from_utf8_lossy(&head).to_lowercase();
+                let length = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix("content-length: "));
+                let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+                client.read_exact(&mut body).unwrap();
+                let mut server = TcpStream::connect(plain).unwrap();
+                let last = head.len() - 2;
+                for part in [&head[..last], b"connection: close\r\n\r\n", &body] {
+                    server.write_all(part).unwrap();
+                }
+                let _ = std::io::copy(&mut server, &mut client);
+                client.conn.send_close_notify();
+                let _ = client.flush();
+            });
+        }
+    });
+    (addr, read)
+}
+
+#[test]
+fn proxies_of_the_environment_are_used_but_not_for_this_machine_and_never_told_a_secret() {
+    let (plain, addr) = Plain::serve();
+    let (tls, _) = tls_before(addr);
+    let proxy = Proxy::before(addr, tls);
+    let through = format!("http://proxy-user:canary-proxy@{}", proxy.addr);
+    let dir = tempfile::tempdir().unwrap();
+    let trusted = dir.path().join("trusted.pem");
+    fs::write(&trusted, LAB).unwrap();
+    let call = |url: &str, variables: &[(&str, &str)], secret: &[&str]| {
+        let state = tempfile::tempdir().unwrap();
+        let arguments = [&["-s", url], secret, &["-vvv", "call", "quick"]].concat();
+        let mut command = program(state.path(), &arguments);
+        command
+            .env("SSL_CERT_FILE", &trusted)
+            .envs(variables.iter().copied());
+        let ran = finish(&mut command);
+        assert_nowhere(state.path(), &["canary-proxy"], &[]);
+        assert!(!said(&ran).contains("canary"), "{ran:#?}");
+        ran
+    };
+    let secret = ["-H", "Authorization: Bearer canary-header"];
+    for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+        let ran = call("http://lab.test/mcp", &[(variable, &through)], &[]);
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(0), "done\n"),
+            "{variable}: {ran:#?}"
+        );
+        let heads = proxy.heads();
+        let is_whole = |head: &String| head.contains(" http://lab.test/mcp HTTP/1.1\r\n");
+        assert!(heads.len() >= 3 && heads.iter().all(is_whole), "{heads:#?}");
+        assert!(
+            heads[0].contains("\r\nproxy-authorization: Basic "),
+            "{heads:#?}"
+        );
+    }
+    for variable in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
+        let ran = call("https://lab.test/mcp", &[(variable, &through)], &secret);
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(0), "done\n"),
+            "{variable}: {ran:#?}"
+        );
+        let heads = proxy.heads();
+        let is_tunnel = |head: &String| head.starts_with("CONNECT lab.test:443 HTTP/1.1\r\n");
+        assert!(
+            heads.len() >= 3 && heads.iter().all(is_tunnel),
+            "{heads:#?}"
+        );
+        assert!(
+            !heads.concat().contains("canary-header"),
+            "in the tunnel only"
+        );
+    }
+    // The proxy's own password is for the proxy.
+    let heads = plain.shared.heads.lock().unwrap().clone();
+    let in_tunnel = heads
+        .iter()
+        .filter(|head| head.contains_key("authorization"));
+    assert!(in_tunnel.clone().count() >= 9);
+    assert!(
+        in_tunnel
+            .clone()
+            .all(|head| !head.contains_key("proxy-authorization"))
+    );
+
+    let both = [("HTTP_PROXY", through.as_str()), ("HTTPS_PROXY", &through)];
+    let here = format!("http://{addr}/mcp");
+    assert_eq!(
+        call(&here, &both, &secret).code,
+        Some(0),
+        "never for this machine"
+    );
+    let excepted = [&both[..], &[("NO_PROXY", "other.test,0.0.0.0")]].concat();
+    let far = format!("http://0.0.0.0:{}/mcp", addr.port());
+    assert_eq!(call(&far, &excepted, &[]).code, Some(0));
+    assert_eq!(proxy.heads(), [""; 0]);
+    assert_eq!(call(&far, &both, &[]).code, Some(0));
+    assert_ne!(proxy.heads(), [""; 0], "it would have been asked");
+}
+
+#[test]
+fn a_server_that_cannot_prove_who_it_is_is_told_nothing() {
+    let (plain, addr) = Plain::serve();
+    let (tls, read) = tls_before(addr);
+    let proxy = Proxy::before(addr, tls);
+    let through = format!("http://{}", proxy.addr);
+    let dir = tempfile::tempdir().unwrap();
+    let trusted = dir.path().join("trusted.pem");
+    fs::write(&trusted, LAB).unwrap();
+    let nobody = dir.path().join("nobody.pem");
+    fs::write(&nobody, include_bytes!("support/self-signed.pem")).unwrap();
+    for (url, roots, words) in [
+        ("https://lab.test/mcp", &nobody, "its certificate is"),
+        (
+            "https://evil.test/mcp",
+            &trusted,
+            "its certificate is for another name",
+        ),
+    ] {
+        let state = tempfile::tempdir().unwrap();
+        let secret = "Authorization: Bearer canary";
+        let mut command = program(state.path(), &["-s", url, "-H", secret, "call", "quick"]);
+        command
+            .env("SSL_CERT_FILE", roots)
+            .env("HTTPS_PROXY", &through);
+        let ran = finish(&mut command);
+        assert_eq!(ran.code, Some(4), "{url}: {ran:#?}");
+        assert!(ran.err.contains(words), "{url}: {ran:#?}");
+        assert_eq!(
+            proxy.heads().len(),
+            1,
+            "{url}: it is not tried again and again"
+        );
+    }
+    assert_eq!((read.load(Ordering::SeqCst), plain.calls()), (0, 0));
+}
+
+/// No file below `dir` holds any of `secrets`, and only a session file one of `kept`.
+fn assert_nowhere(dir: &Path, secrets: &[&str], kept: &[&str]) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            assert_nowhere(&path, secrets, kept);
+            continue;
+        }
+        // Sockets cannot be read.
+        let Ok(bytes) = fs::read(&path) else { continue };
+        let holds = |secret: &&&str| memchr::memmem::find(&bytes, secret.as_bytes()).is_some();
+        assert_eq!(secrets.iter().find(holds), None, "{}", path.display());
+        let name = path.file_name().unwrap().to_string_lossy();
+        if !name.contains(".db") {
+            assert_eq!(kept.iter().find(holds), None, "{}", path.display());
+        }
+    }
+}
+
+/// No process but those given has one of `secrets` among its arguments.
+fn assert_in_no_arguments(secrets: &[&str], but: &[u32]) {
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let pid = entry.file_name().to_string_lossy().parse::<u32>();
+        let Some(pid) = pid.ok().filter(|pid| !but.contains(pid)) else {
+            continue;
+        };
+        // It may have ended meanwhile.
+        let Ok(words) = fs::read(entry.path().join("cmdline")) else {
+            continue;
+        };
+        for secret in secrets {
+            assert!(
+                memchr::memmem::find(&words, secret.as_bytes()).is_none(),
+                "{pid}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
+    const HEADER: &str = "canary-header-51c7";
+    const BEARER: &str = "canary-bearer-77d0";
+    const QUERY: &str = "canary-query-2b90";
+    const PASSWORD: &str = "canary-password-c13e";
+    const NEVER: [&str; 3] = [HEADER, BEARER, PASSWORD];
+    // What a resume needs is in the session file, which nobody else may read, and nowhere else.
+    const KEPT: [&str; 2] = [SESSION, QUERY];
+    let (_, addr) = Plain::serve();
+    let proxy = FaultProxy::start(addr);
+    let url = format!("http://{}/mcp?key={QUERY}", proxy.addr());
+    let header = format!("X-Api-Key: {HEADER}");
+    let house = House::new();
+    let secrets = ["-H", &header, "--bearer-env", "TOKEN", "-vvv"];
+    let command = |words: &[&str]| {
+        let mut command = program(house.path(), &[&secrets[..], words].concat());
+        command.env("TOKEN", BEARER);
+        command
+    };
+    let mut heard = String::new();
+    let mut hear = |ran: &Ran| heard.push_str(&said(ran));
+    let ask = |words: &[&str]| finish(&mut command(words));
+
+    hear(&ask(&["-s", &url, "tools"]));
+    hear(&ask(&["-s", &url, "call", "quick"]));
+    let cut = ask(&["call", "cut", "--json"]);
+    assert_eq!(cut.code, Some(0), "{cut:#?}");
+    hear(&cut);
+    let mut stuck = Running::start(&mut command(&["call", "stuck", "--json"]));
+    let started = stuck.prints(|event| event["event"] == "started");
+    stuck.prints(|event| event["event"] == "progress");
+    let id = started["id"].as_str().unwrap();
+    stuck.signal(Signal::KILL);
+    hear(&stuck.end());
+    for words in [
+        &["show", id][..],
+        &["show", id, "--json"],
+        &["ls", "--all", "--json"],
+        &["logs", id, "--json"],
+        &["paths"],
+        &["-s", "unheard-of", "call", "quick"],
+        &[
+            "-s",
+            &format!("http://ann:{PASSWORD}@lab.test/mcp"),
+            "tools",
+        ],
+        &["-s", &format!("ftp://lab.test/?{PASSWORD}"), "tools"],
+    ] {
+        hear(&ask(words));
+    }
+    proxy.cut();
+    let other = format!("{url}&two");
+    hear(&ask(&["-s", &other, "tools"]));
+    hear(&ask(&["-s", &other, "call", "quick"]));
+    proxy.heal();
+
+    // Every page of the screen, while the call goes on.
+    let screen = |variables: &[(&str, &str)], words: &[&str]| {
+        let arguments = [&secrets[..], words].concat();
+        house.open_with(variables, pty::program(), &arguments, (200, 60))
+    };
+    let token = ("TOKEN", BEARER);
+    let mut tui = screen(&[token], &["attach", id]);
+    tui.wait_for("[Now]");
+    for _ in 0..6 {
+        tui.press("]");
+    }
+    tui.wait_for("[Now]");
+    tui.press("]]]]]");
+    tui.wait_for("[Resume]");
+    tui.press("3");
+    tui.wait_for_line(&["?…"]);
+    tui.press("4");
+    tui.press("q\u{3}\u{3}");
+    tui.end();
+    let mut painted = tui.raw().to_vec();
+    #[cfg(debug_assertions)]
+    for thread in ["screen", "network", "journal"] {
+        let mut tui = screen(&[token, ("LONGHAUL_PANIC_IN", thread)], &[]);
+        assert_eq!(tui.end().0, 70, "{thread}");
+        painted.extend(tui.raw());
+    }
+    // Its child.
+    #[cfg(feature = "demo")]
+    {
+        let mut tui = screen(&[token], &["demo"]);
+        tui.wait_for_line(&["the whole archive", "safe"]);
+        assert_in_no_arguments(&NEVER, &[tui.pid().as_raw_nonzero().get().cast_unsigned()]);
+        tui.press("q\u{3}\u{3}");
+        tui.end();
+        painted.extend(tui.raw());
+    }
+
+    let painted = String::from_utf8_lossy(&painted);
+    for secret in NEVER.iter().chain(&KEPT) {
+        assert!(!heard.contains(secret), "{secret} in {heard}");
+        assert!(!painted.contains(secret), "{secret} on the terminal");
+    }
+    let log = longest_log(house.path());
+    assert!(
+        log > 1_000,
+        "there is a log that could hold something: {log}"
+    );
+    assert_nowhere(house.path(), &NEVER, &KEPT);
+}
+
+/// The size of the longest log below `dir`.
+fn longest_log(dir: &Path) -> u64 {
+    let found = Command::new("find")
+        .arg(dir)
+        .args(["-name", "*.log", "-printf", "%s\n"])
+        .output()
+        .unwrap();
+    let sizes = String::from_utf8(found.stdout).unwrap();
+    sizes
+        .lines()
+        .map(|size| size.parse().unwrap())
+        .max()
+        .unwrap_or(0)
+}

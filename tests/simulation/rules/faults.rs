@@ -1,0 +1,537 @@
+//! Every fault of the network that we know, for an hour each: the requests of any hour stay within their bound, the tool
+//! runs once, and what can be had is had, once and in order.
+
+use super::*;
+
+const STEPS: u32 = 30;
+/// A step every twenty seconds: the tool ends long before an hour of trouble does.
+const PACE: u64 = 20_000;
+/// The trouble begins.
+const FROM: u64 = 30_000;
+const HOUR: u64 = 3_600_000;
+
+/// What is wrong, from [`FROM`] on.
+#[derive(Clone, Debug)]
+enum Fault {
+    /// Connections that stand bring nothing more, new ones work.
+    HalfOpen,
+    /// As before, and new ones bring nothing either.
+    Hole,
+    /// No connection comes about.
+    Refused,
+    /// Each connection ends before an answer.
+    NoAnswer,
+    /// Each GET, or each POST, or both, is answered with this.
+    Status { on: On, refusal: Refusal },
+    /// Each GET is answered with a body of this kind.
+    Body(Body),
+    /// Each stream ends at once, with nothing on it.
+    Empty,
+    /// The server hangs up after each event, with this wish.
+    Retry(u64),
+    /// A replay is followed by silence for ever.
+    SilentAfterReplay,
+    /// Each event comes twice.
+    Twice,
+    /// An event of a replay comes after the one that followed it.
+    Swapped,
+    /// Words that are no message come between the events.
+    Garbage,
+    /// Events have no ids any more.
+    NoIds,
+    /// The server has another session than it had.
+    NewSession,
+    /// The wall clock jumps by so much, to and fro, every minute.
+    Clock(i64),
+    /// The machine sleeps so long.
+    Sleep(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Get,
+    Post,
+    Both,
+}
+
+/// How a call must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// With its result and every step.
+    Whole,
+    /// In words: lost, or unknown.
+    InWords,
+    /// One or the other: the server may have been cut off for good.
+    Either,
+}
+
+/// A server with one long call, behind a network with one fault.
+struct Lab {
+    fault: Fault,
+    until: u64,
+    session: String,
+    events: Vec<(String, String)>,
+    next: u64,
+    token: String,
+    calls: usize,
+    conn: Option<ExchangeId>,
+    has_struck: bool,
+    log: Vec<u64>,
+}
+
+fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> Refusal {
+    let error = said
+        .filter(|said| said.starts_with('{'))
+        .map(|_| longhaul::protocol::RpcError {
+            code: -32000,
+            message: "not now".to_owned(),
+            data: None,
+        });
+    Refusal {
+        status,
+        retry_after: retry_after.map(Duration::from_secs),
+        error,
+        said: said.map(str::to_owned),
+    }
+}
+
+impl Lab {
+    fn is_faulty(&self, now: u64) -> bool {
+        (FROM..self.until).contains(&now)
+    }
+
+    /// A request has come, or has not.
+    fn take(&mut self, bench: &mut Bench, exchange: ExchangeId, request: &Request) {
+        self.log.push(bench.now);
+        let is_get = matches!(request.method, Method::Get { .. });
+        if self.is_faulty(bench.now) {
+            let no_way = |is_refused| Arrival::NotSent {
+                why: "no route".to_owned(),
+                is_refused,
+            };
+            let answer = match &self.fault {
+                Fault::Hole => return,
+                Fault::Refused => vec![no_way(true)],
+                Fault::NoAnswer => vec![Arrival::NoAnswer {
+                    why: "reset".to_owned(),
+                }],
+                Fault::Status { on, refusal } if *on == On::Both || (*on == On::Get) == is_get => {
+                    vec![Arrival::Refused(refusal.clone())]
+                }
+                Fault::Body(body) if is_get => vec![
+                    Arrival::Opened {
+                        body: body.clone(),
+                        session: None,
+                    },
+                    Arrival::Ended,
+                ],
+                Fault::Empty if is_get => vec![opened(), Arrival::Ended],
+                _ => Vec::new(),
+            };
+            if !answer.is_empty() {
+                return answer
+                    .into_iter()
+                    .for_each(|arrival| bench.bring(exchange, arrival));
+            }
+        }
+        let Method::Post { body, .. } = &request.method else {
+            return self.resume(bench, exchange, request);
+        };
+        let message: Value = serde_json::from_str(body).unwrap();
+        let method = message["method"].as_str().unwrap_or_default();
+        if method == "initialize" {
+            bench.bring(
+                exchange,
+                Arrival::Opened {
+                    body: Body::Json,
+                    session: Some(self.session.clone()),
+                },
+            );
+            let data = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"protocolVersion": "2025-11-25"}});
+            return bench.bring(
+                exchange,
+                Arrival::Event {
+                    id: None,
+                    retry_ms: None,
+                    data: data.to_string(),
+                },
+            );
+        }
+        if request.session.as_ref() != Some(&self.session) {
+            return bench.bring(exchange, refused(404));
+        }
+        match method {
+            "tools/call" => {
+                self.calls += 1;
+                self.token = message["id"].as_str().unwrap().to_owned();
+                self.next = bench.now + PACE;
+                self.conn = Some(exchange);
+                bench.bring(exchange, opened());
+                self.tell(bench, &Value::Null);
+            }
+            "tools/list" => {
+                bench.answer_on(exchange, body, &json!({"tools": [{"name": "steps"}]}));
+            }
+            "ping" => bench.answer_on(exchange, body, &json!({})),
+            _ => {
+                let empty = Body::Empty;
+                bench.bring(
+                    exchange,
+                    Arrival::Opened {
+                        body: empty,
+                        session: None,
+                    },
+                );
+                bench.bring(exchange, Arrival::Ended);
+            }
+        }
+    }
+
+    fn resume(&mut self, bench: &mut Bench, exchange: ExchangeId, request: &Request) {
+        if request.session.as_ref() != Some(&self.session) {
+            return bench.bring(exchange, refused(404));
+        }
+        let Method::Get {
+            cursor: Some(cursor),
+        } = &request.method
+        else {
+            return bench.bring(exchange, refused(405));
+        };
+        bench.bring(exchange, opened());
+        let known = self.events.iter().position(|(id, _)| id == cursor);
+        let mut missed = self.events[known.map_or(self.events.len(), |at| at + 1)..].to_vec();
+        if matches!(self.fault, Fault::Swapped) && missed.len() > 2 {
+            missed.swap(0, 1);
+        }
+        for (id, data) in missed {
+            self.send(bench, exchange, &id, &data);
+        }
+        let is_silent = matches!(self.fault, Fault::SilentAfterReplay) && self.is_faulty(bench.now);
+        if self.is_done() && !is_silent {
+            bench.bring(exchange, Arrival::Ended);
+        } else if !is_silent {
+            self.conn = Some(exchange);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.events.len() > usize::try_from(STEPS).unwrap() + 1
+    }
+
+    fn tell(&mut self, bench: &mut Bench, data: &Value) {
+        let id = format!("e{:x}", self.events.len() * 7919 % 4093);
+        let data = if data.is_null() {
+            String::new()
+        } else {
+            data.to_string()
+        };
+        self.events.push((id.clone(), data.clone()));
+        if let Some(conn) = self.conn {
+            self.send(bench, conn, &id, &data);
+        }
+    }
+
+    /// One event down one connection, as the network lets it through.
+    fn send(&mut self, bench: &mut Bench, conn: ExchangeId, id: &str, data: &str) {
+        let event = |id: Option<&str>, retry_ms, data: &str| Arrival::Event {
+            id: id.map(str::to_owned),
+            retry_ms,
+            data: data.to_owned(),
+        };
+        if !self.is_faulty(bench.now) {
+            return bench.bring(conn, event(Some(id), None, data));
+        }
+        match &self.fault {
+            Fault::Hole | Fault::Refused | Fault::NoAnswer => {}
+            Fault::Twice => {
+                bench.bring(conn, event(Some(id), None, data));
+                bench.bring(conn, event(Some(id), None, data));
+            }
+            Fault::Garbage => {
+                for words in [
+                    "{",
+                    "[]",
+                    "null",
+                    "<html>",
+                    "{\"jsonrpc\":\"2.0\"}",
+                    "\u{0}",
+                ] {
+                    let id = format!("{id}-{}", words.len());
+                    bench.bring(conn, event(Some(&id), None, words));
+                }
+                bench.bring(conn, event(Some(id), None, data));
+            }
+            Fault::NoIds => bench.bring(conn, event(None, None, data)),
+            Fault::Retry(retry) => {
+                bench.bring(conn, event(Some(id), Some(*retry), data));
+                bench.bring(conn, Arrival::Ended);
+                self.conn = None;
+            }
+            _ => bench.bring(conn, event(Some(id), None, data)),
+        }
+    }
+
+    fn tick(&mut self, bench: &mut Bench) {
+        if self.calls > 0 && bench.now >= self.next && !self.is_done() {
+            self.next += PACE;
+            let step = self.events.len();
+            let token = self.token.clone();
+            if step <= usize::try_from(STEPS).unwrap() {
+                let data = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                    "params": {"progressToken": token, "progress": step}});
+                self.tell(bench, &data);
+            } else {
+                self.tell(bench, &result(&token));
+                if let Some(conn) = self.conn.take() {
+                    bench.bring(conn, Arrival::Ended);
+                }
+            }
+        }
+        if bench.now >= FROM && !self.has_struck {
+            self.has_struck = true;
+            self.strike(bench);
+        }
+        if let Fault::Clock(by) = self.fault
+            && self.is_faulty(bench.now)
+            && bench.now.is_multiple_of(60_000)
+        {
+            let is_even = bench.now.is_multiple_of(120_000);
+            bench.jumped += if is_even { by } else { -by };
+        }
+    }
+
+    /// The trouble begins: what stands is cut, stalls or is forgotten.
+    fn strike(&mut self, bench: &mut Bench) {
+        match &self.fault {
+            Fault::HalfOpen | Fault::Hole => self.conn = None,
+            Fault::NewSession => {
+                self.session = "another".to_owned();
+                if let Some(conn) = self.conn.take() {
+                    bench.broken(conn);
+                }
+            }
+            Fault::Sleep(time) => {
+                self.conn = None;
+                bench.slept += time;
+                self.next = self.next.saturating_sub(*time);
+            }
+            Fault::Twice | Fault::Garbage | Fault::NoIds | Fault::Clock(_) => {}
+            _ => {
+                if let Some(conn) = self.conn.take() {
+                    bench.broken(conn);
+                }
+            }
+        }
+    }
+}
+
+/// Runs a call through a fault that lasts so long and to its end; returns the bench, the server and how long it took.
+fn through(fault: Fault, lasts: u64) -> (Bench, Lab) {
+    let mut bench = Bench::known();
+    let mut lab = Lab {
+        fault,
+        until: FROM + lasts,
+        session: "s".to_owned(),
+        events: Vec::new(),
+        next: u64::MAX,
+        token: String::new(),
+        calls: 0,
+        conn: None,
+        has_struck: false,
+        log: Vec::new(),
+    };
+    bench.start("steps", Limits::default());
+    let end = lab.until.max(u64::from(STEPS) * PACE) + HOUR;
+    while bench.now < end && !bench.view().task.status.ends_waiting() {
+        bench.wait(Duration::from_millis(250));
+        while let Some((_, exchange, request)) = bench.sent.get(bench.seen).cloned() {
+            bench.seen += 1;
+            lab.take(&mut bench, exchange, &request);
+        }
+        lab.tick(&mut bench);
+    }
+    (bench, lab)
+}
+
+/// The most requests in any hour.
+fn busiest_hour(log: &[u64]) -> usize {
+    let in_hour = |from: &u64| {
+        log.iter()
+            .filter(|at| (*from..from + HOUR).contains(at))
+            .count()
+    };
+    log.iter().map(in_hour).max().unwrap_or(0)
+}
+
+fn check(fault: &Fault, lasts: u64, end: End) {
+    let (bench, lab) = through(fault.clone(), lasts);
+    let words = format!("{fault:?} for {} s", lasts / 1000);
+    let task = &bench.view().task;
+    let requests = busiest_hour(&lab.log);
+    assert!(requests <= 1150, "{words}: {requests} requests in an hour");
+    assert_eq!(lab.calls, 1, "{words}: the tool ran once");
+    let steps: Vec<f64> = bench
+        .rows
+        .iter()
+        .filter_map(|row| match row {
+            Row::History { entries, .. } => Some(entries),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|entry| match entry.what {
+            Happening::Progress { value, .. } => Some(value),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        steps.windows(2).all(|pair| pair[0] < pair[1]),
+        "{words}: {steps:?}"
+    );
+    let is_whole = task.status == Status::Completed;
+    let is_in_words = matches!(task.status, Status::Lost(_) | Status::Unknown(_))
+        && task.status.reason().is_some();
+    let is_right = match end {
+        End::Whole => is_whole,
+        End::InWords => is_in_words,
+        End::Either => is_whole || is_in_words,
+    };
+    assert!(is_right, "{words}: {:?}, {:#?}", task.status, bench.gets());
+    // Swapped steps cannot both be taken: within an attempt only a higher value is one.
+    if is_whole && !matches!(fault, Fault::Swapped) {
+        let all: Vec<f64> = (1..=STEPS).map(f64::from).collect();
+        assert_eq!(steps, all, "{words}");
+    }
+}
+
+#[test]
+fn a_network_that_goes_away_costs_nothing_and_is_not_stormed() {
+    for lasts in [2000, 60_000, HOUR, 8 * HOUR] {
+        for fault in [
+            Fault::Refused,
+            Fault::NoAnswer,
+            Fault::Hole,
+            Fault::HalfOpen,
+        ] {
+            check(&fault, lasts, End::Whole);
+        }
+    }
+}
+
+#[test]
+fn contact_comes_back_soon_after_a_network_that_was_away() {
+    for (lasts, within) in [(2000, 1500), (5000, 3000), (60_000, 7000), (HOUR, 39_000)] {
+        let (bench, lab) = through(Fault::Refused, lasts);
+        let back = lab.log.iter().find(|at| **at >= lab.until).unwrap() - lab.until;
+        assert!(back <= within, "{lasts} ms: back after {back} ms");
+        assert_eq!(bench.status(), &Status::Completed);
+    }
+}
+
+#[test]
+fn whatever_a_resume_is_answered_with_the_call_is_waited_for_or_ends_in_words() {
+    let page = "<html><body>Bad gateway</body></html>";
+    let json = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"not now"},"id":null}"#;
+    for status in [
+        400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
+    ] {
+        for said in [None, Some(page), Some(json)] {
+            for retry_after in [None, Some(7)] {
+                for on in [On::Get, On::Both] {
+                    let end = match status {
+                        408 | 409 | 425 | 429 | 500..=504 => End::Whole,
+                        // Only a person can let us in again.
+                        401 | 403 => continue,
+                        _ => End::Either,
+                    };
+                    let refusal = refusal(status, retry_after, said);
+                    check(&Fault::Status { on, refusal }, 120_000, end);
+                }
+            }
+        }
+    }
+    for status in [409, 429, 500, 502, 503, 504] {
+        for on in [On::Get, On::Both] {
+            let refusal = refusal(status, None, None);
+            check(&Fault::Status { on, refusal }, HOUR, End::Whole);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_names_a_time_is_not_asked_before_it() {
+    for (status, wait) in [(429, 90), (503, 90), (503, 600), (500, 90)] {
+        let refusal = refusal(status, Some(wait), None);
+        let fault = Fault::Status {
+            on: On::Get,
+            refusal,
+        };
+        let (bench, lab) = through(fault, 1800 * 1000);
+        let gets: Vec<u64> = bench.gets().iter().map(|(at, _, _)| *at).collect();
+        let early = gets
+            .windows(2)
+            .find(|pair| pair[0] < lab.until && pair[1] - pair[0] < wait * 1000);
+        assert_eq!(early, None, "{status}: {gets:?}");
+        assert_eq!(bench.status(), &Status::Completed);
+    }
+}
+
+#[test]
+fn a_ping_or_a_handshake_that_is_refused_does_not_end_a_call() {
+    for status in [400, 405, 408, 409, 425, 429, 500, 502, 503, 504] {
+        let refusal = refusal(status, None, Some("<html>"));
+        let on = On::Post;
+        let end = if status == 400 {
+            End::Either
+        } else {
+            End::Whole
+        };
+        check(&Fault::Status { on, refusal }, HOUR, end);
+    }
+}
+
+#[test]
+fn a_resume_that_brings_no_stream_ends_in_words() {
+    let media = Some("text/html".to_owned());
+    check(&Fault::Body(Body::Other { media }), HOUR, End::InWords);
+    check(&Fault::Body(Body::Empty), HOUR, End::InWords);
+    check(&Fault::Empty, HOUR, End::InWords);
+    check(&Fault::Empty, 2000, End::Whole);
+}
+
+#[test]
+fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
+    for retry in [0, 1, 500, 30_000] {
+        check(&Fault::Retry(retry), HOUR, End::Whole);
+    }
+    // A wish of a day is kept, and nobody has to wait for it.
+    let (mut bench, mut lab) = through(Fault::Retry(86_400_000), HOUR);
+    assert_eq!((bench.status(), bench.gets().len()), (&Status::Running, 2));
+    bench.ask(Ask::RetryNow);
+    let (_, exchange, request) = bench.sent.last().cloned().unwrap();
+    lab.take(&mut bench, exchange, &request);
+    assert_eq!(bench.status(), &Status::Completed);
+}
+
+#[test]
+fn whatever_comes_between_the_events_each_step_stands_once() {
+    check(&Fault::Twice, HOUR, End::Whole);
+    check(&Fault::Garbage, HOUR, End::Whole);
+    check(&Fault::Swapped, 120_000, End::Whole);
+    check(&Fault::NoIds, HOUR, End::Whole);
+    check(&Fault::SilentAfterReplay, HOUR, End::Whole);
+}
+
+#[test]
+fn a_session_that_changed_ends_the_call_in_words() {
+    check(&Fault::NewSession, HOUR, End::InWords);
+}
+
+#[test]
+fn clocks_that_step_and_a_machine_that_sleeps_cost_nothing() {
+    for by in [-3_600_000, -1000, 1000, 9_000, 3_600_000, 86_400_000] {
+        check(&Fault::Clock(by), HOUR, End::Whole);
+    }
+    for time in [60_000, 8 * HOUR] {
+        check(&Fault::Sleep(time), 1000, End::Whole);
+    }
+}

@@ -446,7 +446,7 @@ fn memory() {
     );
 }
 
-/// Row 13: what saving costs.
+/// Row 13: what saving costs: the share of the thread that writes. What the network thread does for it stays in both.
 fn saving() {
     let (house, mut server) = (House::new(), Server::start());
     let mut tui = on_screen(&house, &mut server, 100, SLOW);

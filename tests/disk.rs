@@ -5,7 +5,6 @@
 #![cfg(all(feature = "demo", target_os = "linux"))]
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "a test fails by panicking, its helpers too"
 )]
 
@@ -23,7 +22,7 @@ use std::{
 
 use longhaul::{
     demo,
-    store::{Lookup, Paths, Reader},
+    store::{Lookup, Paths, Reader, write_atomically},
 };
 use pty::House;
 use support::{
@@ -273,8 +272,11 @@ fn the_screen_says_not_saved_and_recovers_without_a_restart() {
     assert!(matches!(reader.task(&id), Ok(Lookup::One(_))));
 }
 
+/// Puts something at a place.
+type Lay = fn(&Path);
+
 /// What can stand where a file of ours should, and the words for it.
-const STRANGERS: [(&str, fn(&Path)); 4] = [
+const STRANGERS: [(&str, Lay); 4] = [
     ("it is a symbolic link", |path| {
         symlink("/etc/passwd", path).unwrap();
     }),
@@ -283,7 +285,7 @@ const STRANGERS: [(&str, fn(&Path)); 4] = [
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
     ("it belongs to another user", |path| {
-        fs::write(path, "").unwrap();
+        write_atomically(path, b"").unwrap();
         std::os::unix::fs::chown(path, Some(1), Some(1)).unwrap();
     }),
 ];
@@ -359,6 +361,6 @@ fn a_lock_that_names_a_process_which_does_not_hold_it_keeps_nobody_out() {
     let bench = Bench::new();
     let paths = bench.paths();
     // As a killed driver leaves it, whose number another process has got since.
-    fs::write(paths.lock(), "1").unwrap();
+    write_atomically(&paths.lock(), b"1").unwrap();
     assert_eq!(bench.call("x").code, Some(0));
 }

@@ -33,6 +33,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
+use longhaul::store::write_atomically;
 use pty::House;
 use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
@@ -367,7 +368,7 @@ fn proxies_of_the_environment_are_used_but_not_for_this_machine_and_never_told_a
     let through = format!("http://proxy-user:canary-proxy@{}", proxy.addr);
     let dir = tempfile::tempdir().unwrap();
     let trusted = dir.path().join("trusted.pem");
-    fs::write(&trusted, LAB).unwrap();
+    write_atomically(&trusted, LAB).unwrap();
     let call = |url: &str, variables: &[(&str, &str)], secret: &[&str]| {
         let state = tempfile::tempdir().unwrap();
         let arguments = [&["-s", url], secret, &["-vvv", "call", "quick"]].concat();
@@ -449,9 +450,9 @@ fn a_server_that_cannot_prove_who_it_is_is_told_nothing() {
     let through = format!("http://{}", proxy.addr);
     let dir = tempfile::tempdir().unwrap();
     let trusted = dir.path().join("trusted.pem");
-    fs::write(&trusted, LAB).unwrap();
+    write_atomically(&trusted, LAB).unwrap();
     let nobody = dir.path().join("nobody.pem");
-    fs::write(&nobody, include_bytes!("support/self-signed.pem")).unwrap();
+    write_atomically(&nobody, include_bytes!("support/self-signed.pem")).unwrap();
     for (url, roots, words) in [
         ("https://lab.test/mcp", &nobody, "its certificate is"),
         (

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 mod faults;
 mod newer;
 mod seams;
+mod session_stream;
 mod silence;
 
 const START: i64 = 1_700_000_000_000;

@@ -140,6 +140,8 @@ impl Link {
     fn has_way_back(&self, id: &TaskId) -> bool {
         self.tasks
             .get(id)
+            // The stream of a call ends once the server has made a task of it.
+            .filter(|running| running.served.is_none())
             .and_then(|running| running.attempt())
             .is_some_and(|attempt| attempt.cursors.newest.is_some())
     }

@@ -121,6 +121,7 @@ impl Link {
     pub(super) fn announced(&mut self) {
         if self.door == Door::Announcing {
             self.door = Door::Open;
+            self.greeted_anew();
             self.show_all();
         }
     }

@@ -285,7 +285,7 @@ impl Link {
         self.record.has_logging = false;
         self.record.server_info = found.server_info;
         self.record.tasks = found.has_tasks.then_some(offer);
-        self.greeted_modern();
+        self.greeted_anew();
         self.record.era_why = Some(why.to_owned());
         self.record.tools_at = None;
         self.has_fresh_tools = false;

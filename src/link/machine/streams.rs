@@ -82,6 +82,10 @@ impl Link {
                 Kind::Fetch(id) => Some(id.clone()),
                 _ => None,
             };
+            if let (Kind::Listen, Some(id)) = (&errand.kind, id) {
+                let id = id.clone();
+                self.listened(&id);
+            }
             if id.is_some() {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
                 self.gives_ids(true);

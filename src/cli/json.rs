@@ -1,8 +1,8 @@
 //! The objects of `--json`: tasks, events, tools. Scripts rely on the field names and words: they are added to, never changed.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
     Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, Tool, Wall, text,
@@ -56,9 +56,20 @@ fn time(at: Wall) -> Value {
     Value::String(at.rfc3339())
 }
 
-/// JSON that was kept as text.
+/// JSON that was kept as text. A member that is nested too deep to be read stays text, and only it.
 pub(super) fn parsed(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
+    let or_text = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| json.into());
+    serde_json::from_str(json).unwrap_or_else(|_| {
+        let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(json) else {
+            return json.into();
+        };
+        let members = members.into_iter();
+        Value::Object(
+            members
+                .map(|(name, raw)| (name, or_text(raw.get())))
+                .collect(),
+        )
+    })
 }
 
 fn error_of(error: &TaskError) -> Value {

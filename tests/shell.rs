@@ -304,6 +304,7 @@ fn news(news: News) -> Line {
 fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     let mut asking = task(1, Status::InputRequired);
     asking.questions = vec![Question {
+        earlier: Vec::new(),
         key: "q".to_owned(),
         way: QuestionWay::Round,
         request: r#"{"message":"Go on?"}"#.to_owned(),

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Wall;
 
@@ -13,6 +14,10 @@ use super::Wall;
 pub struct Question {
     /// Unique within the task: the server's input key, or the id of its request.
     pub key: String,
+    /// Other keys that it was asked under before, oldest first: a server asks anew, by another id, on each stream of a
+    /// task's result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<String>,
     /// The way it came, which is the way the answer takes.
     pub way: QuestionWay,
     /// The parameters of `elicitation/create`, verbatim JSON; `Elicitation::read` reads it.
@@ -29,6 +34,34 @@ impl Question {
     /// Whether it waits for a person.
     pub fn is_open(&self) -> bool {
         self.answer.is_none()
+    }
+
+    /// Whether it is, or was, asked under this key.
+    pub fn is_called(&self, key: &str) -> bool {
+        self.key == key || self.earlier.iter().any(|earlier| earlier == key)
+    }
+
+    /// Whether a request asks the same for the same server task, whatever it calls itself.
+    pub fn is_same_request(&self, way: &QuestionWay, request: &str) -> bool {
+        let (
+            QuestionWay::Request {
+                related_task: Some(of),
+                ..
+            },
+            QuestionWay::Request {
+                related_task: Some(to),
+                ..
+            },
+        ) = (&self.way, way)
+        else {
+            return false;
+        };
+        let words = |request: &str| {
+            let mut value: Value = serde_json::from_str(request).ok()?;
+            value.as_object_mut()?.remove("_meta");
+            Some(value)
+        };
+        of == to && words(&self.request).is_some_and(|asked| words(request) == Some(asked))
     }
 }
 

@@ -128,6 +128,7 @@ pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) ->
 /// A question that came so long ago.
 pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
     Question {
+        earlier: Vec::new(),
         key: key.to_owned(),
         way: QuestionWay::TaskInput,
         request: request.to_owned(),

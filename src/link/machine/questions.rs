@@ -23,6 +23,8 @@ const QUESTION_BYTES: usize = 64 * 1024;
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
 const EMPTY_ROUNDS: usize = 10;
+/// Earlier names of a question that are remembered.
+const NAMES: usize = 8;
 
 impl Link {
     /// A request on a stream of the stateful era asks something (MCP 2025-11-25, client/elicitation).
@@ -176,14 +178,24 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        if let Some(known) = running
-            .task
-            .questions
-            .iter_mut()
-            .find(|question| question.key == key)
-        {
+        let is_it = |question: &&mut Question| {
+            question.is_called(&key)
+                || !question.is_delivered && question.is_same_request(&way, &request)
+        };
+        if let Some(known) = running.task.questions.iter_mut().find(is_it) {
             // Asked again: by a replay, or because the answer did not arrive.
             running.has_answers |= known.answer.is_some() && !known.is_delivered && !is_answering;
+            if !known.is_called(&key) {
+                // By another name, on another stream: who reads there is who waits.
+                let before = std::mem::replace(&mut known.key, key);
+                known.earlier.push(before);
+                if known.earlier.len() > NAMES {
+                    known.earlier.remove(0);
+                }
+                known.way = way;
+                running.touch(now);
+                self.saver.urge(now.mono);
+            }
             return;
         }
         let is_too_much = is_too_much(running, &key, &request);
@@ -214,6 +226,7 @@ impl Link {
         }
         questions.push(Question {
             key,
+            earlier: Vec::new(),
             way,
             request,
             asked_at: now.wall,
@@ -280,7 +293,7 @@ impl Link {
             ))
         })?;
         let is_it = |question: &&mut Question| {
-            question.is_open() && key.is_none_or(|key| question.key == key)
+            question.is_open() && key.is_none_or(|key| question.is_called(key))
         };
         let Some(question) = running.task.questions.iter_mut().find(is_it) else {
             return Err(Refused::Usage(match key {
@@ -427,9 +440,15 @@ impl Link {
                 .task
                 .questions
                 .iter_mut()
-                .find(|question| question.key == key)
+                .find(|question| question.is_called(key))
         {
-            question.is_delivered = true;
+            if question.key == key {
+                question.is_delivered = true;
+            } else {
+                // It was asked anew while the answer was on its way to where nobody may read any more.
+                running.has_answers = true;
+                self.is_restless = true;
+            }
             running.touch(now);
             self.saver.touch(now.mono);
         }

@@ -598,6 +598,66 @@ fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
 }
 
 #[test]
+fn a_task_that_asks_anew_on_another_stream_asks_one_question() {
+    let mut record = Bench::known().link.record().clone();
+    record.tasks = Some(TaskOffer {
+        kind: TaskKind::Core,
+        can_list: false,
+        can_cancel: true,
+    });
+    let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": "required"}}]});
+    record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+    let mut bench = Bench::new(record);
+    bench.start("steps", Limits::default());
+    let (call, request_id) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": {"taskId": "t",
+        "status": "input_required", "pollInterval": 1000}}});
+    bench.bring(call, event("m", &made));
+    let asks = |number: u64, message: &str| {
+        json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {"message": message,
+            "_meta": {"progressToken": number, "io.modelcontextprotocol/related-task": {"taskId": "t"}}}})
+    };
+    for number in [0, 2] {
+        let (fetch, _) = bench.last_post("tasks/result");
+        bench.bring(fetch, opened());
+        bench.bring(fetch, event(&format!("q{number}"), &asks(number, "sure?")));
+        if number == 0 {
+            bench.broken(fetch);
+            bench.secs(2);
+            bench.answer(
+                "tasks/get",
+                &json!({"taskId": "t", "status": "input_required"}),
+            );
+        }
+    }
+    let view = bench.view();
+    assert_eq!(view.task.questions.len(), 1, "{:?}", view.task.questions);
+    // The name that it had first is still its name, and the answer goes to where it was asked last.
+    let key = view.task.questions[0].earlier[0].clone();
+    bench.ask(Ask::Answer {
+        id: id(),
+        key: Some(key),
+        answer: Answer::Decline,
+    });
+    let reply = bench
+        .sent
+        .iter()
+        .rev()
+        .find_map(|(_, _, request)| match &request.method {
+            Method::Post { body, .. } => serde_json::from_str::<Value>(body)
+                .ok()
+                .filter(|body| body["result"]["action"] == "decline"),
+            Method::Get { .. } | Method::Delete => None,
+        });
+    assert_eq!(reply.map(|reply| reply["id"].clone()), Some(json!(2)));
+    // Another question is another one.
+    let (fetch, _) = bench.last_post("tasks/result");
+    bench.bring(fetch, event("q3", &asks(3, "really?")));
+    assert_eq!(bench.view().task.questions.len(), 2);
+}
+
+#[test]
 fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
     let minute = crowd::minute(1000, 5000);
     let wanted = 1000 * 60_000 / 5000;

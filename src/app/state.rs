@@ -576,6 +576,8 @@ pub struct State {
 
     /// When the session was last written, while nobody has confirmed it.
     pub saved_at: Option<Wall>,
+    /// When the session file was read; what was made since is new to the user too.
+    pub restored_at: Option<Wall>,
     /// Who drives: process id, and whether it is this process.
     pub driver: Option<(u32, bool)>,
     /// Nobody drives at the moment.
@@ -657,6 +659,7 @@ impl State {
             away: None,
             frozen: None,
             saved_at: None,
+            restored_at: None,
             driver: None,
             is_driverless: false,
             leaving: Leaving::default(),

@@ -134,7 +134,7 @@ pub(super) fn take_task(
 ) {
     let id = view.task.id.clone();
     state.count(&id, false);
-    let before = state
+    let mut before = state
         .tasks
         .get(&id)
         .map(|entity| (entity.belongs(), entity.view.task.status.clone()));
@@ -162,6 +162,13 @@ pub(super) fn take_task(
         // A filter may let it through, or no longer.
         state.is_order_stale |= !state.filter.is_empty() || state.needs_only;
     } else {
+        if state
+            .restored_at
+            .is_some_and(|at| view.task.created_at >= at)
+        {
+            // It may begin and end between two pictures; its end is told all the same.
+            before = Some((Group::Running, Status::Running));
+        }
         add_task(state, view, now);
         is_asked_for = state.wanted.as_ref() == Some(&id) || state.lines.is_empty();
     }
@@ -411,7 +418,7 @@ fn restore(
         take_task(state, view, now, &mut silent);
     }
     state.looked_since = Some(now.mono);
-    state.saved_at = saved_at;
+    (state.saved_at, state.restored_at) = (saved_at, Some(now.wall));
     select::rebuild(state);
     if let Some(saved_at) = saved_at
         && now.wall.since(saved_at) >= away::WORTH

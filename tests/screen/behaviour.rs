@@ -688,6 +688,22 @@ fn restored_rows_say_that_nobody_confirmed_them() {
 }
 
 #[test]
+fn an_end_is_told_also_of_a_task_that_was_never_seen_running() {
+    for (age, is_told) in [(0, true), (60_000, false)] {
+        let mut screen = Screen::new(WIDE, colour());
+        screen.event(Event::Restored {
+            views: Vec::new(),
+            servers: servers(),
+            saved_at: None,
+        });
+        let view = task("q7m2xk", "lab", "quick", "{}", age);
+        news(&mut screen, settled(view, Status::Cancelled, 0));
+        let is_said = screen.draw().contains("quick is cancelled");
+        assert_eq!(is_said, is_told, "{}", screen.draw());
+    }
+}
+
+#[test]
 fn the_row_counts_down_to_the_next_try() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains("try 4 s"));

@@ -27,6 +27,8 @@ pub(super) struct Served {
     pub(super) why: Option<String>,
     /// `tasks/result` is out on this exchange.
     pub(super) fetching: Option<ExchangeId>,
+    /// The names of the questions that came on that exchange.
+    pub(super) asked_here: Vec<String>,
     /// Whether the server promised to tell of its changes.
     pub(super) is_told: bool,
     /// Questions that we knew of when the look that is out was sent; it cannot speak of later ones.
@@ -41,6 +43,7 @@ impl Served {
             failures: 0,
             why: None,
             fetching: None,
+            asked_here: Vec::new(),
             is_told: false,
             knew: 0,
         }

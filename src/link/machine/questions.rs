@@ -178,24 +178,36 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        // On a new stream of a task's result what is still open is asked anew, under another name. Two equal questions on
+        // one stream are two, and one that was answered is not answered again unasked.
+        let here = running.served.as_ref().map(|served| &served.asked_here);
         let is_it = |question: &&mut Question| {
+            let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
             question.is_called(&key)
-                || !question.is_delivered && question.is_same_request(&way, &request)
+                || question.is_open() && is_from_before && question.is_same_request(&way, &request)
         };
-        if let Some(known) = running.task.questions.iter_mut().find(is_it) {
+        let known = running.task.questions.iter_mut().find(is_it);
+        let is_known = known.is_some();
+        if let Some(known) = known {
             // Asked again: by a replay, or because the answer did not arrive.
             running.has_answers |= known.answer.is_some() && !known.is_delivered && !is_answering;
             if !known.is_called(&key) {
-                // By another name, on another stream: who reads there is who waits.
-                let before = std::mem::replace(&mut known.key, key);
+                let before = std::mem::replace(&mut known.key, key.clone());
                 known.earlier.push(before);
                 if known.earlier.len() > NAMES {
                     known.earlier.remove(0);
                 }
-                known.way = way;
+                known.way = way.clone();
                 running.touch(now);
                 self.saver.urge(now.mono);
             }
+        }
+        if let Some(served) = &mut running.served
+            && served.asked_here.len() < REMEMBERED
+        {
+            served.asked_here.push(key.clone());
+        }
+        if is_known {
             return;
         }
         let is_too_much = is_too_much(running, &key, &request);
@@ -442,13 +454,7 @@ impl Link {
                 .iter_mut()
                 .find(|question| question.is_called(key))
         {
-            if question.key == key {
-                question.is_delivered = true;
-            } else {
-                // It was asked anew while the answer was on its way to where nobody may read any more.
-                running.has_answers = true;
-                self.is_restless = true;
-            }
+            question.is_delivered = true;
             running.touch(now);
             self.saver.touch(now.mono);
         }

@@ -453,6 +453,7 @@ impl Link {
             .and_then(|running| running.served.as_mut())
         {
             served.fetching = Some(exchange);
+            served.asked_here.clear();
         }
     }
 

@@ -395,10 +395,14 @@ fn asked_from_now_on(bench: &Bench) {
 #[test]
 fn a_task_is_followed_through_polls_that_are_refused_with_503() {
     for way in TASKS {
-        let events = followed_through(way, |bench, client| {
+        let events = followed_through(way, |bench, _| {
+            let before = bench.proxy.calls("tasks/get");
             bench.break_it(Fault::FailPolls { seconds: 3 });
             asked_from_now_on(bench);
-            client.prints(|event| event["contact"] == "reconnecting");
+            // A look that fails is no line of the log while the server tells of the task by itself.
+            bench.proxy.wait_until("two looks at the task", |proxy| {
+                proxy.calls("tasks/get") > before + 1
+            });
         });
         let told = |word: &str| events.iter().filter(|it| it["contact"] == word).count();
         let (cut, back) = (told("reconnecting"), told("live"));

@@ -400,20 +400,21 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
     match row {
         Row::Task(task) => {
             let body = json(task)?;
+            let values = params![
+                task.id.as_str(),
+                body,
+                task.status.is_settled(),
+                task.once,
+                task.created_at.0,
+                task.forgotten_at.map(|at| at.0),
+            ];
             // Mostly only the body is new, and then no index has to be touched.
             let changed = transaction
                 .prepare_cached(
                     "UPDATE task SET body = ?2 WHERE id = ?1 AND is_settled = ?3 AND once IS ?4 \
                      AND created_at = ?5 AND forgotten_at IS ?6",
                 )?
-                .execute(params![
-                    task.id.as_str(),
-                    body,
-                    task.status.is_settled(),
-                    task.once,
-                    task.created_at.0,
-                    task.forgotten_at.map(|at| at.0),
-                ])?;
+                .execute(values)?;
             if changed > 0 {
                 return Ok(());
             }
@@ -424,14 +425,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
                      is_settled = excluded.is_settled, once = excluded.once, \
                      created_at = excluded.created_at, forgotten_at = excluded.forgotten_at",
                 )?
-                .execute(params![
-                    task.id.as_str(),
-                    body,
-                    task.status.is_settled(),
-                    task.once,
-                    task.created_at.0,
-                    task.forgotten_at.map(|at| at.0),
-                ])?;
+                .execute(values)?;
         }
         Row::History { task, entries } => append(transaction, task.as_str(), entries)?,
         Row::Result { task, json } => {

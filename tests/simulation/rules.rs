@@ -5,8 +5,8 @@ use std::time::Duration;
 use longhaul::{
     domain::{
         Ask, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
-        ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
-        Window,
+        ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskKind,
+        TaskOffer, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Arrival, Body, Method, Refusal, Request},
@@ -117,6 +117,20 @@ impl Bench {
             {"name": "steps", "inputSchema": {"type": "object"}},
             {"name": "work", "inputSchema": {"properties": {"client_id": {"type": "string"}}}},
             {"name": "list_session_tasks", "inputSchema": {}}, {"name": "pause_task", "inputSchema": {}}]});
+        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        Self::new(record)
+    }
+
+    /// The same with one tool, on a server that makes core tasks of calls; `binds`: whether to its session.
+    fn core(support: &str, binds: Option<bool>) -> Self {
+        let mut record = Self::known().link.record().clone();
+        record.tasks = Some(TaskOffer {
+            kind: TaskKind::Core,
+            can_list: false,
+            can_cancel: true,
+        });
+        record.binds_tasks = binds;
+        let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});
         record.tools = longhaul::protocol::tools(&tools.to_string()).0;
         Self::new(record)
     }

@@ -38,10 +38,16 @@ fn error(status: u16, code: i64, data: Option<Value>) -> Arrival {
 /// The server begins to tell of the task; returns where.
 fn told_of(bench: &mut Bench) -> ExchangeId {
     bench.secs(2);
-    let (listen, _) = bench.last_post("subscriptions/listen");
+    let (listen, request_id) = bench.last_post("subscriptions/listen");
+    acknowledge(bench, listen, &request_id);
+    listen
+}
+
+/// The server takes a subscription and says what it will tell of.
+fn acknowledge(bench: &mut Bench, listen: ExchangeId, request_id: &str) {
     bench.bring(listen, opened());
     let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-        "params": {"notifications": {"taskIds": ["t"]}}});
+        "params": {"notifications": {"taskIds": ["t"]}, "_meta": {"id": request_id}}});
     bench.bring(
         listen,
         Arrival::Event {
@@ -50,7 +56,6 @@ fn told_of(bench: &mut Bench) -> ExchangeId {
             data: ack.to_string(),
         },
     );
-    listen
 }
 
 /// When each look at the task went out, over a time in which every one is answered at once.
@@ -119,17 +124,7 @@ fn a_subscription_that_ends_at_once_is_not_asked_for_again_and_again() {
             continue;
         }
         bench.closed.push(listen);
-        bench.bring(listen, opened());
-        let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-            "params": {"notifications": {"taskIds": ["t"]}, "_meta": {"id": id}}});
-        bench.bring(
-            listen,
-            Arrival::Event {
-                id: None,
-                retry_ms: None,
-                data: ack.to_string(),
-            },
-        );
+        acknowledge(&mut bench, listen, &id);
         bench.bring(listen, Arrival::Ended);
     }
     let count = bench.count("subscriptions/listen");
@@ -571,16 +566,7 @@ fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
         (Some(true), "optional", true),
         (None, "forbidden", true),
     ] {
-        let mut record = Bench::known().link.record().clone();
-        record.tasks = Some(TaskOffer {
-            kind: TaskKind::Core,
-            can_list: false,
-            can_cancel: true,
-        });
-        record.binds_tasks = binds;
-        let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});
-        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
-        let mut bench = Bench::new(record);
+        let mut bench = Bench::core(support, binds);
         let (call, token) = bench.call("steps");
         bench.step(call, "a", &token, 1);
         bench.broken(call);
@@ -599,15 +585,7 @@ fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
 
 #[test]
 fn a_task_that_asks_anew_on_another_stream_asks_one_question() {
-    let mut record = Bench::known().link.record().clone();
-    record.tasks = Some(TaskOffer {
-        kind: TaskKind::Core,
-        can_list: false,
-        can_cancel: true,
-    });
-    let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": "required"}}]});
-    record.tools = longhaul::protocol::tools(&tools.to_string()).0;
-    let mut bench = Bench::new(record);
+    let mut bench = Bench::core("required", None);
     bench.start("steps", Limits::default());
     let (call, request_id) = bench.last_post("tools/call");
     bench.bring(call, opened());

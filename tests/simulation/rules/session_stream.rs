@@ -1,20 +1,10 @@
 //! The stream of the session, which belongs to no request: open while core tasks are at work, and never relied on.
 
-use longhaul::domain::{TaskKind, TaskOffer};
-
 use super::*;
 
 /// A call that a core server made a task of, asked for every ten seconds; its token.
 fn core_task() -> (Bench, String) {
-    let mut record = Bench::known().link.record().clone();
-    record.tasks = Some(TaskOffer {
-        kind: TaskKind::Core,
-        can_list: false,
-        can_cancel: true,
-    });
-    let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": "required"}}]});
-    record.tools = longhaul::protocol::tools(&tools.to_string()).0;
-    let mut bench = Bench::new(record);
+    let mut bench = Bench::core("required", None);
     let (call, token) = bench.call("steps");
     let made =
         json!({"jsonrpc": "2.0", "id": token, "result": {"task": shape("working", "queued")}});

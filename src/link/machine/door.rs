@@ -107,7 +107,9 @@ impl Link {
         self.record.tasks = shake
             .tasks
             .filter(|_| version >= ProtocolVersion::V20251125);
-        self.record.era_why = Some(self.why_stateful().to_owned());
+        if !self.belief.is_remembered || self.record.era_why.is_none() {
+            self.record.era_why = Some(self.why_stateful().to_owned());
+        }
         self.record.server_info = shake.server_info;
         self.record.tools_at = None;
         self.has_fresh_tools = false;

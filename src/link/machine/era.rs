@@ -39,6 +39,8 @@ pub(super) struct Belief {
     pub(super) greeting: Greeting,
     /// Greetings that were refused since one last worked.
     refusals: u32,
+    /// The greeting follows from what was found out in an earlier process, and so does the reason for it.
+    pub(super) is_remembered: bool,
     /// A modern server without tasks: second best, if it takes no handshake.
     second_best: Option<Discovery>,
     /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
@@ -59,6 +61,7 @@ impl Belief {
             Some(Era::Modern) | None => Greeting::Discover,
         };
         Self {
+            is_remembered: choice.version.is_none() && known.is_some(),
             wish: choice.version,
             greeting,
             refusals: 0,
@@ -207,7 +210,7 @@ impl Link {
             if self.tries_wire() {
                 return;
             }
-            self.belief.greeting = Greeting::Initialize;
+            (self.belief.greeting, self.belief.is_remembered) = (Greeting::Initialize, false);
             return self.refused_for_good(format!("it takes no handshake, and {because}"));
         }
         self.belief.refusals += 1;
@@ -215,7 +218,7 @@ impl Link {
     }
 
     pub(super) fn greet_with(&mut self, greeting: Greeting) {
-        self.belief.greeting = greeting;
+        (self.belief.greeting, self.belief.is_remembered) = (greeting, false);
         self.door = Door::Shut;
         self.is_restless = true;
     }
@@ -256,7 +259,7 @@ impl Link {
         let Some(found) = self.belief.second_best.take() else {
             return false;
         };
-        self.belief.greeting = Greeting::Discover;
+        (self.belief.greeting, self.belief.is_remembered) = (Greeting::Discover, false);
         self.open_modern(found);
         self.record.era_why = Some(
             "with a handshake the server gives no session, so nothing could be picked up there either"
@@ -384,7 +387,7 @@ impl Link {
         if !matches!(self.door, Door::Barred(_)) {
             self.door = Door::Shut;
         }
-        self.belief.greeting = Greeting::Discover;
+        (self.belief.greeting, self.belief.is_remembered) = (Greeting::Discover, false);
         self.record_changed();
         if self.door_tries > 0 {
             self.back_off(

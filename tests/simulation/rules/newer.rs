@@ -365,6 +365,26 @@ fn a_handshake_without_a_session_prefers_the_modern_era() {
 }
 
 #[test]
+fn the_reason_for_a_revision_outlives_the_process_that_found_it() {
+    for (choice, kept) in [(None, true), (Some(ProtocolVersion::V20251125), false)] {
+        let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+        record.version = Some(ProtocolVersion::V20251125);
+        record.era_why = Some("it was found out".to_owned());
+        let mut bench = Bench::with(
+            record,
+            Choice {
+                version: choice,
+                ..Choice::default()
+            },
+        );
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.shake_hands();
+        let why = bench.link.record().era_why.clone();
+        assert_eq!(why.as_deref() == Some("it was found out"), kept, "{why:?}");
+    }
+}
+
+#[test]
 fn a_handshake_that_a_known_modern_server_refuses_is_tried_again() {
     let mut bench = modern();
     bench.ask(Ask::Tools(ServerName::new("lab")));

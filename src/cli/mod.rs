@@ -140,23 +140,31 @@ impl Context<'_> {
     ///
     /// A damaged file is set aside first, as whoever drives would do: otherwise no command would come as far as that.
     fn reader_to_act(&mut self) -> Result<Reader, Fail> {
+        let (reader, remarks) = self.reader_to_show()?;
+        for remark in &remarks {
+            let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
+            self.terminal.say(&line);
+        }
+        Ok(reader)
+    }
+
+    /// As [`Self::reader_to_act`], for a screen, which says itself what a person should hear of.
+    fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), Fail> {
         let whole = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
             reader.links().map(|_| reader)
         };
         match whole(&self.paths) {
             Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
-            other => return Ok(other?),
+            other => return Ok((other?, Vec::new())),
         }
+        let mut remarks = Vec::new();
         if let Some(lock) = DriverLock::try_take(&self.paths)? {
             let opened = Writer::open(&self.paths, self.clock.now().wall)?;
-            for remark in &opened.remarks {
-                let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
-                self.terminal.say(&line);
-            }
-            drop((opened, lock));
+            remarks = opened.remarks;
+            drop((opened.writer, lock));
         }
-        self.reader()
+        Ok((self.reader()?, remarks))
     }
 
     /// The one task whose id begins so.

@@ -84,7 +84,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         None => None,
     };
     check(context)?;
-    let mut reader = context.reader_to_act()?;
+    let (mut reader, remarks) = context.reader_to_show()?;
     // What is under way counts more than what is configured: the screen opens, and says so there.
     let unreadable = match &mut context.config {
         Ok(_) => None,
@@ -97,7 +97,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         Extra {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
-            remarks: unreadable.into_iter().collect(),
+            remarks: unreadable.into_iter().chain(remarks).collect(),
             asks: Vec::new(),
             is_demo: false,
         },

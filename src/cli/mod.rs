@@ -28,6 +28,7 @@ use std::{
     ffi::OsString,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
 };
 
@@ -43,6 +44,7 @@ use crate::{
     domain::{Task, TaskId},
     engine::Clock,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
+    term::guard,
 };
 
 /// What every command works with.
@@ -211,20 +213,28 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         }
     };
     let mut terminal = Terminal::new(out, cli.global.quiet, cli.global.ascii);
-    let outcome = dispatch(cli, &mut terminal);
+    guard::install_panic_hook();
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
     terminal.clear_bar();
+    let Ok(outcome) = outcome else {
+        return ExitCode::from(code::BUG);
+    };
     let code = match outcome {
-        Ok(code) => return code,
-        Err(Fail::Closed) => code::OK,
+        Ok(code) => code,
+        Err(Fail::Closed) => ExitCode::from(code::OK),
         Err(Fail::Said { code, words }) => {
             terminal.say(&format!(
                 "longhaul: {}",
                 crate::domain::text::clean_block(&words)
             ));
-            code
+            ExitCode::from(code)
         }
     };
-    ExitCode::from(code)
+    // Whatever came of it, a thread of ours met a bug.
+    if guard::is_over() {
+        return ExitCode::from(code::BUG);
+    }
+    code
 }
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {

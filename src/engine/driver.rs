@@ -14,7 +14,7 @@ use super::{
     clock::Clock,
     inbox::{Inbox, Item, Reading},
     journal::{Job, Journal, Outcome},
-    session::{Asked, OpenAsks, Options, PanicIn},
+    session::{Asked, Fuse, OpenAsks, Options, PanicIn},
     socket,
 };
 use crate::{
@@ -89,6 +89,7 @@ struct Driver<'d> {
     publish_every: Duration,
     outputs_done: u64,
     die_after: Option<u64>,
+    fuse: &'d Fuse,
     is_leaving: bool,
     trouble: Option<Trouble>,
 }
@@ -127,11 +128,7 @@ pub(super) async fn drive(
         links: Vec::new(),
         inbox: Arc::default(),
         arrivals: VecDeque::new(),
-        journal: Journal::start(
-            writer,
-            options.clock,
-            options.panic_in == Some(PanicIn::Journal),
-        ),
+        journal: Journal::start(writer, options.clock, options.fuse.clone()),
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
@@ -139,6 +136,7 @@ pub(super) async fn drive(
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
         die_after: options.die_after,
+        fuse: &options.fuse,
         is_leaving: false,
         trouble: None,
     };
@@ -171,10 +169,7 @@ pub(super) async fn drive(
         driver.ask(number, what, now);
     }
     driver.turn(now);
-    assert!(
-        options.panic_in != Some(PanicIn::Network),
-        "the network thread was told to panic"
-    );
+    options.fuse.burn(PanicIn::Network);
     driver.run(asks, &mut from_clients, leaving).await?;
     drop(listener);
     driver.leave().await;
@@ -661,6 +656,7 @@ impl Driver<'_> {
             return;
         }
         self.outputs_done += 1;
+        self.fuse.burn(PanicIn::Network);
         if self
             .die_after
             .is_some_and(|limit| self.outputs_done > limit)

@@ -4,7 +4,10 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
-use super::clock::Clock;
+use super::{
+    clock::Clock,
+    session::{Fuse, PanicIn},
+};
 use crate::{
     domain::Row,
     store::{Durability, Writer},
@@ -33,16 +36,13 @@ pub(super) struct Journal<Who> {
 }
 
 impl<Who: Send + 'static> Journal<Who> {
-    /// Starts the thread, which owns the writer from now on; `panics` ends it at once, for the exit tests.
-    pub(super) fn start(writer: Writer, clock: Clock, panics: bool) -> Self {
+    /// Starts the thread, which owns the writer from now on.
+    pub(super) fn start(writer: Writer, clock: Clock, fuse: Fuse) -> Self {
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || {
-                assert!(!panics, "the journal thread was told to panic");
-                write(writer, clock, todo, &done);
-            })
+            .spawn(move || write(writer, clock, todo, &done, &fuse))
             .ok();
         Self {
             jobs,
@@ -86,8 +86,11 @@ fn write<Who>(
     clock: Clock,
     mut todo: mpsc::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
+    fuse: &Fuse,
 ) {
+    fuse.burn(PanicIn::Journal);
     while let Some(first) = todo.blocking_recv() {
+        fuse.burn(PanicIn::Journal);
         let mut jobs = vec![first];
         while let Ok(next) = todo.try_recv() {
             jobs.push(next);

@@ -418,8 +418,7 @@ fn a_spoiled_page_is_told_and_set_aside_whole_or_hides_only_what_stood_there() {
             let part = match spoil {
                 Spoil::Part => {
                     // What the page holds stands at its end.
-                    let at = PAGE - dice.usize(64..400);
-                    &mut page[at..at + 64]
+                    &mut page[PAGE - 64..]
                 }
                 _ => page,
             };
@@ -441,8 +440,15 @@ fn a_spoiled_page_is_told_and_set_aside_whole_or_hides_only_what_stood_there() {
         match (spoil, what.as_str()) {
             // Nobody looks there, and nothing is lost.
             (_, "free") => assert!(!is_aside && seen.len() == 4, "{}", place.what),
+            // The last of a chain says nothing that could be checked.
+            (Spoil::Zeros, what) if what.ends_with("overflow") => {}
             (Spoil::Garbage | Spoil::Zeros, _) => assert!(is_aside, "{}", place.what),
-            _ => {}
+            // No call was made with --once.
+            (Spoil::Part, what) if what.contains("_by_") && !what.contains("_once") => {
+                assert!(is_aside, "{}", place.what);
+            }
+            (Spoil::Part, what) if what.contains("index") => assert!(is_aside, "{}", place.what),
+            (Spoil::Part, _) => {}
         }
         let listed = place.run(&["ls", "--json"]);
         assert_eq!(listed.code, Some(0), "{}: {listed:#?}", place.what);
@@ -454,6 +460,20 @@ fn a_spoiled_page_is_told_and_set_aside_whole_or_hides_only_what_stood_there() {
             place.what
         );
     });
+}
+
+#[test]
+fn an_index_that_contradicts_its_table_is_damage_and_doubles_no_task() {
+    let saved = Saved::get();
+    let pages = pages_by_use(&saved.file, &mut fastrand::Rng::with_seed(8));
+    let page = (pages["sqlite_autoindex_task_1 leaf"] - 1) * PAGE;
+    // The last letter of the page is one of an id.
+    let mut file = saved.file.clone();
+    let is_letter = |at: &usize| file[*at].is_ascii_lowercase();
+    let at = (page..page + PAGE).rev().find(is_letter).unwrap();
+    file[at] = if file[at] == b'z' { b'y' } else { b'z' };
+    let place = Place::new("a letter of an index".to_owned(), &file, None);
+    assert!(place.drive(false));
 }
 
 #[test]
@@ -524,9 +544,7 @@ fn a_record_that_the_disk_has_spoiled_hides_no_other() {
 fn a_file_cut_at_any_length_beside_its_log_is_whole_with_it_or_set_aside_with_it() {
     let saved = Saved::get();
     let frames = saved.frames();
-    let (last, is_commit, _) = frames[frames.len() - 1];
-    assert!(is_commit && last > 1, "{frames:?}");
-    let count = saved.image(saved.log.len()).len() / PAGE;
+    assert!(frames.last().unwrap().1, "{frames:?}");
     let mut dice = fastrand::Rng::with_seed(6);
     let mut lengths = vec![0, 1, 2, 16, 99, 100, saved.file.len() - 1];
     let boundaries = (1..=saved.file.len() / PAGE).filter(|page| *page < 4 || dice.u8(..) < 20);
@@ -534,14 +552,28 @@ fn a_file_cut_at_any_length_beside_its_log_is_whole_with_it_or_set_aside_with_it
     lengths.extend((0..10).map(|_| dice.usize(..saved.file.len())));
     // A full disk can stop the log's way into the file at any byte.
     lengths.extend((1..=6).map(|part| saved.file.len() + part * 1000));
-    let oracle = Place::new("the image".to_owned(), &saved.image(saved.log.len()), None);
-    let oracle = everything(&oracle.state());
-    each(&lengths, |number, length| {
+    let mut cases: Vec<(usize, usize)> = lengths.iter().map(|it| (*it, saved.log.len())).collect();
+    // Of a short log, which has none of the last pages; what little is missing would pass for zeros.
+    let first = frames
+        .iter()
+        .find(|(_, is_commit, _)| *is_commit)
+        .unwrap()
+        .2;
+    cases.extend([1, 40, 1000].map(|missing| (saved.file.len() - missing, first)));
+    each(&cases, |number, (length, logged)| {
         let mut file = saved.file.clone();
         file.resize(*length, 7);
-        let place = Place::new(format!("cut at {length}"), &file, Some(&saved.log));
+        let what = format!("cut at {length} with {logged} of the log");
+        let place = Place::new(what, &file, Some(&saved.log[..*logged]));
         place.look();
-        let is_in_log = |page: usize| frames.iter().any(|(logged, _, _)| *logged == page);
+        let image = saved.image(*logged);
+        let oracle = Place::new("the image".to_owned(), &image, None);
+        let oracle = everything(&oracle.state());
+        let count = image.len() / PAGE;
+        let is_in_log = |page: usize| {
+            let is_it = |(it, _, end): &(usize, bool, usize)| *it == page && end <= logged;
+            frames.iter().any(is_it)
+        };
         let is_whole = *length > 1 && (length / PAGE + 1..=count).all(is_in_log);
         if is_whole {
             assert!(everything(&place.state()) == oracle, "{}", place.what);

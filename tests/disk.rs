@@ -18,6 +18,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
+    time::Duration,
 };
 
 use longhaul::{
@@ -302,11 +303,25 @@ fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
     assert_eq!(bench.call("before").code, Some(0));
     bench.becomes(Disk::Slow);
     let begin = std::time::Instant::now();
-    let ran = bench.call("slow");
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let url = bench.server.url();
+    let call = with(&url, &["get_forecast", "city=slow", "delay_ms=1", "--json"]);
+    let call = Running::start(&mut bench.command(&call));
     // The intent is on the disk before the request leaves, and the result before it is shown.
-    let took = begin.elapsed();
-    assert!(took >= std::time::Duration::from_secs(2), "{took:?}");
+    while bench.runs("slow") == 0 {
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(60), "it never began");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    assert!(
+        begin.elapsed() >= Duration::from_secs(1),
+        "sent before it was on the disk"
+    );
+    let ran = call.end();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(
+        begin.elapsed() >= Duration::from_secs(2),
+        "shown before it was on the disk"
+    );
     assert_eq!(steps(&ran), [1, 2, 3, 4, 5, 6]);
     assert_eq!(bench.runs("slow"), 1);
 }

@@ -26,6 +26,8 @@ struct Inner {
     tasks: BTreeMap<TaskId, Arc<TaskView>>,
     servers: BTreeMap<ServerName, Arc<ServerView>>,
     standing: Option<News>,
+    /// Notices from before there was anybody to read them; the first reader gets them.
+    early: VecDeque<News>,
     readers: BTreeMap<ReaderId, Reader>,
     next_reader: ReaderId,
 }
@@ -49,10 +51,12 @@ impl Board {
         let mut inner = self.lock();
         let id = inner.next_reader;
         inner.next_reader += 1;
+        let mut events = std::mem::take(&mut inner.early);
+        events.extend(inner.standing.clone());
         let reader = Reader {
             tasks: inner.tasks.keys().cloned().collect(),
             servers: inner.servers.keys().cloned().collect(),
-            events: inner.standing.clone().into_iter().collect(),
+            events,
             wake: Arc::new(Notify::new()),
         };
         let wake = Arc::clone(&reader.wake);
@@ -73,6 +77,7 @@ impl Board {
             tasks,
             servers,
             standing,
+            early,
             readers,
             ..
         } = &mut *inner;
@@ -102,6 +107,9 @@ impl Board {
                 }
             }
             News::Driver { .. } | News::Undriven | News::Trouble { .. } => *standing = Some(news),
+            News::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {
+                early.push_back(news);
+            }
             News::Answer { .. } | News::Notice(_) => {}
         }
     }
@@ -182,5 +190,25 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.board.lock().readers.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Notice, NoticeLevel, Wall};
+
+    #[test]
+    fn what_is_said_before_anybody_listens_is_heard_by_who_comes_first() {
+        let board = Arc::new(Board::default());
+        let notice = News::Notice(Notice {
+            at: Wall(1),
+            level: NoticeLevel::Warning,
+            text: "the session file was damaged".to_owned(),
+        });
+        board.publish(notice.clone());
+        let first = board.subscribe();
+        let second = board.subscribe();
+        assert_eq!((first.take(), second.take()), (vec![notice], Vec::new()));
     }
 }

@@ -20,6 +20,7 @@ mod json;
 mod lines;
 mod live;
 mod read;
+mod saved;
 mod screen;
 mod servers;
 mod terminal;
@@ -35,9 +36,13 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, Command, Global},
-    config::Config,
     fail::{Fail, code},
     terminal::Terminal,
+};
+#[doc(hidden)]
+pub use self::{
+    config::Config,
+    saved::{Saved, SavedTask},
 };
 use crate::{
     domain::{Task, TaskId},

@@ -156,8 +156,7 @@ impl Context<'_> {
         if let Some(lock) = DriverLock::try_take(&self.paths)? {
             let opened = Writer::open(&self.paths, self.clock.now().wall)?;
             for remark in &opened.remarks {
-                let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
-                self.terminal.say(&line);
+                self.terminal.say(&format!("longhaul: {remark}"));
             }
             drop((opened, lock));
         }
@@ -196,8 +195,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();
-            let text = error.render();
+            let text = error.render().to_string();
             let written = if is_error {
+                // It repeats what was given, which a script may have from a server.
+                let text = crate::domain::text::clean_block(&text);
                 write!(std::io::stderr().lock(), "{text}")
             } else {
                 write!(out, "{text}").and_then(|()| out.flush())
@@ -207,17 +208,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut terminal = Terminal::new(out, cli.global.quiet, cli.global.ascii);
+    let mut err = std::io::stderr();
+    let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     let outcome = dispatch(cli, &mut terminal);
     terminal.clear_bar();
     let code = match outcome {
         Ok(code) => return code,
         Err(Fail::Closed) => code::OK,
         Err(Fail::Said { code, words }) => {
-            terminal.say(&format!(
-                "longhaul: {}",
-                crate::domain::text::clean_block(&words)
-            ));
+            terminal.say(&format!("longhaul: {words}"));
             code
         }
     };

@@ -68,7 +68,6 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
 }
 
 async fn show(opening: Opening) -> io::Result<Outcome> {
-    guard::install_panic_hook();
     let mut terminal = Terminal::take()?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
@@ -384,7 +383,10 @@ impl Backstage for Engine {
         let mut events = std::mem::take(&mut self.heard);
         let news = self.subscription.take();
         let is_driven = news.iter().any(|news| matches!(news, News::Driver { .. }));
-        assert!(!(self.panics && is_driven), "the screen was told to panic");
+        assert!(
+            !(self.panics && is_driven),
+            "the screen was told to panic by \u{9b}2J"
+        );
         events.extend(news.into_iter().map(|news| self.event(news)));
         events
     }

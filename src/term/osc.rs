@@ -125,6 +125,21 @@ mod tests {
     }
 
     #[test]
+    fn nothing_steers_from_within_a_sequence() {
+        let hostile = "a\u{1b}\\\u{7}\u{9c}\u{202e}\u{e0041}\tb";
+        let clean = "a\u{fffd}\\\u{fffd}\u{fffd}\u{fffd}\u{fffd}";
+        assert_eq!(
+            notify(hostile, Between::Nobody).unwrap(),
+            format!("\u{1b}]9;longhaul: {clean} b\u{1b}\\")
+        );
+        let copied = format!("{clean}    b");
+        assert_eq!(
+            copy(hostile).unwrap(),
+            format!("\u{1b}]52;c;{}\u{1b}\\", base64(copied.as_bytes()))
+        );
+    }
+
+    #[test]
     fn a_copy_that_would_be_dropped_is_refused() {
         assert_eq!(copy("hi").unwrap(), "\u{1b}]52;c;aGk=\u{1b}\\");
         assert_eq!(

@@ -347,3 +347,20 @@ fn quoted(word: &str) -> String {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_can_be_shown_on_a_terminal() {
+        let mut file = tempfile::tempfile().unwrap();
+        let line = "a\u{1b}[2J\u{9b}\u{202e}\n".as_bytes();
+        let mut log = CleanFile(file.try_clone().unwrap());
+        assert_eq!(log.write(line).unwrap(), line.len());
+        let mut written = String::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        std::io::Read::read_to_string(&mut file, &mut written).unwrap();
+        assert_eq!(written, "a\u{fffd}[2J\u{fffd}\u{fffd}\n");
+    }
+}

@@ -69,6 +69,11 @@ pub fn copy(words: &str) -> Result<String, TooLong> {
     Ok(format!("\u{1b}]52;c;{}{END}", base64(words.as_bytes())))
 }
 
+/// Text for the plain terminal, where the mouse can take it.
+pub fn page(words: &str) -> String {
+    format!("{}\n\n(Enter goes back)\n", text::clean_block(words))
+}
+
 /// The overall progress (OSC 9;4); `None` where it could not reach the terminal.
 pub fn progress(overall: Overall, between: Between) -> Option<String> {
     let (state, value) = match overall {
@@ -133,6 +138,7 @@ mod tests {
             format!("\u{1b}]9;longhaul: {clean} b\u{1b}\\")
         );
         let copied = format!("{clean}    b");
+        assert!(page(hostile).starts_with(&format!("{copied}\n")));
         assert_eq!(
             copy(hostile).unwrap(),
             format!("\u{1b}]52;c;{}\u{1b}\\", base64(copied.as_bytes()))

@@ -20,6 +20,7 @@ use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
+use unicode_width::UnicodeWidthChar;
 
 /// A way in: bytes that came from outside.
 pub(crate) type Target = fn(&[u8]);
@@ -181,6 +182,9 @@ pub(crate) fn text(data: &[u8]) {
         !block.replace('\n', "").chars().any(is_hostile),
         "{block:?}"
     );
+    // As wide as many a terminal draws it: one character beside the other.
+    let drawn: usize = line.chars().filter_map(UnicodeWidthChar::width).sum();
+    assert!(drawn <= width(&line), "{line:?}");
     assert_eq!(clean_line(&line), line);
     assert_eq!(clean_block(&block), block);
     for columns in [0, 1, 2, 7, 40] {

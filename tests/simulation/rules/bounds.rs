@@ -254,3 +254,34 @@ fn while_the_disk_stands_still_a_flood_is_counted_instead_of_kept() {
     );
     assert!(bench.saved().gap_at.is_some());
 }
+
+#[test]
+fn of_two_answers_in_one_event_the_first_is_the_result_and_nothing_comes_after_it() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.saves_at_once = false;
+    let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": 9}});
+    let mut other = result(&token);
+    other["result"]["content"][0]["text"] = json!("another");
+    bench.bring(call, event("b", &json!([result(&token), other, step])));
+    bench.saves_at_once = true;
+    for token in std::mem::take(&mut bench.pending) {
+        bench.feed(Input::Saved(token));
+    }
+    bench.secs(5);
+    let results: Vec<&String> = bench
+        .rows
+        .iter()
+        .filter_map(|row| match row {
+            Row::Result { json, .. } => Some(json),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 1, "{results:?}");
+    assert!(results[0].contains("done"), "{results:?}");
+    let task = bench.saved();
+    assert_eq!(task.status, Status::Completed);
+    assert_eq!(task.progress.unwrap().value.to_string(), "1");
+}

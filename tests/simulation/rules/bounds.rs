@@ -285,3 +285,32 @@ fn of_two_answers_in_one_event_the_first_is_the_result_and_nothing_comes_after_i
     assert_eq!(task.status, Status::Completed);
     assert_eq!(task.progress.unwrap().value.to_string(), "1");
 }
+
+#[test]
+fn a_question_that_is_asked_anew_on_every_stream_keeps_some_of_its_names() {
+    let mut bench = Bench::core("required", None);
+    bench.start("steps", Limits::default());
+    let (call, request_id) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    let shape = json!({"taskId": "t", "status": "input_required", "pollInterval": 1000});
+    let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": shape}});
+    bench.bring(call, event("m", &made));
+    for number in 0..30 {
+        let (fetch, _) = bench.last_post("tasks/result");
+        bench.bring(fetch, opened());
+        let ask = json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {"message": "sure?",
+            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t"}}}});
+        bench.bring(fetch, event(&format!("q{number}"), &ask));
+        bench.broken(fetch);
+        let asked = bench.count("tasks/result");
+        while bench.count("tasks/result") == asked {
+            bench.secs(1);
+            if bench.count("tasks/get") > 0 {
+                bench.answer("tasks/get", &shape);
+            }
+        }
+    }
+    let questions = &bench.view().task.questions;
+    assert_eq!(questions.len(), 1, "{questions:?}");
+    assert_eq!(questions[0].earlier.len(), 8, "{questions:?}");
+}

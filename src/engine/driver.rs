@@ -23,7 +23,7 @@ use crate::{
         ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
         TaskView, place, text,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::Arrival,
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{Http, HttpOptions, ensure_provider},
@@ -85,6 +85,8 @@ struct Driver<'d> {
     house: Vec<HouseSave>,
     next_house: u64,
     dice: fastrand::Rng,
+    /// How much history of all links waits to be saved.
+    unsaved: Unsaved,
     published_at: Mono,
     publish_every: Duration,
     outputs_done: u64,
@@ -132,6 +134,7 @@ pub(super) async fn drive(
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
+        unsaved: Unsaved::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
@@ -299,7 +302,7 @@ impl Driver<'_> {
             is_configured: false,
         };
         let name = record.name.clone();
-        let link = Link::new(record, choice, self.dice.u64(..), now);
+        let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
             http: None,

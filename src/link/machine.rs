@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
     path::Path,
+    pending::Unsaved,
     running::{Line, Running, Tasks},
     saver::Saver,
 };
@@ -201,6 +202,8 @@ pub struct Link {
     /// Whether the tools were listed by this process in the present session.
     has_fresh_tools: bool,
     saver: Saver,
+    /// How much of the history of all tasks waits to be saved.
+    unsaved: Unsaved,
     is_record_dirty: bool,
     last_traffic: Mono,
     requests: u64,
@@ -260,6 +263,7 @@ impl Link {
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
+            unsaved: Unsaved::default(),
             is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
@@ -274,6 +278,13 @@ impl Link {
             published: Vec::new(),
             out: Vec::new(),
         }
+    }
+
+    /// Counts what waits to be saved together with the other links that are given the same.
+    #[must_use]
+    pub fn sharing(mut self, unsaved: Unsaved) -> Self {
+        self.unsaved = unsaved;
+        self
     }
 
     /// The user insists on a revision from now on, in this session.

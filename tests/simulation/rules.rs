@@ -13,6 +13,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+mod bounds;
 mod faults;
 mod newer;
 mod seams;

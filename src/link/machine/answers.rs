@@ -577,3 +577,19 @@ fn first_line(text: &str) -> String {
         line.get(..end).unwrap_or_default().to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_book_is_cut() {
+        assert_eq!(first_line("\n \nshort\nmore"), "short");
+        let cut = first_line(&"é".repeat(1000));
+        assert!(
+            (LINE_BYTES - 4..=LINE_BYTES).contains(&cut.len()),
+            "{}",
+            cut.len()
+        );
+    }
+}

@@ -31,10 +31,11 @@ use crate::{
 
 /// The newest values go to the readers at most this often; a person sees no more.
 const PUBLISH_EVERY: Duration = Duration::from_millis(33);
-/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this.
-const PUBLISH_AT_LATEST: Duration = Duration::from_millis(250);
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this; an ask of
+/// the user is shown without that.
+const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
-const TASKS_AT_A_GLANCE: u32 = 8;
+const TASKS_AT_A_GLANCE: u32 = 4;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -419,6 +420,7 @@ impl Driver<'_> {
     }
 
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
+        self.publish_every = PUBLISH_EVERY;
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
             Ask::Configure(servers) => {
@@ -593,7 +595,7 @@ impl Driver<'_> {
         }
         let house = self.next_house;
         self.next_house += 1;
-        let rows = vec![Row::Task(Box::new(task.clone()))];
+        let rows = Arc::new(vec![Row::Task(Box::new(task.clone()))]);
         self.house.push(HouseSave {
             number: house,
             ask: Some(number),
@@ -706,7 +708,7 @@ impl Driver<'_> {
         }
     }
 
-    fn write(&mut self, who: Saver, rows: Vec<Row>, is_vital: bool, now: Stamp) {
+    fn write(&mut self, who: Saver, rows: Arc<Vec<Row>>, is_vital: bool, now: Stamp) {
         if let Err(who) = self.journal.save(Job {
             who,
             rows,

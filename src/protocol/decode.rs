@@ -251,13 +251,11 @@ pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
         return SmallVec::new();
     }
     if data.trim_start().starts_with('[') {
-        match serde_json::from_str::<Vec<&RawValue>>(data) {
-            Ok(batch) => batch
-                .into_iter()
-                .filter_map(|message| one(message.get()))
-                .collect(),
-            Err(_) => smallvec![Incoming::Unreadable],
-        }
+        let Ok(batch) = serde_json::from_str::<Vec<&RawValue>>(data) else {
+            return smallvec![Incoming::Unreadable];
+        };
+        let messages = batch.into_iter();
+        messages.filter_map(|message| one(message.get())).collect()
     } else {
         one(data).into_iter().collect()
     }

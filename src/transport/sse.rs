@@ -122,14 +122,12 @@ impl Sse {
             let end = memchr(b'\n', &lines).map_or(lines.len(), |end| end + 1);
             event = self.next(lines.split_to(end));
         }
-        match event {
-            Some(event) => (event.event, event.data),
-            None => {
-                self.events = EventStream::new(self.feed.clone());
-                tracing::warn!("an event could not be read and was passed on without its data");
-                (String::new(), String::new())
-            }
-        }
+        let Some(event) = event else {
+            self.events = EventStream::new(self.feed.clone());
+            tracing::warn!("an event could not be read and was passed on without its data");
+            return (String::new(), String::new());
+        };
+        (event.event, event.data)
     }
 
     fn next(&mut self, text: Bytes) -> Option<Event> {

@@ -406,6 +406,7 @@ impl Link {
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::Leave => {
                 (self.is_leaving, self.is_restless) = (true, true);
+                self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
             }
         }

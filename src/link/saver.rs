@@ -21,6 +21,8 @@ pub(super) struct Saver {
     next: SaveToken,
     in_flight: Option<InFlight>,
     flush_every: Duration,
+    /// Somebody waits for everything to be on disk: nothing more is gathered.
+    is_hurried: bool,
     due: Option<Mono>,
     is_vital: bool,
     failed: Option<String>,
@@ -40,6 +42,7 @@ impl Saver {
             next: 1,
             in_flight: None,
             flush_every: FLUSH_EVERY,
+            is_hurried: false,
             due: None,
             is_vital: false,
             failed: None,
@@ -54,7 +57,20 @@ impl Saver {
     /// Something changed that can wait a little.
     pub(super) fn touch(&mut self, now: Mono) {
         if self.due.is_none() {
-            self.due = Some(now.after(self.flush_every));
+            let wait = if self.is_hurried {
+                Duration::ZERO
+            } else {
+                self.flush_every
+            };
+            self.due = Some(now.after(wait));
+        }
+    }
+
+    /// From now on nothing waits to be written, except for the distance between two tries on a disk that fails.
+    pub(super) fn hurry(&mut self, now: Mono) {
+        self.is_hurried = true;
+        if self.failed.is_none() {
+            self.due = self.due.map(|due| due.min(now));
         }
     }
 

@@ -408,6 +408,33 @@ fn a_clean_end_is_not_an_end_and_the_result_is_taken_by_its_id() {
 }
 
 #[test]
+fn a_resumed_stream_is_asked_for_again_until_it_shows_that_it_is_alive() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "e1", &token, 1);
+    bench.broken(call);
+    bench.secs(1);
+    let mut get = bench.last_get().0;
+    bench.bring(get, opened());
+    // A replay in one go says nothing of what follows it.
+    bench.step(get, "e2", &token, 2);
+    bench.step(get, "e3", &token, 3);
+    bench.secs(6);
+    assert_eq!((bench.last_get().1.as_str(), bench.gets().len()), ("e3", 2));
+    get = bench.last_get().0;
+    bench.bring(get, opened());
+    for step in 4..100 {
+        bench.secs(4);
+        bench.step(get, &format!("e{step}"), &token, step);
+    }
+    assert_eq!(bench.gets().len(), 2, "it tells as it goes");
+    bench.secs(40);
+    assert_eq!(bench.gets().len(), 2);
+    bench.secs(6);
+    assert_eq!(bench.gets().len(), 3, "and then it stands");
+}
+
+#[test]
 fn after_two_empty_resumes_an_older_cursor_is_probed_and_what_it_brings_back_is_proof_of_life() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -22,7 +22,7 @@ const QUESTION_BYTES: usize = 64 * 1024;
 /// What stands for a question that was larger.
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
-const EMPTY_ROUNDS: usize = 10;
+const EMPTY_ROUNDS: u32 = 10;
 /// Earlier names of a question that are remembered.
 const NAMES: usize = 8;
 
@@ -109,7 +109,7 @@ impl Link {
             let Some(running) = self.tasks.get(id) else {
                 return;
             };
-            if running.task.attempts.len() > EMPTY_ROUNDS && running.task.questions.is_empty() {
+            if running.task.attempts_made() > EMPTY_ROUNDS && running.task.questions.is_empty() {
                 let words = "the server asks to be called again and again without a question";
                 return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
             }
@@ -437,7 +437,7 @@ impl Link {
         let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
-        running.task.attempts.push(attempt);
+        running.task.begin(attempt);
         refresh(running);
         running.touch(now);
         self.saver.urge(now.mono);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul::{
     domain::{
-        Ask, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        Ask, Contact, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskKind,
         TaskOffer, TaskView, Wall, Window,
     },
@@ -14,6 +14,7 @@ use longhaul::{
 use serde_json::{Value, json};
 
 mod faults;
+mod looks;
 mod newer;
 mod seams;
 mod session_stream;

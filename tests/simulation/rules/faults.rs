@@ -1,7 +1,7 @@
 //! Every fault of the network that we know, for an hour each: the requests of any hour stay within their bound, the tool
 //! runs once, and what can be had is had, once and in order.
 
-use longhaul::domain::{Contact, LinkState};
+use longhaul::domain::LinkState;
 
 use super::*;
 
@@ -462,13 +462,13 @@ fn contact_comes_back_soon_after_a_network_that_was_away() {
 }
 
 /// The statuses of `protocol.md` 10 that refuse, and some between; [`LOCKED`] ones only a person can get past.
-const STATUSES: [u16; 18] = [
+pub(super) const STATUSES: [u16; 18] = [
     302, 307, 400, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
 ];
-const LOCKED: [u16; 2] = [401, 403];
+pub(super) const LOCKED: [u16; 2] = [401, 403];
 
 /// Each status with a page, with an error of JSON-RPC or with nothing, with and without a time to wait.
-fn refusals(statuses: &[u16]) -> Vec<Refusal> {
+pub(super) fn refusals(statuses: &[u16]) -> Vec<Refusal> {
     let page = "<html><body>Bad gateway</body></html>";
     let json = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"not now"},"id":null}"#;
     let mut all = Vec::new();

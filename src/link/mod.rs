@@ -20,7 +20,6 @@ mod seam;
 mod served;
 
 pub use machine::Link;
-pub use pending::Unsaved;
 
 use crate::{
     domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},

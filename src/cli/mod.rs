@@ -29,6 +29,7 @@ use std::{
     ffi::OsString,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
 };
 
@@ -48,6 +49,7 @@ use crate::{
     domain::{Task, TaskId},
     engine::Clock,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
+    term::guard,
 };
 
 /// What every command works with.
@@ -145,22 +147,31 @@ impl Context<'_> {
     ///
     /// A damaged file is set aside first, as whoever drives would do: otherwise no command would come as far as that.
     fn reader_to_act(&mut self) -> Result<Reader, Fail> {
+        let (reader, remarks) = self.reader_to_show()?;
+        for remark in &remarks {
+            let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
+            self.terminal.say(&line);
+        }
+        Ok(reader)
+    }
+
+    /// As [`Self::reader_to_act`], for a screen, which says itself what a person should hear of.
+    fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), Fail> {
         let whole = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
             reader.links().map(|_| reader)
         };
         match whole(&self.paths) {
             Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
-            other => return Ok(other?),
+            other => return Ok((other?, Vec::new())),
         }
+        let mut remarks = Vec::new();
         if let Some(lock) = DriverLock::try_take(&self.paths)? {
             let opened = Writer::open(&self.paths, self.clock.now().wall)?;
-            for remark in &opened.remarks {
-                self.terminal.say(&format!("longhaul: {remark}"));
-            }
-            drop((opened, lock));
+            remarks = opened.remarks;
+            drop((opened.writer, lock));
         }
-        self.reader()
+        Ok((self.reader()?, remarks))
     }
 
     /// The one task whose id begins so.
@@ -210,17 +221,25 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     };
     let mut err = std::io::stderr();
     let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
-    let outcome = dispatch(cli, &mut terminal);
+    guard::install_panic_hook();
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
     terminal.clear_bar();
+    let Ok(outcome) = outcome else {
+        return ExitCode::from(code::BUG);
+    };
     let code = match outcome {
-        Ok(code) => return code,
-        Err(Fail::Closed) => code::OK,
+        Ok(code) => code,
+        Err(Fail::Closed) => ExitCode::from(code::OK),
         Err(Fail::Said { code, words }) => {
             terminal.say(&format!("longhaul: {words}"));
-            code
+            ExitCode::from(code)
         }
     };
-    ExitCode::from(code)
+    // Whatever came of it, a thread of ours met a bug.
+    if guard::is_over() {
+        return ExitCode::from(code::BUG);
+    }
+    code
 }
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {

@@ -1,6 +1,7 @@
 //! The machine itself: inputs in, outputs out, one server.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
@@ -814,7 +815,8 @@ impl Link {
             }
             rows.push(Row::Task(Box::new(task.clone())));
         }
-        let (token, is_vital) = self.saver.begin(self.now.mono, rows.clone());
+        let rows = Arc::new(rows);
+        let (token, is_vital) = self.saver.begin(self.now.mono, Arc::clone(&rows));
         self.out.push(Output::Save {
             token,
             rows,
@@ -826,7 +828,7 @@ impl Link {
         let Some(flight) = self.saver.done(self.now.mono, token) else {
             return;
         };
-        for row in &flight.rows {
+        for row in flight.rows.iter() {
             if let Row::Task(task) = row
                 && let Some(running) = self.tasks.get_mut(&task.id)
             {
@@ -877,7 +879,7 @@ impl Link {
         let Some(flight) = self.saver.failed(self.now.mono, token, why) else {
             return;
         };
-        for row in flight.rows {
+        for row in Arc::unwrap_or_clone(flight.rows) {
             match row {
                 Row::Link(_) => self.is_record_dirty = true,
                 Row::Task(task) => {

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use longhaul::domain::ProtocolVersion;
+use longhaul::domain::{ProtocolVersion, Tally};
 use longhaul::protocol::{Arrival, Body, Method, Refusal, Request, RpcError};
-use longhaul::transport::{Http, HttpOptions};
+use longhaul::transport::{DEFAULT_CAP_BYTES, Http, HttpOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::SecretString;
@@ -619,6 +619,39 @@ async fn what_is_over_the_cap_is_too_large_and_the_last() {
         options.cap_bytes = 64;
         let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
         assert_eq!(arrivals, [opened(body), Arrival::TooLarge { cap: 64 }]);
+    }
+}
+
+#[tokio::test]
+async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_come_through() {
+    let (small, large) = ("x".repeat(1_000), "x".repeat(2 << 20));
+    for (kind, body) in [
+        (
+            "text/event-stream",
+            format!("data: {small}\n\ndata: {large}\n\n"),
+        ),
+        ("application/json", large),
+    ] {
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
+        let server = Server::saying(head + &body).await;
+        let unread = Tally::default();
+        let mut others = unread.part();
+        others.add(16 * DEFAULT_CAP_BYTES);
+        let mut options = HttpOptions::new(server.url());
+        options.unread = unread.clone();
+        let http = Http::new(options).unwrap();
+        let arrivals = all(&http, post("{}")).await;
+        let is_small = |arrival: &Arrival| *arrival == event(None, &small);
+        assert_eq!(arrivals.iter().any(is_small), kind.ends_with("stream"));
+        let Some(Arrival::Broken { why }) = arrivals.last() else {
+            panic!("{kind}: {:?}", arrivals.last())
+        };
+        assert!(why.contains("unfinished events"), "{why}");
+        drop(others);
+        assert_eq!(all(&http, post("{}")).await.last(), Some(&Arrival::Ended));
+        assert_eq!(unread.sum(), 0);
     }
 }
 

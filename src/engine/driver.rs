@@ -20,10 +20,10 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
-        TaskView, place, text,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Tally, Task,
+        TaskId, TaskView, place, text,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{Http, HttpOptions, ensure_provider},
@@ -87,7 +87,9 @@ struct Driver<'d> {
     next_house: u64,
     dice: fastrand::Rng,
     /// How much history of all links waits to be saved.
-    unsaved: Unsaved,
+    unsaved: Tally,
+    /// How much all exchanges hold of events that have not come to their end.
+    unread: Tally,
     published_at: Mono,
     publish_every: Duration,
     outputs_done: u64,
@@ -135,7 +137,8 @@ pub(super) async fn drive(
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
-        unsaved: Unsaved::default(),
+        unsaved: Tally::default(),
+        unread: Tally::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
@@ -689,7 +692,7 @@ impl Driver<'_> {
             } => {
                 let http = match &linked.http {
                     Some(http) => http.clone(),
-                    None => match connect(linked.link.record(), &linked.headers) {
+                    None => match connect(linked.link.record(), &linked.headers, &self.unread) {
                         Ok(http) => linked.http.insert(http).clone(),
                         Err(why) => {
                             let arrival = Arrival::NotSent {
@@ -851,8 +854,13 @@ impl Driver<'_> {
 }
 
 /// A client for a server, with the headers of the user.
-fn connect(record: &LinkRecord, headers: &[(String, String)]) -> Result<Http, String> {
+fn connect(
+    record: &LinkRecord,
+    headers: &[(String, String)],
+    unread: &Tally,
+) -> Result<Http, String> {
     let mut options = HttpOptions::new(record.url.clone());
+    options.unread = unread.clone();
     options.headers = headers
         .iter()
         .map(|(name, value)| (name.clone(), SecretString::from(value.clone())))

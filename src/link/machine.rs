@@ -6,15 +6,14 @@ use std::sync::Arc;
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
     path::Path,
-    pending::Unsaved,
     running::{Line, Running, Tasks},
     saver::Saver,
 };
 use crate::{
     domain::{
         AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, TaskId, TaskView, Tool,
-        place,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, Tally, TaskId, TaskView,
+        Tool, place,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -204,7 +203,7 @@ pub struct Link {
     has_fresh_tools: bool,
     saver: Saver,
     /// How much of the history of all tasks waits to be saved.
-    unsaved: Unsaved,
+    unsaved: Tally,
     is_record_dirty: bool,
     last_traffic: Mono,
     requests: u64,
@@ -264,7 +263,7 @@ impl Link {
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
-            unsaved: Unsaved::default(),
+            unsaved: Tally::default(),
             is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
@@ -283,7 +282,7 @@ impl Link {
 
     /// Counts what waits to be saved together with the other links that are given the same.
     #[must_use]
-    pub fn sharing(mut self, unsaved: Unsaved) -> Self {
+    pub fn sharing(mut self, unsaved: Tally) -> Self {
         self.unsaved = unsaved;
         self
     }

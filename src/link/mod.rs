@@ -21,7 +21,6 @@ mod served;
 mod steps;
 
 pub use machine::Link;
-pub use pending::Unsaved;
 
 use std::sync::Arc;
 

@@ -3,16 +3,10 @@
 //! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::collections::VecDeque;
 
 use super::running::weight;
-use crate::domain::{Entry, Happening, text};
+use crate::domain::{Entry, Happening, Part, Tally, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -27,36 +21,6 @@ const AT_ONCE: usize = 2048;
 const RATIO: u64 = 4;
 /// Thinned steps above which they are thinned again.
 const THINNED: usize = 2048;
-
-/// What waits to be saved, in bytes, over all the tasks that share it.
-#[derive(Clone, Debug, Default)]
-pub struct Unsaved(Arc<AtomicUsize>);
-
-/// The part of one task in it, given back with the task.
-#[derive(Debug, Default)]
-struct Part {
-    of: Unsaved,
-    bytes: usize,
-}
-
-impl Part {
-    fn add(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.of.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn remove(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        self.of.0.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.remove(self.bytes);
-    }
-}
 
 /// The entries of one task that no save holds yet, in order.
 #[derive(Debug, Default)]
@@ -75,10 +39,10 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn sharing(of: Unsaved) -> Self {
-        let part = Part { of, bytes: 0 };
+    /// Counts itself in with the other tasks.
+    pub(super) fn sharing(unsaved: &Tally) -> Self {
         Self {
-            part,
+            part: unsaved.part(),
             ..Self::default()
         }
     }
@@ -90,8 +54,8 @@ impl Pending {
     /// Whether what comes in any number has to be counted from here on instead of kept.
     pub(super) fn is_full(&self, what: &Happening) -> bool {
         let more = weight(what);
-        self.part.bytes.saturating_add(more) > OF_ONE
-            || (self.part.of.0.load(Ordering::Relaxed)).saturating_add(more) > OF_ALL
+        self.part.bytes().saturating_add(more) > OF_ONE
+            || self.part.of().sum().saturating_add(more) > OF_ALL
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
@@ -160,7 +124,7 @@ impl Pending {
     }
 
     fn emptied(&mut self) -> Self {
-        let empty = Self::sharing(self.part.of.clone());
+        let empty = Self::sharing(self.part.of());
         std::mem::replace(self, empty)
     }
 
@@ -220,7 +184,7 @@ mod tests {
             } else {
                 step(seq)
             });
-            assert!(pending.part.bytes < 8 * 1024 * 1024);
+            assert!(pending.part.bytes() < 8 * 1024 * 1024);
         }
         let kept = pending.take();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
@@ -255,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_waits_of_all_tasks_together_is_bounded() {
-        let all = Unsaved::default();
+        let all = Tally::default();
         let line = |seq| Entry {
             what: Happening::Log {
                 level: crate::domain::Level::Info,
@@ -264,7 +228,7 @@ mod tests {
             },
             ..step(seq)
         };
-        let mut tasks: Vec<Pending> = (0..10).map(|_| Pending::sharing(all.clone())).collect();
+        let mut tasks: Vec<Pending> = (0..10).map(|_| Pending::sharing(&all)).collect();
         let fill = |tasks: &mut [Pending]| {
             let mut kept = Vec::new();
             for pending in tasks {
@@ -286,10 +250,10 @@ mod tests {
         // What is saved, or goes with its task, makes room for the others.
         tasks[0].take();
         tasks.remove(1);
-        assert_eq!(all.0.load(Ordering::Relaxed), 0);
+        assert_eq!(all.sum(), 0);
         let kept = fill(&mut tasks);
         assert!(kept.iter().sum::<usize>() > OF_ALL - 200_000, "{kept:?}");
         drop(tasks);
-        assert_eq!(all.0.load(Ordering::Relaxed), 0);
+        assert_eq!(all.sum(), 0);
     }
 }

@@ -10,13 +10,13 @@ use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
     path::Budget,
-    pending::{Pending, Unsaved},
+    pending::Pending,
     seam::{Seam, Stride},
     served::Served,
 };
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
-    Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
+    Price, ProtocolVersion, Stamp, Status, Tally, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -284,7 +284,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>, unsaved: &Unsaved) -> Self {
+    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>, unsaved: &Tally) -> Self {
         let saved_seq = task.seq;
         Self {
             task,
@@ -323,7 +323,7 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Pending::sharing(unsaved.clone()),
+            pending: Pending::sharing(unsaved),
             left_out: LeftOut::default(),
             result: None,
             is_dirty: false,

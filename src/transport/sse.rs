@@ -77,6 +77,11 @@ impl Sse {
         self.splitter.feed(chunk);
     }
 
+    /// Bytes held of an event that has not come to its end.
+    pub fn held(&self) -> usize {
+        self.splitter.held()
+    }
+
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
     /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.

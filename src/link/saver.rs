@@ -1,4 +1,4 @@
-//! When to write: what promises need at once, the rest at most every quarter of a second.
+//! When to write: what promises need at once, the rest every quarter of a second, with many tasks at work less often.
 
 use core::time::Duration;
 use std::sync::Arc;

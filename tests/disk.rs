@@ -293,11 +293,20 @@ fn a_disk_that_cannot_be_read_is_said_with_the_file_and_the_way_out_and_taken_fo
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a disk that takes a second each time is what is waited for"
+)]
 fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
     let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
     bench.becomes(Disk::Slow);
+    let begin = std::time::Instant::now();
     let ran = bench.call("slow");
     assert_eq!(ran.code, Some(0), "{ran:#?}");
+    // The intent is on the disk before the request leaves, and the result before it is shown.
+    let took = begin.elapsed();
+    assert!(took >= std::time::Duration::from_secs(2), "{took:?}");
     assert_eq!(steps(&ran), [1, 2, 3, 4, 5, 6]);
     assert_eq!(bench.runs("slow"), 1);
 }

@@ -121,7 +121,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "leaving_until": until.map(time),
         "resumability": task.resumability.word(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::word),
-        "attempts": task.attempts.len(),
+        "attempts": task.attempts_made(),
         "progress": progress,
         "client_id": task.client_id,
         "idle_timeout_s": task.limits.idle.map(|limit| limit.as_secs_f64()).map(number),

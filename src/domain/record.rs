@@ -76,16 +76,34 @@ pub struct Task {
     pub is_seen: bool,
     /// When the user forgot it; it can be brought back for seven days.
     pub forgotten_at: Option<Wall>,
-    /// Its calls on the wire, oldest first.
+    /// Its calls on the wire, oldest first: the first and the newest of them ([`Self::attempts_made`]).
     pub attempts: Vec<Attempt>,
     /// The newest `seq` of its history.
     pub seq: u64,
 }
 
+/// Attempts of one task that are kept. A tool that has to be called again day and night makes any number of them, and
+/// each save writes all that are kept.
+const ATTEMPTS: usize = 16;
+
 impl Task {
     /// The present attempt.
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
+    }
+
+    /// How many there were, those that are not kept too.
+    pub fn attempts_made(&self) -> u32 {
+        self.attempt().map_or(0, |attempt| attempt.number)
+    }
+
+    /// Adds the attempt that is the present one from now on.
+    pub fn begin(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+        if self.attempts.len() > ATTEMPTS {
+            // The first says when it all began.
+            self.attempts.remove(1);
+        }
     }
 
     /// The questions that wait for a person, oldest first.

@@ -609,10 +609,10 @@ impl Driver<'_> {
 
     /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
     fn recent_ids(&self, task: &Task) -> Vec<String> {
-        let attempt = task.attempts.len();
+        let attempt = task.attempts_made();
         let read = Reader::open(self.paths)
             .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
-        let is_present = |entry: &Entry| usize::try_from(entry.attempt) == Ok(attempt);
+        let is_present = |entry: &Entry| entry.attempt == attempt;
         read.unwrap_or_default()
             .into_iter()
             .filter(is_present)

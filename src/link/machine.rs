@@ -405,6 +405,7 @@ impl Link {
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::Leave => {
                 (self.is_leaving, self.is_restless) = (true, true);
+                self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
             }
         }
@@ -816,7 +817,7 @@ impl Link {
             rows.push(Row::Task(Box::new(task.clone())));
         }
         let rows = Arc::new(rows);
-        let (token, is_vital) = self.saver.begin(self.now.mono, Arc::clone(&rows));
+        let (token, is_vital) = self.saver.begin(Arc::clone(&rows));
         self.out.push(Output::Save {
             token,
             rows,
@@ -825,7 +826,7 @@ impl Link {
     }
 
     fn saved(&mut self, token: SaveToken) {
-        let Some(flight) = self.saver.done(self.now.mono, token) else {
+        let Some(flight) = self.saver.done(token) else {
             return;
         };
         for row in flight.rows.iter() {

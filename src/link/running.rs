@@ -235,6 +235,8 @@ pub(super) struct Running {
     /// The widest gap between two signs of life on this stream, once there were two.
     pub(super) heartbeat: Option<Duration>,
     pub(super) last_news: Mono,
+    /// The longest time between two events once one came too late to be of a replay: the resumed stream is alive.
+    pub(super) live_gap: Option<Duration>,
     pub(super) last_step: Option<Mono>,
     pub(super) longest_step: Duration,
     pub(super) follow: Option<Follow>,
@@ -301,6 +303,7 @@ impl Running {
             last_byte: now,
             heartbeat: None,
             last_news: now.mono,
+            live_gap: None,
             last_step: None,
             longest_step: Duration::ZERO,
             follow: None,

@@ -4,16 +4,20 @@
 //! task; whatever else an event can be is the machine's. Invariant: a step taken here leaves the same behind as one that
 //! went the long way.
 
+use core::time::Duration;
 use std::borrow::Cow;
 
 use super::{
-    running::Running,
+    running::{Line, Running},
     seam::{Held, Seam, Stride},
 };
 use crate::{
     domain::{Happening, Progress, Stamp},
     protocol::{self, Incoming},
 };
+
+/// A replay comes in one go; an event later than this on a resumed stream shows that it is alive, and it is left alone.
+const REPLAY_PAUSES: Duration = Duration::from_secs(2);
 
 impl Running {
     /// Takes a new event that is one step of the present attempt and nothing else, on a stream whose way back is known
@@ -126,6 +130,12 @@ impl Running {
 
     /// The stream has brought something new: whatever was doubted about it starts from the beginning.
     pub(super) fn has_brought(&mut self, now: Stamp) {
+        if let Line::Open { since, .. } = self.line
+            && now.mono.since(since.max(self.last_news)) > REPLAY_PAUSES
+        {
+            let gap = now.mono.since(self.last_news);
+            self.live_gap = self.live_gap.max(Some(gap));
+        }
         self.has_news = true;
         (self.tries, self.empties, self.round) = (0, 0, 0);
         (self.silent_probes, self.has_failed_probe) = (0, false);

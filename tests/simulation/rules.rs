@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul::{
     domain::{
-        Ask, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        Ask, Contact, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskKind,
         TaskOffer, TaskView, Wall, Window,
     },
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 mod bounds;
 mod faults;
+mod looks;
 mod newer;
 mod seams;
 mod session_stream;
@@ -406,6 +407,33 @@ fn a_clean_end_is_not_an_end_and_the_result_is_taken_by_its_id() {
     bench.bring(get, event("b", &result(&token)));
     assert_eq!(bench.status(), &Status::Completed);
     assert!(bench.closed.contains(&get), "nothing more is wanted of it");
+}
+
+#[test]
+fn a_resumed_stream_is_asked_for_again_until_it_shows_that_it_is_alive() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "e1", &token, 1);
+    bench.broken(call);
+    bench.secs(1);
+    let mut get = bench.last_get().0;
+    bench.bring(get, opened());
+    // A replay in one go says nothing of what follows it.
+    bench.step(get, "e2", &token, 2);
+    bench.step(get, "e3", &token, 3);
+    bench.secs(6);
+    assert_eq!((bench.last_get().1.as_str(), bench.gets().len()), ("e3", 2));
+    get = bench.last_get().0;
+    bench.bring(get, opened());
+    for step in 4..100 {
+        bench.secs(4);
+        bench.step(get, &format!("e{step}"), &token, step);
+    }
+    assert_eq!(bench.gets().len(), 2, "it tells as it goes");
+    bench.secs(40);
+    assert_eq!(bench.gets().len(), 2);
+    bench.secs(6);
+    assert_eq!(bench.gets().len(), 3, "and then it stands");
 }
 
 #[test]

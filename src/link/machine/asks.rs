@@ -140,7 +140,7 @@ impl Link {
             &self.unsaved,
         );
         let request_id = self.new_request_id();
-        running.task.attempts.push(new_attempt(
+        running.task.begin(new_attempt(
             self.now.wall,
             1,
             request_id,
@@ -327,7 +327,7 @@ impl Link {
             ));
         }
         let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
-        let is_first = running.phase() == Phase::Queued && running.task.attempts.len() == 1;
+        let is_first = running.phase() == Phase::Queued && running.task.attempts_made() == 1;
         let complaints = if is_first {
             tool.complaints(&arguments)
         } else {
@@ -397,8 +397,7 @@ impl Link {
         let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
         running
             .task
-            .attempts
-            .push(new_attempt(now.wall, number, request_id, session_number));
+            .begin(new_attempt(now.wall, number, request_id, session_number));
         running.task.status = Status::Running;
         running.touch(now);
         if let Some(old) = old {

@@ -22,9 +22,9 @@ const QUESTION_BYTES: usize = 64 * 1024;
 /// What stands for a question that was larger.
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
-const EMPTY_ROUNDS: usize = 10;
-/// Rounds of one task: each is an attempt in its record, and where no person answers they follow each other at once.
-const ROUNDS: usize = 100;
+const EMPTY_ROUNDS: u32 = 10;
+/// Rounds of one task in a row: where no person answers they follow each other at once.
+const ROUNDS: u32 = 100;
 /// Bytes that a server may have us keep for it between two rounds; they are written with every save of the task.
 const STATE_BYTES: usize = 256 * 1024;
 /// Earlier names of a question that are remembered.
@@ -115,11 +115,11 @@ impl Link {
             let words = "the server wants more than 256 kB kept for it until it is called again";
             return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
         }
-        let rounds = self.tasks.get(id).map_or(0, |running| {
-            let attempts = running.task.attempts.iter();
-            attempts.filter(|attempt| attempt.input.is_some()).count()
+        let is_endless = self.tasks.get(id).is_some_and(|running| {
+            let mut newest = running.task.attempts.iter().skip(1);
+            running.task.attempts_made() > ROUNDS && newest.all(|round| round.input.is_some())
         });
-        if rounds >= ROUNDS {
+        if is_endless {
             let words = format!("the server asked to be called again {ROUNDS} times");
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
@@ -128,7 +128,7 @@ impl Link {
             let Some(running) = self.tasks.get(id) else {
                 return;
             };
-            if running.task.attempts.len() > EMPTY_ROUNDS && running.task.questions.is_empty() {
+            if running.task.attempts_made() > EMPTY_ROUNDS && running.task.questions.is_empty() {
                 let words = "the server asks to be called again and again without a question";
                 return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
             }
@@ -461,7 +461,7 @@ impl Link {
         }
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
-        running.task.attempts.push(attempt);
+        running.task.begin(attempt);
         refresh(running);
         running.touch(now);
         self.saver.urge(now.mono);

@@ -19,6 +19,8 @@ use crate::{
 
 /// A resumed stream without news is asked for again after these; open is not alive.
 const SILENCES: [u64; 5] = [5, 10, 20, 40, 60];
+/// The longest silence of such a stream that is taken for a pause of its tool.
+const LEFT_ALONE: Duration = Duration::from_secs(900);
 /// Resumes without news after which an older cursor has to prove that the server still replays.
 const EMPTIES_BEFORE_PROBE: u32 = 2;
 /// Later probes of a stream that proved alive and stays empty.
@@ -296,7 +298,7 @@ impl Link {
                     is_resumed: true,
                     since: now.mono,
                 };
-                running.has_news = false;
+                (running.has_news, running.live_gap) = (false, None);
                 running.probe_found = false;
                 running.seam = Seam::Ahead;
                 // The time without contact is no step of the tool.
@@ -775,7 +777,7 @@ impl Link {
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
-            300..=399 if is_call => self.refused_call(id, refusal),
+            300..=399 | 409 if is_call => self.refused_call(id, refusal),
             // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
                 running.note_cut(now, &format!("HTTP {}", refusal.status));
@@ -977,6 +979,10 @@ impl Link {
             return Some(since.after(PROBE_WITHIN));
         }
         if is_resumed {
+            if let Some(gap) = running.live_gap {
+                let patience = (gap * 3).clamp(HALF_OPEN_AFTER, LEFT_ALONE);
+                return Some(running.last_news.after(patience));
+            }
             let place = usize::try_from(running.round)
                 .unwrap_or(usize::MAX)
                 .min(SILENCES.len() - 1);

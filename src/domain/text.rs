@@ -69,9 +69,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
-        // Counted as it is drawn: without them.
-        let columns = UnicodeWidthStr::width(grapheme.replace(SELECTORS, "").as_str());
-        let mut drawn = 0;
+        let (begin, mut drawn) = (out.len(), 0);
         for (place, letter) in grapheme.chars().enumerate() {
             match letter {
                 '\n' if keep_lines => out.push('\n'),
@@ -84,17 +82,24 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                     break;
                 }
                 _ if SELECTORS.contains(&letter) && place == 1 && drawn > 0 => {}
-                _ if is_hostile(letter) => out.push(MARK),
+                _ if is_hostile(letter) => {
+                    out.push(MARK);
+                    drawn += 1;
+                }
                 _ => {
-                    drawn += letter.width().unwrap_or(0);
+                    let columns = letter.width().unwrap_or(0);
+                    let end = out.len();
+                    out.push(letter);
                     // Many terminals draw the parts of a joined sign side by side, over what stands next to it.
-                    if drawn > columns {
-                        if !out.ends_with(MARK) {
-                            out.push(MARK);
-                        }
+                    if drawn > 0
+                        && columns > 0
+                        && width(out.get(begin..).unwrap_or_default()) < drawn + columns
+                    {
+                        out.truncate(end);
+                        out.push(MARK);
                         break;
                     }
-                    out.push(letter);
+                    drawn += columns;
                 }
             }
         }
@@ -329,7 +334,7 @@ mod tests {
             ("one\r\ntwo\tx", "one two x"),
             ("zero\u{200b}width", "zero\u{FFFD}width"),
             // Joined signs are drawn side by side by many a terminal, over their neighbours.
-            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}!"),
+            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}\u{1F4BB}!"),
             ("\u{1F44D}\u{1F3FD}!", "\u{1F44D}\u{FFFD}!"),
             ("a\u{200D}b", "a\u{FFFD}b"),
             // One selector is how a sign is drawn, more of them are a hidden text.
@@ -337,6 +342,10 @@ mod tests {
             ("\u{26A0}\u{FE0F}\u{FE01} hot", "\u{26A0}\u{FFFD} hot"),
             ("x\u{FE01}\u{E0100}", "x\u{FFFD}\u{FFFD}"),
             ("\u{1F44A}\u{FE0E}\u{1F3FB}!", "\u{1F44A}\u{FFFD}!"),
+            (
+                "\u{1F44A}\u{FE0E}\u{1F3FB}\u{FE0E}\u{1F3FB}!",
+                "\u{1F44A}\u{FFFD}!",
+            ),
         ] {
             assert_eq!(clean_line(hostile), shown);
         }

@@ -55,6 +55,7 @@ enum Disk {
     Well,
     Full,
     Errors,
+    Unreadable,
     ReadOnly,
     Slow,
 }
@@ -91,6 +92,7 @@ impl Bench {
             Disk::Well => "well",
             Disk::Full => "full",
             Disk::Errors => "errors",
+            Disk::Unreadable => "unreadable",
             Disk::ReadOnly => "read-only",
             Disk::Slow => "slow",
         };
@@ -202,21 +204,14 @@ fn a_disk_that_fails_at_the_start_is_said_with_the_file_and_the_way_out() {
             for words in words {
                 assert!(refused.err.contains(words), "{context}");
             }
-            // Where even reading fails, no other place has what is saved here.
-            let way_out = refused
-                .err
-                .contains("choose another place with --state-dir");
-            assert!(
-                way_out || refused.err.contains("could not read"),
-                "{context}"
-            );
+            assert!(refused.err.contains("with --state-dir"), "{context}");
             let names_file = refused.err.contains(bench.state().to_str().unwrap());
             assert!(names_file, "{context}");
             if has_session {
                 // Looking needs no room.
                 let listed = bench.run(&["ls"]);
                 let is_shown = listed.code == Some(0) && listed.out.contains("before");
-                assert!(is_shown || disk == Disk::Errors, "{disk:?}: {listed:#?}");
+                assert!(is_shown, "{disk:?}: {listed:#?}");
             }
             bench.becomes(Disk::Well);
             let taken = bench.call("taken");
@@ -226,6 +221,75 @@ fn a_disk_that_fails_at_the_start_is_said_with_the_file_and_the_way_out() {
             assert_eq!(runs, [usize::from(has_session), 0, 1], "{disk:?}");
         }
     }
+}
+
+#[test]
+fn what_a_killed_driver_left_on_a_failing_disk_can_be_read_there() {
+    for disk in [Disk::Full, Disk::ReadOnly, Disk::Errors] {
+        let bench = Bench::new();
+        let url = bench.server.url();
+        let crunch = with(&url, &["crunch", "steps=600", "step_ms=20", "--json"]);
+        let mut call = Running::start(&mut bench.command(&crunch));
+        call.prints(|event| event["value"] == 20);
+        call.signal(rustix::process::Signal::KILL);
+        call.end();
+        let log = bench.paths().db().with_extension("db-wal");
+        let logged = fs::read(&log).unwrap();
+        assert!(!logged.is_empty());
+        bench.becomes(disk);
+        let listed = bench.run(&["ls", "--json"]);
+        assert_eq!(listed.code, Some(0), "{disk:?}: {listed:#?}");
+        let task = &listed.document()[0];
+        let at_least_20 = task["progress"]["value"].as_u64() >= Some(20);
+        assert!(at_least_20, "{disk:?}: {task:#}");
+        let id = task["id"].as_str().unwrap();
+        let shown = bench.run(&["show", id]);
+        assert_eq!(shown.code, Some(0), "{disk:?}: {shown:#?}");
+        let logs = bench.run(&["logs", id]);
+        assert!(logs.out.contains("step 20 of 600"), "{disk:?}: {logs:#?}");
+        let house = House::at(bench.state());
+        let environment = bench.environment();
+        let variables = environment
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
+        let mut tui = house.open_with(&variables, pty::program(), &[], (160, 36));
+        tui.wait_for_line(&[id, "crunch"]);
+        tui.wait_for("could not");
+        tui.press("\u{3}\u{3}");
+        tui.end();
+        assert!(fs::read(&log).unwrap() == logged, "{disk:?}");
+        bench.becomes(Disk::Well);
+        let taken = bench.call("taken");
+        assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
+        assert!(!taken.err.contains("damaged"), "{disk:?}: {taken:#?}");
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_said_with_the_file_and_the_way_out_and_taken_for_no_damage() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let db = bench.paths().db();
+    let before = fs::read(&db).unwrap();
+    bench.becomes(Disk::Unreadable);
+    for ran in [bench.run(&["ls"]), bench.call("refused")] {
+        assert_eq!((ran.code, ran.out.as_str()), (Some(73), ""), "{ran:#?}");
+        for words in [
+            db.to_str().unwrap(),
+            "the disk reports an error",
+            "copy the state directory to another disk and name the copy with --state-dir",
+        ] {
+            assert!(ran.err.contains(words), "{words}: {ran:#?}");
+        }
+    }
+    assert!(fs::read(&db).unwrap() == before);
+    bench.becomes(Disk::Well);
+    let taken = bench.call("taken");
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    assert!(!taken.err.contains("damaged"), "{taken:#?}");
+    let runs = ["before", "refused", "taken"].map(|tag| bench.runs(tag));
+    assert_eq!(runs, [1, 0, 1]);
+    assert!(bench.run(&["ls"]).out.contains("before"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use longhaul::{
         Ask, Done, Entry, Happening, Limits, NewCall, News, ServerName, ServerRef, Status, TaskId,
         TaskView,
     },
-    engine::{Clock, Options, Session, Subscription},
+    engine::{Clock, Fuse, Options, Session, Subscription},
     store::{DriverLock, Paths, Reader},
 };
 use support::proxy::FaultProxy;
@@ -71,7 +71,7 @@ impl Bench {
             seed: 7,
             clock: Clock::start(),
             die_after: None,
-            panic_in: None,
+            fuse: Fuse::default(),
         })
     }
 

@@ -37,7 +37,7 @@ use futures_util::{StreamExt as _, stream};
 use longhaul::{
     demo::{self, Fault},
     domain::{LinkRecord, LinkState, News, Price},
-    engine::{Clock, Options, Session},
+    engine::{Clock, Fuse, Options, Session},
     store::{Paths, Reader},
 };
 use pty::House;
@@ -119,7 +119,7 @@ impl Bench {
             seed: 7,
             clock: Clock::start(),
             die_after: None,
-            panic_in: None,
+            fuse: Fuse::default(),
         });
         let news = follower.subscribe();
         let wait = async {

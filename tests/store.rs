@@ -503,6 +503,46 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
 }
 
 #[test]
+fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved() {
+    let (_dir, paths) = place();
+    let mut opened = open(&paths);
+    let entries: Vec<Entry> = (1..=9_000).map(|seq| step(seq, 1)).collect();
+    for chunk in entries.chunks(1000) {
+        let rows = [history(1, chunk.to_vec())];
+        opened.writer.save(&rows, Durability::Full, NOW).unwrap();
+    }
+    let spoil = "UPDATE history SET body = CAST(x'ff' || body AS TEXT) WHERE first_seq = 3001";
+    let other = Connection::open(paths.db()).unwrap();
+    assert_eq!(other.execute(spoil, ()).unwrap(), 1);
+    let more: Vec<Entry> = (9_001..=12_000).map(|seq| step(seq, 1)).collect();
+    save_in_chunks(&mut opened.writer, &more);
+    let mut reader = Reader::open(&paths).unwrap();
+    let saved = reader.history(&id(1), 0, usize::MAX).unwrap();
+    assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
+    assert_eq!(saved[saved.len() - 3000..], more);
+    let is_gap = |entry: &&Entry| match &entry.what {
+        Happening::Status { reason, .. } => reason.as_ref().is_some_and(|words| {
+            words.starts_with("entries 3001 to 4000 of this history cannot be read")
+        }),
+        _ => false,
+    };
+    assert_eq!(saved.iter().filter(is_gap).count(), 1);
+    // Read in pages of any size it is the same, and comes to an end.
+    let mut paged: Vec<Entry> = Vec::new();
+    loop {
+        let after = paged.last().map_or(0, |entry| entry.seq);
+        let page = reader.history(&id(1), after, 700).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        paged.extend(page);
+    }
+    assert_eq!(paged, saved);
+    let tail = reader.history_tail(&id(1), usize::MAX).unwrap();
+    assert_eq!(seqs(&tail), seqs(&saved));
+}
+
+#[test]
 fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
     for level in [Level::Debug, Level::Emergency] {
         let (_dir, paths) = place();
@@ -778,7 +818,7 @@ proptest! {
         }).collect();
         let mut all: Vec<Row> = (0..).zip(rows).map(|(number, task)| row(&Task { id: id(number), ..task })).collect();
         all.push(history(0, entries));
-        all.push(Row::Result { task: id(0), json });
+        all.push(Row::Result { task: id(0), json: serde_json::json!(json).to_string() });
         let mut opened = open(&paths);
         opened.writer.save(&all, Durability::Normal, NOW).unwrap();
         drop(opened);

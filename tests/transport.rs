@@ -714,6 +714,18 @@ async fn the_body_of_a_refusal_is_not_read_for_ever() {
     assert_eq!(said, "x".repeat(300));
 }
 
+#[tokio::test]
+async fn of_the_body_of_a_refusal_only_the_beginning_counts() {
+    let error = |length: usize| {
+        let words = "x".repeat(length);
+        let body = format!(r#"{{"jsonrpc":"2.0","error":{{"code":7,"message":"{words}"}}}}"#);
+        let length = body.len();
+        format!("HTTP/1.1 400 No\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    assert_eq!(refusal(error(1_000)).await.error.unwrap().code, 7);
+    assert_eq!(refusal(error(100_000)).await.error, None);
+}
+
 /// A TLS server on a thread that answers every connection with 202.
 fn tls_server() -> (SocketAddr, CertificateDer<'static>) {
     let pem = include_bytes!("support/self-signed.pem");

@@ -129,7 +129,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         .chain([state])
         .collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
-    let mut reader = context.reader_to_act()?;
+    let (mut reader, remarks) = context.reader_to_show()?;
     let is_new = reader
         .tasks(ListFilter {
             all: true,
@@ -162,7 +162,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
             .into_iter()
             .map(|call| Ask::Start(Box::new(call)))
             .collect(),
-        remarks: Vec::new(),
+        remarks,
         is_demo: true,
     };
     screen::show(context, None, extra)

@@ -78,7 +78,7 @@ impl Live {
             seed: super::dice(),
             clock: context.clock,
             die_after: super::die_after(),
-            panic_in: None,
+            fuse: super::screen::fuse(),
         });
         let news = session.subscribe();
         Ok(Self {

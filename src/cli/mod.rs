@@ -20,6 +20,7 @@ mod json;
 mod lines;
 mod live;
 mod read;
+mod saved;
 mod screen;
 mod servers;
 mod terminal;
@@ -28,6 +29,7 @@ use std::{
     ffi::OsString,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
 };
 
@@ -35,14 +37,19 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, Command, Global},
-    config::Config,
     fail::{Fail, code},
     terminal::Terminal,
+};
+#[doc(hidden)]
+pub use self::{
+    config::Config,
+    saved::{Saved, SavedTask},
 };
 use crate::{
     domain::{Task, TaskId},
     engine::Clock,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
+    term::guard,
 };
 
 /// What every command works with.
@@ -140,23 +147,31 @@ impl Context<'_> {
     ///
     /// A damaged file is set aside first, as whoever drives would do: otherwise no command would come as far as that.
     fn reader_to_act(&mut self) -> Result<Reader, Fail> {
+        let (reader, remarks) = self.reader_to_show()?;
+        for remark in &remarks {
+            let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
+            self.terminal.say(&line);
+        }
+        Ok(reader)
+    }
+
+    /// As [`Self::reader_to_act`], for a screen, which says itself what a person should hear of.
+    fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), Fail> {
         let whole = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
             reader.links().map(|_| reader)
         };
         match whole(&self.paths) {
             Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
-            other => return Ok(other?),
+            other => return Ok((other?, Vec::new())),
         }
+        let mut remarks = Vec::new();
         if let Some(lock) = DriverLock::try_take(&self.paths)? {
             let opened = Writer::open(&self.paths, self.clock.now().wall)?;
-            for remark in &opened.remarks {
-                let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
-                self.terminal.say(&line);
-            }
-            drop((opened, lock));
+            remarks = opened.remarks;
+            drop((opened.writer, lock));
         }
-        self.reader()
+        Ok((self.reader()?, remarks))
     }
 
     /// The one task whose id begins so.
@@ -191,8 +206,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();
-            let text = error.render();
+            let text = error.render().to_string();
             let written = if is_error {
+                // It repeats what was given, which a script may have from a server.
+                let text = crate::domain::text::clean_block(&text);
                 write!(std::io::stderr().lock(), "{text}")
             } else {
                 write!(out, "{text}").and_then(|()| out.flush())
@@ -202,21 +219,27 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut terminal = Terminal::new(out, cli.global.quiet, cli.global.ascii);
-    let outcome = dispatch(cli, &mut terminal);
+    let mut err = std::io::stderr();
+    let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
+    guard::install_panic_hook();
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
     terminal.clear_bar();
+    let Ok(outcome) = outcome else {
+        return ExitCode::from(code::BUG);
+    };
     let code = match outcome {
-        Ok(code) => return code,
-        Err(Fail::Closed) => code::OK,
+        Ok(code) => code,
+        Err(Fail::Closed) => ExitCode::from(code::OK),
         Err(Fail::Said { code, words }) => {
-            terminal.say(&format!(
-                "longhaul: {}",
-                crate::domain::text::clean_block(&words)
-            ));
-            code
+            terminal.say(&format!("longhaul: {words}"));
+            ExitCode::from(code)
         }
     };
-    ExitCode::from(code)
+    // Whatever came of it, a thread of ours met a bug.
+    if guard::is_over() {
+        return ExitCode::from(code::BUG);
+    }
+    code
 }
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
@@ -341,5 +364,22 @@ fn quoted(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_can_be_shown_on_a_terminal() {
+        let mut file = tempfile::tempfile().unwrap();
+        let line = "a\u{1b}[2J\u{9b}\u{202e}\n".as_bytes();
+        let mut log = CleanFile(file.try_clone().unwrap());
+        assert_eq!(log.write(line).unwrap(), line.len());
+        let mut written = String::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        std::io::Read::read_to_string(&mut file, &mut written).unwrap();
+        assert_eq!(written, "a\u{fffd}[2J\u{fffd}\u{fffd}\n");
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     domain::{Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, text},
-    store::{DriverLock, ListFilter, Reader},
+    store::{DriverLock, ListFilter, Reader, StoreError},
 };
 
 /// Entries looked at to learn how contact stands.
@@ -56,8 +56,10 @@ fn contact(reader: &mut Reader, task: &Task, has_driver: bool) -> Result<Contact
 }
 
 /// The task object of `--json`.
+///
+/// A result that is not understood is told and stands there as null: it must not hide what else there is.
 pub(super) fn document(
-    context: &Context<'_>,
+    context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,
 ) -> Result<Value, Fail> {
@@ -65,7 +67,17 @@ pub(super) fn document(
     let contact = contact(reader, task, has_driver)?;
     let leaving = Price::of_task(task);
     let result = match task.result_bytes {
-        Some(_) => reader.result(&task.id)?,
+        Some(_) => match reader.result(&task.id) {
+            Err(error @ StoreError::NotUnderstood { .. }) => {
+                let words = format!(
+                    "longhaul: could not show the result of {}: could not {error}",
+                    task.id
+                );
+                context.terminal.say(&words);
+                None
+            }
+            other => other?,
+        },
         None => None,
     };
     Ok(documents::task(
@@ -86,6 +98,9 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         limit: None,
     };
     let mut tasks = reader.tasks(listed)?;
+    if let Some(remark) = reader.remark() {
+        context.terminal.say(&format!("longhaul: {remark}"));
+    }
     let is_empty = tasks.is_empty();
     // Reading needs no configuration, but for a name that only it knows.
     let servers = match context.global.server.as_slice() {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     app::{Look, Setup},
     domain::{Ask, ServerRef, TaskId, text},
-    engine::{Options, PanicIn},
+    engine::{Fuse, Options, PanicIn},
     shell::real::{Opening, open as open_shell},
     term::caps::{Capabilities, ColorChoice, Environment},
 };
@@ -29,16 +29,20 @@ pub(super) struct Extra {
     pub(super) is_demo: bool,
 }
 
-/// The exit tests' way to see a panic in each thread; not in a released program.
-fn panic_in() -> Option<PanicIn> {
+/// The exit tests' way to see a panic in each thread, once a file is there; not in a released program.
+pub(super) fn fuse() -> Fuse {
     if !cfg!(debug_assertions) {
-        return None;
+        return Fuse::default();
     }
-    match std::env::var_os("LONGHAUL_PANIC_IN")?.to_str()? {
-        "screen" => Some(PanicIn::Screen),
-        "network" => Some(PanicIn::Network),
-        "journal" => Some(PanicIn::Journal),
-        _ => None,
+    let thread = std::env::var_os("LONGHAUL_PANIC_IN");
+    Fuse {
+        thread: match thread.as_ref().and_then(|name| name.to_str()) {
+            Some("screen") => Some(PanicIn::Screen),
+            Some("network") => Some(PanicIn::Network),
+            Some("journal") => Some(PanicIn::Journal),
+            _ => None,
+        },
+        lit_by: std::env::var_os("LONGHAUL_PANIC_WHEN").map(Into::into),
     }
 }
 
@@ -84,7 +88,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         None => None,
     };
     check(context)?;
-    let mut reader = context.reader_to_act()?;
+    let (mut reader, remarks) = context.reader_to_show()?;
     // What is under way counts more than what is configured: the screen opens, and says so there.
     let unreadable = match &mut context.config {
         Ok(_) => None,
@@ -97,7 +101,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         Extra {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
-            remarks: unreadable.into_iter().collect(),
+            remarks: unreadable.into_iter().chain(remarks).collect(),
             asks: Vec::new(),
             is_demo: false,
         },
@@ -133,7 +137,7 @@ pub(super) fn show(
             seed: dice(),
             clock: context.clock,
             die_after: die_after(),
-            panic_in: panic_in(),
+            fuse: fuse(),
         },
         setup: Setup {
             session: context.paths.session().to_owned(),

@@ -137,7 +137,8 @@ impl Servers {
             link.url == text || Url::parse(&link.url).is_ok_and(|known| known == url)
         };
         if let Some(link) = self.known.iter().find(same) {
-            return self.make(link.name.clone(), None);
+            // With its URL: whoever drives may find the session file damaged, and then knows nothing any more.
+            return self.make(link.name.clone(), Some(link.url.clone()));
         }
         let host = url.host_str().unwrap_or("server");
         let base = url

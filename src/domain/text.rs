@@ -8,7 +8,10 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// What stands where something was removed, so that a removal is seen.
 const MARK: char = '\u{FFFD}';
 /// Combining marks kept on one letter; real scripts need at most four.
-const MARKS_A_GRAPHEME: usize = 8;
+pub const MARKS_A_GRAPHEME: usize = 8;
+/// One of them says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as each
+/// terminal likes. Without it they agree, and nothing is hidden by its going.
+const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
 
 /// Bytes kept of a text that a server writes for people: more than a screen holds, little enough that every row, log
 /// line and error of a session may be as long.
@@ -26,6 +29,11 @@ pub fn is_hostile(letter: char) -> bool {
             | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
             | '\u{FFF0}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
             | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Whether a character is drawn over the one before it.
+pub fn is_mark(letter: char) -> bool {
+    letter.width() == Some(0)
 }
 
 /// Keeps the first `limit` bytes of a text and says in it how much is left out.
@@ -61,7 +69,8 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
-        let columns = UnicodeWidthStr::width(grapheme);
+        // Counted as it is drawn: without them.
+        let columns = UnicodeWidthStr::width(grapheme.replace(SELECTORS, "").as_str());
         let mut drawn = 0;
         for (place, letter) in grapheme.chars().enumerate() {
             match letter {
@@ -74,9 +83,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                     out.push(MARK);
                     break;
                 }
-                // One says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as
-                // each terminal likes. Without it they agree, and nothing is hidden by its going.
-                '\u{FE0E}' | '\u{FE0F}' if place == 1 && drawn > 0 => {}
+                _ if SELECTORS.contains(&letter) && place == 1 && drawn > 0 => {}
                 _ if is_hostile(letter) => out.push(MARK),
                 _ => {
                     drawn += letter.width().unwrap_or(0);
@@ -329,6 +336,7 @@ mod tests {
             ("\u{26A0}\u{FE0F} hot", "\u{26A0} hot"),
             ("\u{26A0}\u{FE0F}\u{FE01} hot", "\u{26A0}\u{FFFD} hot"),
             ("x\u{FE01}\u{E0100}", "x\u{FFFD}\u{FFFD}"),
+            ("\u{1F44A}\u{FE0E}\u{1F3FB}!", "\u{1F44A}\u{FFFD}!"),
         ] {
             assert_eq!(clean_line(hostile), shown);
         }

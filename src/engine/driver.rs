@@ -14,7 +14,7 @@ use super::{
     clock::Clock,
     inbox::{Inbox, Item, Reading},
     journal::{Job, Journal, Outcome},
-    session::{Asked, OpenAsks, Options, PanicIn},
+    session::{Asked, Fuse, OpenAsks, Options, PanicIn},
     socket,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
         TaskView, place, text,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::Arrival,
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{Http, HttpOptions, ensure_provider},
@@ -31,10 +31,11 @@ use crate::{
 
 /// The newest values go to the readers at most this often; a person sees no more.
 const PUBLISH_EVERY: Duration = Duration::from_millis(33);
-/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this.
-const PUBLISH_AT_LATEST: Duration = Duration::from_millis(250);
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this; an ask of
+/// the user is shown without that.
+const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
-const TASKS_AT_A_GLANCE: u32 = 8;
+const TASKS_AT_A_GLANCE: u32 = 4;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -85,10 +86,13 @@ struct Driver<'d> {
     house: Vec<HouseSave>,
     next_house: u64,
     dice: fastrand::Rng,
+    /// How much history of all links waits to be saved.
+    unsaved: Unsaved,
     published_at: Mono,
     publish_every: Duration,
     outputs_done: u64,
     die_after: Option<u64>,
+    fuse: &'d Fuse,
     is_leaving: bool,
     trouble: Option<Trouble>,
 }
@@ -127,18 +131,16 @@ pub(super) async fn drive(
         links: Vec::new(),
         inbox: Arc::default(),
         arrivals: VecDeque::new(),
-        journal: Journal::start(
-            writer,
-            options.clock,
-            options.panic_in == Some(PanicIn::Journal),
-        ),
+        journal: Journal::start(writer, options.clock, options.fuse.clone()),
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
+        unsaved: Unsaved::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
         die_after: options.die_after,
+        fuse: &options.fuse,
         is_leaving: false,
         trouble: None,
     };
@@ -171,10 +173,7 @@ pub(super) async fn drive(
         driver.ask(number, what, now);
     }
     driver.turn(now);
-    assert!(
-        options.panic_in != Some(PanicIn::Network),
-        "the network thread was told to panic"
-    );
+    options.fuse.burn(PanicIn::Network);
     driver.run(asks, &mut from_clients, leaving).await?;
     drop(listener);
     driver.leave().await;
@@ -304,7 +303,7 @@ impl Driver<'_> {
             is_configured: false,
         };
         let name = record.name.clone();
-        let link = Link::new(record, choice, self.dice.u64(..), now);
+        let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
             http: None,
@@ -421,6 +420,7 @@ impl Driver<'_> {
     }
 
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
+        self.publish_every = PUBLISH_EVERY;
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
             Ask::Configure(servers) => {
@@ -595,7 +595,7 @@ impl Driver<'_> {
         }
         let house = self.next_house;
         self.next_house += 1;
-        let rows = vec![Row::Task(Box::new(task.clone()))];
+        let rows = Arc::new(vec![Row::Task(Box::new(task.clone()))]);
         self.house.push(HouseSave {
             number: house,
             ask: Some(number),
@@ -661,6 +661,7 @@ impl Driver<'_> {
             return;
         }
         self.outputs_done += 1;
+        self.fuse.burn(PanicIn::Network);
         if self
             .die_after
             .is_some_and(|limit| self.outputs_done > limit)
@@ -707,7 +708,7 @@ impl Driver<'_> {
         }
     }
 
-    fn write(&mut self, who: Saver, rows: Vec<Row>, is_vital: bool, now: Stamp) {
+    fn write(&mut self, who: Saver, rows: Arc<Vec<Row>>, is_vital: bool, now: Stamp) {
         if let Err(who) = self.journal.save(Job {
             who,
             rows,

@@ -1,10 +1,13 @@
 //! The thread that writes: saves that wait together are written in one transaction.
 
-use std::thread::JoinHandle;
+use std::{sync::Arc, thread::JoinHandle};
 
 use tokio::sync::mpsc;
 
-use super::clock::Clock;
+use super::{
+    clock::Clock,
+    session::{Fuse, PanicIn},
+};
 use crate::{
     domain::Row,
     store::{Durability, Writer},
@@ -17,7 +20,7 @@ const WAITING: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Job<Who> {
     pub(super) who: Who,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Arc<Vec<Row>>,
     pub(super) is_vital: bool,
 }
 
@@ -33,16 +36,13 @@ pub(super) struct Journal<Who> {
 }
 
 impl<Who: Send + 'static> Journal<Who> {
-    /// Starts the thread, which owns the writer from now on; `panics` ends it at once, for the exit tests.
-    pub(super) fn start(writer: Writer, clock: Clock, panics: bool) -> Self {
+    /// Starts the thread, which owns the writer from now on.
+    pub(super) fn start(writer: Writer, clock: Clock, fuse: Fuse) -> Self {
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || {
-                assert!(!panics, "the journal thread was told to panic");
-                write(writer, clock, todo, &done);
-            })
+            .spawn(move || write(writer, clock, todo, &done, &fuse))
             .ok();
         Self {
             jobs,
@@ -86,8 +86,11 @@ fn write<Who>(
     clock: Clock,
     mut todo: mpsc::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
+    fuse: &Fuse,
 ) {
+    fuse.burn(PanicIn::Journal);
     while let Some(first) = todo.blocking_recv() {
+        fuse.burn(PanicIn::Journal);
         let mut jobs = vec![first];
         while let Ok(next) = todo.try_recv() {
             jobs.push(next);
@@ -98,18 +101,13 @@ fn write<Who>(
         } else {
             Durability::Normal
         };
-        let mut rows = Vec::new();
-        let mut waiting = Vec::new();
-        for mut job in jobs {
-            rows.append(&mut job.rows);
-            waiting.push(job.who);
-        }
+        let rows = jobs.iter().flat_map(|job| job.rows.iter());
         let outcome = writer
-            .save(&rows, durability, clock.now().wall)
+            .save(rows, durability, clock.now().wall)
             .map_err(|error| format!("could not {error}"));
-        let outcomes = waiting
+        let outcomes = jobs
             .into_iter()
-            .map(|who| (who, outcome.clone()))
+            .map(|job| (job.who, outcome.clone()))
             .collect();
         // Nobody listens any more while the driver leaves; the write itself counts.
         let _ = done.blocking_send(outcomes);

@@ -14,4 +14,4 @@ mod socket;
 
 pub use board::Subscription;
 pub use clock::Clock;
-pub use session::{Options, PanicIn, Session};
+pub use session::{Fuse, Options, PanicIn, Session};

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -49,8 +50,33 @@ pub struct Options {
     pub clock: Clock,
     /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
     pub die_after: Option<u64>,
-    /// Where to panic: the exit tests' way to see that every thread takes the one way out.
-    pub panic_in: Option<PanicIn>,
+    /// Where and when to panic; nowhere but in the exit tests.
+    pub fuse: Fuse,
+}
+
+/// The exit tests' way to see that a panic in every thread takes the one way out.
+#[derive(Clone, Debug, Default)]
+pub struct Fuse {
+    /// The thread that is to panic.
+    pub thread: Option<PanicIn>,
+    /// When: as soon as this file is there, or at once.
+    pub lit_by: Option<PathBuf>,
+}
+
+impl Fuse {
+    /// Panics if it is the turn of this thread.
+    ///
+    /// # Panics
+    ///
+    /// That is what it is for.
+    pub fn burn(&self, thread: PanicIn) {
+        let is_lit = || self.lit_by.as_ref().is_none_or(|path| path.exists());
+        assert!(
+            self.thread != Some(thread) || !is_lit(),
+            // As loud as what a server could have put into it.
+            "{thread:?} was told to panic by \u{9b}2J"
+        );
+    }
 }
 
 /// A thread that is to panic, once there is a session to lose.

@@ -3,11 +3,22 @@
 //! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use super::running::weight;
 use crate::domain::{Entry, Happening, text};
 
+/// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
+/// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
+const OF_ONE: usize = 32 << 20;
+/// The same of all tasks together, however many there are.
+const OF_ALL: usize = 64 << 20;
 /// Steps of a task that are all kept; the session file thins what is above.
 const STEPS_KEPT: u64 = 10_000;
 /// Entries that may wait of a task with more steps than that, before the oldest are thinned.
@@ -17,6 +28,36 @@ const RATIO: u64 = 4;
 /// Thinned steps above which they are thinned again.
 const THINNED: usize = 2048;
 
+/// What waits to be saved, in bytes, over all the tasks that share it.
+#[derive(Clone, Debug, Default)]
+pub struct Unsaved(Arc<AtomicUsize>);
+
+/// The part of one task in it, given back with the task.
+#[derive(Debug, Default)]
+struct Part {
+    of: Unsaved,
+    bytes: usize,
+}
+
+impl Part {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.of.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.of.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.remove(self.bytes);
+    }
+}
+
 /// The entries of one task that no save holds yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -25,8 +66,8 @@ pub(super) struct Pending {
     /// Steps among it.
     older_steps: usize,
     newest: VecDeque<Entry>,
-    /// Bytes of all that, about.
-    bytes: usize,
+    /// About how much memory all that takes.
+    part: Part,
     /// Counts what is thinned.
     turn: u64,
     /// The number of the entry that says how many were left out, and how many that is.
@@ -34,18 +75,28 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    pub(super) fn sharing(of: Unsaved) -> Self {
+        let part = Part { of, bytes: 0 };
+        Self {
+            part,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.newest.is_empty() && self.older.is_empty()
     }
 
-    /// About how much memory it takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Whether what comes in any number has to be counted from here on instead of kept.
+    pub(super) fn is_full(&self, what: &Happening) -> bool {
+        let more = weight(what);
+        self.part.bytes.saturating_add(more) > OF_ONE
+            || (self.part.of.0.load(Ordering::Relaxed)).saturating_add(more) > OF_ALL
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
         let is_long = entry.seq > STEPS_KEPT;
-        self.bytes += weight(&entry.what);
+        self.part.add(weight(&entry.what));
         self.newest.push_back(entry);
         // One in, one out: what goes makes room for what comes.
         if is_long
@@ -68,7 +119,7 @@ impl Pending {
             if self.turn.is_multiple_of(RATIO) {
                 self.older_steps += 1;
             } else {
-                self.bytes = self.bytes.saturating_sub(weight(&entry.what));
+                self.part.remove(weight(&entry.what));
                 if let Some((_, count)) = &mut self.mark {
                     *count += 1;
                     return;
@@ -91,7 +142,7 @@ impl Pending {
             newest,
             mark,
             ..
-        } = std::mem::take(self);
+        } = self.emptied();
         if let Some((seq, count)) = mark
             && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
             && let Happening::Status { reason, .. } = &mut entry.what
@@ -108,12 +159,18 @@ impl Pending {
         older
     }
 
+    fn emptied(&mut self) -> Self {
+        let empty = Self::sharing(self.part.of.clone());
+        std::mem::replace(self, empty)
+    }
+
     /// Puts back what was taken and could not be written.
     pub(super) fn put_back(&mut self, entries: Vec<Entry>) {
-        let since = std::mem::take(self);
-        self.bytes = entries.iter().map(|entry| weight(&entry.what)).sum();
+        let Self { older, newest, .. } = self.emptied();
+        self.part
+            .add(entries.iter().map(|entry| weight(&entry.what)).sum());
         self.older = entries;
-        for entry in since.older.into_iter().chain(since.newest) {
+        for entry in older.into_iter().chain(newest) {
             self.push(entry);
         }
     }
@@ -163,7 +220,7 @@ mod tests {
             } else {
                 step(seq)
             });
-            assert!(pending.bytes() < 8 * 1024 * 1024);
+            assert!(pending.part.bytes < 8 * 1024 * 1024);
         }
         let kept = pending.take();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
@@ -194,5 +251,45 @@ mod tests {
         pending.put_back(taken);
         let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
         assert_eq!(seqs, (1..=9).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_waits_of_all_tasks_together_is_bounded() {
+        let all = Unsaved::default();
+        let line = |seq| Entry {
+            what: Happening::Log {
+                level: crate::domain::Level::Info,
+                logger: None,
+                data: "x".repeat(100_000),
+            },
+            ..step(seq)
+        };
+        let mut tasks: Vec<Pending> = (0..10).map(|_| Pending::sharing(all.clone())).collect();
+        let fill = |tasks: &mut [Pending]| {
+            let mut kept = Vec::new();
+            for pending in tasks {
+                let is_kept = |seq: &u64| {
+                    let entry = line(*seq);
+                    let fits = !pending.is_full(&entry.what);
+                    if fits {
+                        pending.push(entry);
+                    }
+                    fits
+                };
+                kept.push((1..=1000).filter(is_kept).count() * 100_000);
+            }
+            kept
+        };
+        let kept = fill(&mut tasks);
+        assert!((OF_ONE - 200_000..=OF_ONE).contains(&kept[0]), "{kept:?}");
+        assert!(kept.iter().sum::<usize>() <= OF_ALL, "{kept:?}");
+        // What is saved, or goes with its task, makes room for the others.
+        tasks[0].take();
+        tasks.remove(1);
+        assert_eq!(all.0.load(Ordering::Relaxed), 0);
+        let kept = fill(&mut tasks);
+        assert!(kept.iter().sum::<usize>() > OF_ALL - 200_000, "{kept:?}");
+        drop(tasks);
+        assert_eq!(all.0.load(Ordering::Relaxed), 0);
     }
 }

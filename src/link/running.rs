@@ -10,7 +10,7 @@ use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
     path::Budget,
-    pending::Pending,
+    pending::{Pending, Unsaved},
     seam::{Seam, Stride},
     served::Served,
 };
@@ -18,10 +18,6 @@ use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
     Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
-
-/// Bytes of history that wait to be saved; above, steps and log lines are counted instead of kept. A quarter of a second
-/// of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
-const PENDING_BYTES: usize = 32 << 20;
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
@@ -288,7 +284,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>) -> Self {
+    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>, unsaved: &Unsaved) -> Self {
         let saved_seq = task.seq;
         Self {
             task,
@@ -327,7 +323,7 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Pending::default(),
+            pending: Pending::sharing(unsaved.clone()),
             left_out: LeftOut::default(),
             result: None,
             is_dirty: false,
@@ -382,7 +378,7 @@ impl Running {
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
         let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
-        if is_bulk && self.pending.bytes().saturating_add(weight(&what)) > PENDING_BYTES {
+        if is_bulk && self.pending.is_full(&what) {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;
@@ -649,3 +645,22 @@ pub(super) fn new_attempt(
 
 /// The task of an id in a map that may not hold it any more.
 pub(super) type Tasks = std::collections::BTreeMap<TaskId, Running>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_event_ids_the_newest_are_remembered() {
+        let mut recent = RecentIds::default();
+        for number in 0..5000 {
+            recent.add(&number.to_string());
+            recent.add(&number.to_string());
+        }
+        assert_eq!(
+            (recent.order.len(), recent.known.len()),
+            (IDS_REMEMBERED, IDS_REMEMBERED)
+        );
+        assert!(recent.knows("4999") && recent.knows("3976") && !recent.knows("3975"));
+    }
+}

@@ -1,6 +1,7 @@
 //! When to write: what promises need at once, the rest at most every quarter of a second.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use super::SaveToken;
 use crate::domain::{Mono, Row};
@@ -8,9 +9,9 @@ use crate::domain::{Mono, Row};
 /// How long progress may wait to be written.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
 /// Where writing takes long, many tasks or a slow disk, it waits this many times as long ...
-const FLUSH_REST: u32 = 100;
-/// ... but not longer than this.
-const FLUSH_AT_LATEST: Duration = Duration::from_secs(1);
+const FLUSH_REST: u32 = 300;
+/// ... but not longer than this: what is lost with the process until then is replayed to the next.
+const FLUSH_AT_LATEST: Duration = Duration::from_secs(2);
 /// How long after a failed write the next is tried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -29,7 +30,7 @@ pub(super) struct Saver {
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) token: SaveToken,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Arc<Vec<Row>>,
     begun: Mono,
 }
 
@@ -79,7 +80,7 @@ impl Saver {
     }
 
     /// Hands a write out; returns its number and whether it is vital.
-    pub(super) fn begin(&mut self, now: Mono, rows: Vec<Row>) -> (SaveToken, bool) {
+    pub(super) fn begin(&mut self, now: Mono, rows: Arc<Vec<Row>>) -> (SaveToken, bool) {
         let token = self.next;
         self.next += 1;
         self.due = None;

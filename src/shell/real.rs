@@ -16,7 +16,7 @@ use crate::{
         Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerView, Stamp, Task, TaskId,
         TaskView, Wall, place,
     },
-    engine::{Clock, Options, PanicIn, Session, Subscription},
+    engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError},
     term::{
         guard::{self, Guard},
@@ -68,7 +68,6 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
 }
 
 async fn show(opening: Opening) -> io::Result<Outcome> {
-    guard::install_panic_hook();
     let mut terminal = Terminal::take()?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
@@ -87,9 +86,9 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     if let Err(error) = terminal.draw(&state, clock.now()) {
         return Ok(gone(&error));
     }
-    let panics = opening.engine.panic_in == Some(PanicIn::Screen);
+    let fuse = opening.engine.fuse.clone();
     let session = Session::open(opening.engine);
-    let mut engine = Engine::new(session, paths, opening.demo_dir, panics);
+    let mut engine = Engine::new(session, paths, opening.demo_dir, fuse);
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
@@ -216,8 +215,7 @@ impl Terminal {
     async fn print(&mut self, text: &str) -> io::Result<()> {
         self.guard.leave();
         let mut out = io::stdout();
-        let text = crate::domain::text::clean_block(text);
-        writeln!(out, "{text}\n\n(Enter goes back)")?;
+        out.write_all(osc::page(text).as_bytes())?;
         out.flush()?;
         loop {
             tokio::select! {
@@ -330,11 +328,11 @@ struct Engine {
     heard: Vec<Event>,
     /// Asks that came with the opening, which the screen knows nothing of.
     opening: Vec<AskId>,
-    panics: bool,
+    fuse: Fuse,
 }
 
 impl Engine {
-    fn new(session: Session, paths: Paths, demo_dir: Option<PathBuf>, panics: bool) -> Self {
+    fn new(session: Session, paths: Paths, demo_dir: Option<PathBuf>, fuse: Fuse) -> Self {
         let subscription = session.subscribe();
         let (words, said) = mpsc::channel(WORDS_WAITING);
         Self {
@@ -346,7 +344,7 @@ impl Engine {
             said,
             heard: Vec::new(),
             opening: Vec::new(),
-            panics,
+            fuse,
         }
     }
 
@@ -383,8 +381,7 @@ impl Backstage for Engine {
     fn take(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.heard);
         let news = self.subscription.take();
-        let is_driven = news.iter().any(|news| matches!(news, News::Driver { .. }));
-        assert!(!(self.panics && is_driven), "the screen was told to panic");
+        self.fuse.burn(PanicIn::Screen);
         events.extend(news.into_iter().map(|news| self.event(news)));
         events
     }

@@ -4,6 +4,8 @@ use std::{io, path::Path, path::PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::domain::text;
+
 /// Why the session's files could not be used; each text goes on after "could not".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -42,8 +44,21 @@ pub enum StoreError {
         why: String,
     },
     /// The file is there and cannot be read.
-    #[error("read {}: {why}", path.display())]
+    #[error("read {}: {why}; {advice}", path.display())]
     CannotRead {
+        /// Where.
+        path: PathBuf,
+        /// In words.
+        why: String,
+        /// What can be done about it.
+        advice: ReadAdvice,
+    },
+    /// One record of the file is not understood: a disk has spoiled it, or another longhaul wrote it.
+    #[error(
+        "understand a record in {}: {why}; it stays there untouched, and everything beside it can be used",
+        path.display()
+    )]
+    NotUnderstood {
         /// Where.
         path: PathBuf,
         /// In words.
@@ -109,6 +124,32 @@ impl std::fmt::Display for Advice {
     }
 }
 
+/// What a person can do where a file cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAdvice {
+    /// Make room on the disk.
+    Free,
+    /// Look at the permissions.
+    Permit,
+    /// Wait for whoever holds it.
+    Wait,
+    /// Save what can be saved.
+    Copy,
+}
+
+impl std::fmt::Display for ReadAdvice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Free => "free some of it and look again",
+            Self::Permit => "check its permissions and those of its directory",
+            Self::Wait => "look again in a moment",
+            Self::Copy => {
+                "if that stays so, copy the state directory to another disk and name the copy with --state-dir"
+            }
+        })
+    }
+}
+
 impl StoreError {
     pub(super) fn refused(path: &Path, why: impl Into<String>) -> Self {
         Self::Refused {
@@ -160,10 +201,18 @@ impl StoreError {
     pub(super) fn reading(path: &Path, error: &rusqlite::Error) -> Self {
         let (path, why) = (path.to_owned(), words(error));
         if is_damage(error) {
-            Self::Damaged { path, why }
-        } else {
-            Self::CannotRead { path, why }
+            return Self::Damaged { path, why };
         }
+        let advice = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => ReadAdvice::Free,
+            _ if has_no_room_for_shared_memory(error) => ReadAdvice::Free,
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+                ReadAdvice::Permit
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ReadAdvice::Wait,
+            _ => ReadAdvice::Copy,
+        };
+        Self::CannotRead { path, why, advice }
     }
 
     /// The error of a statement that writes.
@@ -182,7 +231,13 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-    )
+    ) || is_end_missing(error)
+}
+
+/// Whether SQLite looked for bytes behind the end of the file.
+fn is_end_missing(error: &rusqlite::Error) -> bool {
+    let short = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == short)
 }
 
 /// Whether SQLite failed over the shared memory of its write-ahead log.
@@ -203,10 +258,20 @@ pub(super) fn has_no_room_for_shared_memory(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == size)
 }
 
+/// The remark on records that were passed over.
+pub(super) fn passed_over(count: u64, path: &Path) -> String {
+    format!(
+        "{} in {} could not be understood and stayed there untouched",
+        text::plural(count, "record"),
+        path.display()
+    )
+}
+
 /// SQLite's errors as a person would say them.
 pub(super) fn words(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
         _ if has_no_room_for_shared_memory(error) => "the disk is full or fails".to_owned(),
+        _ if is_end_missing(error) => "its end is missing".to_owned(),
         Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
         Some(ErrorCode::ReadOnly) => "the file or its disk is read-only".to_owned(),
         Some(ErrorCode::SystemIoFailure) => "the disk reports an error".to_owned(),

@@ -14,7 +14,7 @@ mod schema;
 mod writer;
 
 pub use atomic::write_atomically;
-pub use error::{Advice, StoreError};
+pub use error::{Advice, ReadAdvice, StoreError};
 pub use lock::DriverLock;
 pub use paths::Paths;
 pub use reader::{ListFilter, Lookup, Reader};

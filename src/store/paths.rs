@@ -218,6 +218,22 @@ pub(super) fn companion(db: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// SQLite throws a log away that stands beside an empty or missing file, even when it only reads; what is in it would be
+/// lost.
+pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
+    // The log first: whoever makes a session now writes the file before it.
+    let log = check_file(&companion(db, "-wal"))?.map_or(0, |found| found.len());
+    // SQLite takes a file of one byte for an empty one.
+    let is_empty = check_file(db)?.is_none_or(|found| found.len() <= 1);
+    if is_empty && log > 0 {
+        return Err(StoreError::Damaged {
+            path: db.to_owned(),
+            why: "it is empty, but its log is not".to_owned(),
+        });
+    }
+    Ok(())
+}
+
 /// A place for a socket whose own path is too long, the same for every process of this user.
 fn short_socket(beside: &Path) -> Result<PathBuf, StoreError> {
     let name = format!("{:016x}.sock", fnv(beside.as_os_str().as_bytes()));

@@ -2,26 +2,37 @@
 
 use std::{
     ffi::OsString,
-    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::MetadataExt as _,
+    },
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::{
     Paths, StoreError,
-    error::{has_no_room_for_shared_memory, is_damage, words},
-    paths::{check_file, companion},
+    error::passed_over,
+    paths::{check_file, check_whole, companion},
     schema,
-    writer::{parse, signed, task_by_id},
+    writer::{parse, signed, task_by_id, unsigned},
 };
-use crate::domain::{Entry, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix};
+use crate::domain::{
+    Entry, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
+};
 
 /// A connection that only reads; works while another process writes, and before there is a file.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
     connection: Option<Connection>,
+    /// Device and number of the file, to see when another has taken its place.
+    identity: Option<(u64, u64)>,
+    /// Whether the connection was made as well as the disk allowed; it may never see what is written from now on.
+    is_makeshift: bool,
+    /// How many records of the newest list were passed over.
+    passed_over: u64,
 }
 
 /// Which tasks to list.
@@ -48,11 +59,15 @@ impl Reader {
     /// Opens the session for reading.
     ///
     /// Where there is no file yet the session is empty, and the next question looks again. Fails with
-    /// [`StoreError::Refused`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every question does.
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every question does; one
+    /// about a single record with [`StoreError::NotUnderstood`] too.
     pub fn open(paths: &Paths) -> Result<Self, StoreError> {
         let mut reader = Self {
             path: paths.db(),
             connection: None,
+            identity: None,
+            is_makeshift: false,
+            passed_over: 0,
         };
         reader.connection()?;
         Ok(reader)
@@ -60,22 +75,28 @@ impl Reader {
 
     /// The connection, once there is a file with tables in it.
     fn connection(&mut self) -> Result<Option<&Connection>, StoreError> {
+        // A damaged one is set aside while others read it, and what is new stands in the next.
+        let found = check_file(&self.path)?.map(|found| (found.dev(), found.ino()));
+        if self.is_makeshift || found.is_some() && found != self.identity {
+            self.connection = None;
+        }
         if self.connection.is_none() {
-            if check_file(&self.path)?.is_none() {
+            check_whole(&self.path)?;
+            if found.is_none() {
                 return Ok(None);
             }
-            let fail = |error| StoreError::reading(&self.path, &error);
-            let (connection, version) = match open_and_ask(&self.path) {
-                Err(error) if has_no_place_beside(&self.path, &error) => {
-                    open_immutable(&self.path).map_err(fail)?
-                }
-                other => other.map_err(fail)?,
-            };
+            let mut opened = open_and_ask(&self.path);
+            self.is_makeshift = matches!(&opened, Err(error) if may_be_for_want_of_place(error));
+            if self.is_makeshift {
+                opened = open_without_place(&self.path);
+            }
+            let (connection, version) =
+                opened.map_err(|error| StoreError::reading(&self.path, &error))?;
             // The driver is about to make the tables.
             if version == 0 {
                 return Ok(None);
             }
-            self.connection = Some(connection);
+            (self.connection, self.identity) = (Some(connection), found);
         }
         Ok(self.connection.as_ref())
     }
@@ -90,32 +111,50 @@ impl Reader {
             None => Ok(empty),
         };
         answer.map_err(|error| match error {
-            rusqlite::Error::FromSqlConversionFailure(_, _, why) => StoreError::CannotRead {
+            rusqlite::Error::FromSqlConversionFailure(_, _, why) => StoreError::NotUnderstood {
                 path: self.path.clone(),
-                why: format!("a record in it is not understood ({why})"),
-            },
-            error if is_damage(&error) => StoreError::Damaged {
-                path: self.path.clone(),
-                why: words(&error),
+                why: why.to_string(),
             },
             error => StoreError::reading(&self.path, &error),
         })
     }
 
-    /// The tasks, newest first.
+    /// The tasks, newest first; [`Self::remark`] tells of those that are not understood.
     pub fn tasks(&mut self, filter: ListFilter) -> Result<Vec<Task>, StoreError> {
-        self.ask(Vec::new(), |connection| {
-            let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok());
-            connection
-                .prepare_cached(
-                    "SELECT body FROM task WHERE ?1 OR forgotten_at IS NULL \
-                     ORDER BY created_at DESC, id DESC LIMIT ?2",
-                )?
-                .query_map(params![filter.all, limit.unwrap_or(-1)], |row| {
-                    parse(row.get_ref(0)?.as_str()?)
-                })?
-                .collect()
-        })
+        let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok());
+        self.list(
+            "SELECT body FROM task WHERE ?1 OR forgotten_at IS NULL \
+             ORDER BY created_at DESC, id DESC LIMIT ?2",
+            params![filter.all, limit.unwrap_or(-1)],
+        )
+    }
+
+    /// The records that a statement selects. One that is not understood must not hide the others.
+    fn list<T: serde::de::DeserializeOwned>(
+        &mut self,
+        sql: &str,
+        given: impl rusqlite::Params,
+    ) -> Result<Vec<T>, StoreError> {
+        let (records, passed_over) = self.ask((Vec::new(), 0), |connection| {
+            let mut records = Vec::new();
+            let mut passed_over = 0;
+            let mut query = connection.prepare_cached(sql)?;
+            let mut rows = query.query(given)?;
+            while let Some(row) = rows.next()? {
+                match parse(row.get_ref(0)?.as_bytes()?) {
+                    Ok(record) => records.push(record),
+                    Err(_) => passed_over += 1,
+                }
+            }
+            Ok((records, passed_over))
+        })?;
+        self.passed_over = passed_over;
+        Ok(records)
+    }
+
+    /// What a person should hear of the newest list, in one sentence.
+    pub fn remark(&self) -> Option<String> {
+        (self.passed_over > 0).then(|| passed_over(self.passed_over, &self.path))
     }
 
     /// The task whose id begins with `prefix`; a forgotten one only if no other does.
@@ -175,7 +214,8 @@ impl Reader {
             let rows: Vec<(String, String, bool)> = connection
                 .prepare_cached(
                     "SELECT body ->> 'server_task_id', id, forgotten_at IS NOT NULL FROM task \
-                     WHERE body ->> 'server' = ?1 AND body ->> 'server_task_id' IS NOT NULL",
+                     WHERE CASE WHEN json_valid(body) THEN body ->> 'server' = ?1 \
+                     AND body ->> 'server_task_id' IS NOT NULL END",
                 )?
                 .query_map([server.as_str()], |row| {
                     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
@@ -188,17 +228,14 @@ impl Reader {
         })
     }
 
-    /// The servers by name.
+    /// The servers by name; [`Self::remark`] tells of those that are not understood.
     pub fn links(&mut self) -> Result<Vec<LinkRecord>, StoreError> {
-        self.ask(Vec::new(), |connection| {
-            connection
-                .prepare_cached("SELECT body FROM link ORDER BY name")?
-                .query_map([], |row| parse(row.get_ref(0)?.as_str()?))?
-                .collect()
-        })
+        self.list("SELECT body FROM link ORDER BY name", [])
     }
 
     /// The oldest `limit` history entries of a task that come after `after_seq`; 0 begins at the beginning.
+    ///
+    /// In place of entries that are not understood stands one that says so.
     pub fn history(
         &mut self,
         task: &TaskId,
@@ -208,13 +245,14 @@ impl Reader {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(
-                "SELECT body FROM history WHERE task = ?1 AND last_seq > ?2 ORDER BY first_seq",
+                "SELECT body, first_seq, last_seq FROM history WHERE task = ?1 AND last_seq > ?2 \
+                 ORDER BY first_seq",
             )?;
             let mut rows = query.query(params![task.as_str(), signed(after_seq)])?;
             while entries.len() < limit
                 && let Some(row) = rows.next()?
             {
-                let chunk: Vec<Entry> = parse(row.get_ref(0)?.as_str()?)?;
+                let chunk = chunk(connection, task, row, entries.last())?;
                 let room = limit - entries.len();
                 entries.extend(chunk.into_iter().filter(|e| e.seq > after_seq).take(room));
             }
@@ -222,18 +260,18 @@ impl Reader {
         })
     }
 
-    /// The newest `count` history entries of a task, oldest first.
+    /// The newest `count` history entries of a task, oldest first; gaps as in [`Self::history`].
     pub fn history_tail(&mut self, task: &TaskId, count: usize) -> Result<Vec<Entry>, StoreError> {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(
-                "SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC",
+                "SELECT body, first_seq, last_seq FROM history WHERE task = ?1 ORDER BY first_seq DESC",
             )?;
             let mut rows = query.query([task.as_str()])?;
             while entries.len() < count
                 && let Some(row) = rows.next()?
             {
-                let chunk: Vec<Entry> = parse(row.get_ref(0)?.as_str()?)?;
+                let chunk = chunk(connection, task, row, entries.last())?;
                 let room = count - entries.len();
                 entries.extend(chunk.into_iter().rev().take(room));
             }
@@ -247,7 +285,11 @@ impl Reader {
         self.ask(None, |connection| {
             connection
                 .prepare_cached("SELECT json FROM result WHERE task = ?1")?
-                .query_row([task.as_str()], |row| row.get(0))
+                .query_row([task.as_str()], |row| {
+                    let json: Box<serde_json::value::RawValue> =
+                        parse(row.get_ref(0)?.as_bytes()?)?;
+                    Ok(String::from(Box::<str>::from(json)))
+                })
                 .optional()
         })
     }
@@ -263,6 +305,42 @@ impl Reader {
     }
 }
 
+/// The entries of a row of the history: its body, its first seq and its last.
+///
+/// For what is not understood there is one that says which are missing, with the time of a neighbour.
+fn chunk(
+    connection: &Connection,
+    task: &TaskId,
+    row: &Row<'_>,
+    neighbour: Option<&Entry>,
+) -> rusqlite::Result<Vec<Entry>> {
+    if let Ok(entries) = parse(row.get_ref(0)?.as_bytes()?) {
+        return Ok(entries);
+    }
+    let (first, last) = (unsigned(row.get(1)?), unsigned(row.get(2)?));
+    let at = match neighbour {
+        Some(neighbour) => neighbour.at,
+        None => connection
+            .prepare_cached("SELECT created_at FROM task WHERE id = ?1")?
+            .query_row([task.as_str()], |row| row.get(0).map(Wall))
+            .optional()?
+            .unwrap_or_default(),
+    };
+    let what = Happening::Status {
+        status: "running".to_owned(),
+        reason: Some(format!(
+            "entries {first} to {last} of this history cannot be read: the disk has spoiled them"
+        )),
+    };
+    Ok(vec![Entry {
+        seq: first,
+        at,
+        attempt: neighbour.map_or(1, |neighbour| neighbour.attempt),
+        event_id: None,
+        what,
+    }])
+}
+
 /// Opens the file and reads a first value, which is where SQLite meets the disk.
 fn open_and_ask(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -270,20 +348,21 @@ fn open_and_ask(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     Ok((connection, version))
 }
 
-/// Whether the file could not be read for want of a place for shared memory, on a disk that is read-only or full, and
-/// nothing waits in a log.
-fn has_no_place_beside(path: &Path, error: &rusqlite::Error) -> bool {
-    let is_refused = matches!(
+/// Whether the file may not be readable only for want of a place for shared memory, on a disk that takes no writes.
+fn may_be_for_want_of_place(error: &rusqlite::Error) -> bool {
+    matches!(
         error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-    );
-    let log = check_file(&companion(path, "-wal"));
-    (is_refused || has_no_room_for_shared_memory(error))
-        && log.is_ok_and(|log| log.is_none_or(|found| found.len() == 0))
+        Some(
+            ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+        )
+    )
 }
 
 /// Opens a file on a disk where nobody can write.
-fn open_immutable(path: &Path) -> rusqlite::Result<(Connection, u32)> {
+fn open_without_place(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     let mut uri = b"file:".to_vec();
     for byte in path.as_os_str().as_bytes() {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
@@ -292,7 +371,16 @@ fn open_immutable(path: &Path) -> rusqlite::Result<(Connection, u32)> {
             uri.extend(format!("%{byte:02X}").bytes());
         }
     }
-    uri.extend(b"?immutable=1");
+    let log = check_file(&companion(path, "-wal"));
+    let is_log_empty = log.is_ok_and(|log| log.is_none_or(|found| found.len() == 0));
+    // With something in the log, SQLite can keep in its own memory what else is shared; for that it wants to see the
+    // file of the shared memory, which whoever wrote the log has left there.
+    let how: &[u8] = if is_log_empty {
+        b"?immutable=1"
+    } else {
+        b"?readonly_shm=1"
+    };
+    uri.extend(how);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let connection = schema::connect(Path::new(&OsString::from_vec(uri)), flags)?;
     let version = schema::version(&connection)?;

@@ -1,7 +1,9 @@
 //! The one writer of a session: opens it in whatever state a crash left it, and saves rows all or nothing.
 
 use std::{
-    fs::{self, OpenOptions, Permissions},
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, ErrorKind, Read as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -15,8 +17,11 @@ use rusqlite::{
 use super::{
     Paths, StoreError,
     atomic::sync_directory,
-    error::{Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, words},
-    paths::{check_file, companion, set_aside},
+    error::{
+        Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, passed_over,
+        words,
+    },
+    paths::{check_file, check_whole, companion, set_aside},
     schema,
 };
 use crate::domain::{Entry, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text};
@@ -112,7 +117,11 @@ impl Writer {
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
         let mut remarks = Vec::new();
-        let opened = match check_whole(&db).and_then(|()| Self::try_open(&db, now)) {
+        let checked = check_whole(&db).map_err(|error| match error {
+            StoreError::Damaged { why, .. } => Trouble::Damaged(why),
+            other => Trouble::Other(other),
+        });
+        let opened = match checked.and_then(|()| Self::try_open(&db, now)) {
             Err(Trouble::Damaged(why)) => {
                 let place = quarantine(paths, now)?;
                 remarks.push(format!(
@@ -132,11 +141,7 @@ impl Writer {
             Trouble::Other(error) => error,
         })?;
         if unreadable > 0 {
-            remarks.push(format!(
-                "{} in {} could not be understood and stayed there untouched",
-                text::plural(unreadable, "record"),
-                db.display()
-            ));
+            remarks.push(passed_over(unreadable, &db));
         }
         Ok(Opened {
             writer,
@@ -158,12 +163,12 @@ impl Writer {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(fail)?;
         let verdict: String = connection
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
             .map_err(fail)?;
         if verdict != "ok" {
             return Err(Trouble::Damaged(text::clean_line(&verdict).into_owned()));
         }
-        if is_cut(db, &connection).map_err(fail)? {
+        if is_cut(db, &connection)? {
             return Err(Trouble::Damaged("its end is missing".to_owned()));
         }
         let found = schema::version(&connection).map_err(fail)?;
@@ -221,9 +226,9 @@ impl Writer {
     /// The same rows may be saved again after a failure: history that is there already is left as it is. `now` is kept
     /// as the time of the newest save. Fails with [`StoreError::CannotWrite`], after which the same save may be tried
     /// again on this writer, and [`StoreError::Damaged`].
-    pub fn save(
+    pub fn save<'r>(
         &mut self,
-        rows: &[Row],
+        rows: impl IntoIterator<Item = &'r Row>,
         durability: Durability,
         now: Wall,
     ) -> Result<(), StoreError> {
@@ -232,7 +237,12 @@ impl Writer {
             .map_err(|error| StoreError::writing(&self.path, &error))
     }
 
-    fn write(&mut self, rows: &[Row], durability: Durability, now: Wall) -> rusqlite::Result<()> {
+    fn write<'r>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'r Row>,
+        durability: Durability,
+        now: Wall,
+    ) -> rusqlite::Result<()> {
         if self.durability != Some(durability) {
             let word = match durability {
                 Durability::Full => "FULL",
@@ -287,22 +297,23 @@ impl Writer {
     fn restore(&self) -> rusqlite::Result<(Restored, u64)> {
         let mut restored = Restored::default();
         let mut unreadable = 0;
-        let mut read = |sql: &str, note: &mut dyn FnMut(&str) -> bool| -> rusqlite::Result<()> {
+        let mut read = |sql: &str, note: &mut dyn FnMut(&[u8]) -> bool| -> rusqlite::Result<()> {
             let mut query = self.connection.prepare(sql)?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
-                if !note(row.get_ref(0)?.as_str()?) {
+                // What a disk has spoiled need not even be text.
+                if !note(row.get_ref(0)?.as_bytes()?) {
                     unreadable += 1;
                 }
             }
             Ok(())
         };
         read("SELECT body FROM link ORDER BY name", &mut |body| {
-            let link = serde_json::from_str(body);
+            let link = serde_json::from_slice(body);
             link.map(|link| restored.links.push(link)).is_ok()
         })?;
-        let mut tasks = |body: &str| {
-            let task = serde_json::from_str(body);
+        let mut tasks = |body: &[u8]| {
+            let task = serde_json::from_slice(body);
             let recent_ids = Vec::new();
             task.map(|task| restored.tasks.push(RestoredTask { task, recent_ids }))
                 .is_ok()
@@ -335,7 +346,8 @@ impl Writer {
             .prepare_cached("SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC")?;
         let mut rows = query.query([task.id.as_str()])?;
         'chunks: while let Some(row) = rows.next()? {
-            let Ok(entries) = serde_json::from_str::<Vec<Entry>>(row.get_ref(0)?.as_str()?) else {
+            let Ok(entries) = serde_json::from_slice::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?)
+            else {
                 *unreadable += 1;
                 continue;
             };
@@ -371,13 +383,13 @@ impl Drop for Writer {
 pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Result<Option<Task>> {
     let mut query = connection.prepare_cached("SELECT body FROM task WHERE id = ?1")?;
     query
-        .query_row([id.as_str()], |row| parse(row.get_ref(0)?.as_str()?))
+        .query_row([id.as_str()], |row| parse(row.get_ref(0)?.as_bytes()?))
         .optional()
 }
 
 /// Reads a record; what is no JSON of ours is an error of its column.
-pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &str) -> rusqlite::Result<T> {
-    serde_json::from_str(body).map_err(|error| {
+pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> rusqlite::Result<T> {
+    serde_json::from_slice(body).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
     })
 }
@@ -530,10 +542,10 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
         Some(seq) => transaction
             .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
             .query_row(params![task, seq], |row| {
-                parse::<Vec<Entry>>(row.get_ref(0)?.as_str()?)
+                Ok(parse::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?))
             })
             .optional()?
-            .and_then(|entries| entries.into_iter().next()),
+            .and_then(|entries| entries.ok()?.into_iter().next()),
         None => None,
     };
     let chunks: Vec<(i64, i64)> = transaction
@@ -548,15 +560,22 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
         if steps == 0 || place <= middle.start || start >= middle.end {
             continue;
         }
-        let body: String = transaction
-            .prepare_cached(
-                "DELETE FROM history WHERE task = ?1 AND first_seq = ?2 RETURNING body",
-            )?
-            .query_row(params![task, first_seq], |row| row.get(0))?;
+        let entries = transaction
+            .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
+            .query_row(params![task, first_seq], |row| {
+                Ok(parse::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?))
+            })?;
+        // One that a disk has spoiled stays as it is, and keeps nothing else from being saved.
+        let Ok(entries) = entries else {
+            continue;
+        };
+        transaction
+            .prepare_cached("DELETE FROM history WHERE task = ?1 AND first_seq = ?2")?
+            .execute(params![task, first_seq])?;
         let mut step = start;
         // What stands before the mark and what stands behind it, so that seq rises from chunk to chunk.
         let mut kept: [Vec<Entry>; 2] = [Vec::new(), Vec::new()];
-        for entry in parse::<Vec<Entry>>(&body)? {
+        for entry in entries {
             if is_step(&entry) {
                 let here = step;
                 step += 1;
@@ -623,26 +642,53 @@ fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
     }
 }
 
-/// SQLite throws a log away that stands beside an empty or missing file; what is in it would be lost.
-fn check_whole(db: &Path) -> Result<(), Trouble> {
-    let is_empty = check_file(db)?.is_none_or(|found| found.len() == 0);
-    let log = check_file(&companion(db, "-wal"))?.map_or(0, |found| found.len());
-    if is_empty && log > 0 {
-        return Err(Trouble::Damaged(
-            "it is empty, but its log is not".to_owned(),
-        ));
+/// Whether pages are missing at the end of the file, which SQLite takes for zeros.
+///
+/// What waits in the log need not be there yet: a full disk can stop its way into the file anywhere.
+fn is_cut(db: &Path, connection: &Connection) -> Result<bool, Trouble> {
+    let ask = |what| connection.pragma_query_value(None, what, |row| row.get(0).map(unsigned));
+    let fail = |error| trouble(db, &error);
+    let size = ask("page_size").map_err(fail)?.max(1);
+    let count = ask("page_count").map_err(fail)?;
+    let length = check_file(db)?.map_or(0, |found| found.len());
+    let mut missing = length / size + 1..=count;
+    if missing.is_empty() {
+        return Ok(false);
     }
-    Ok(())
+    let log = companion(db, "-wal");
+    let logged = match logged_pages(&log, size) {
+        Ok(pages) => pages,
+        // There is none, or it is empty.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+            BTreeSet::new()
+        }
+        Err(error) => return Err(StoreError::open_io(&log, &error).into()),
+    };
+    Ok(!missing.all(|page| logged.contains(&page)))
 }
 
-/// Whether the file ends within a page, which SQLite takes for zeros.
+/// The pages that a write-ahead log has for its file: those of its newest generation, up to the last commit.
 ///
-/// With a log beside it that is no damage: a full disk can stop the log's way into the file there.
-fn is_cut(db: &Path, connection: &Connection) -> rusqlite::Result<bool> {
-    let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.len());
-    let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let is_whole = length(db).is_multiple_of(unsigned(page).max(1));
-    Ok(!is_whole && length(&companion(db, "-wal")) == 0)
+/// Its format: <https://sqlite.org/fileformat2.html#the_write_ahead_log>. All numbers are big-endian.
+fn logged_pages(log: &Path, page_size: u64) -> io::Result<BTreeSet<u64>> {
+    let mut log = io::BufReader::new(File::open(log)?);
+    let number = |bytes: &[u8], at: usize| {
+        let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+        u32::from_be_bytes(four.unwrap_or_default())
+    };
+    let mut header = [0; 32];
+    log.read_exact(&mut header)?;
+    let mut committed = BTreeSet::new();
+    let mut waiting = Vec::new();
+    let mut frame = [0; 24];
+    while log.read_exact(&mut frame).is_ok() && frame.get(8..16) == header.get(16..24) {
+        waiting.push(u64::from(number(&frame, 0)));
+        if number(&frame, 4) != 0 {
+            committed.extend(waiting.drain(..));
+        }
+        log.seek_relative(i64::try_from(page_size).unwrap_or(i64::MAX))?;
+    }
+    Ok(committed)
 }
 
 /// Makes the file with mode 0600, or takes others' access to it away.

@@ -641,4 +641,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn an_event_id_that_fits_no_header_is_none() {
+        for (length, is_kept) in [(ID_BYTES, true), (ID_BYTES + 1, false)] {
+            let id = "x".repeat(length);
+            let text = format!("id: {id}\ndata: a\n\n");
+            let found = frames(&[text.as_bytes()]);
+            assert_eq!(found[0].id(), is_kept.then_some(&*id), "{length}");
+        }
+    }
 }

@@ -770,6 +770,39 @@ mod tests {
     }
 
     #[test]
+    fn no_address_of_a_server_brings_a_user_name_along() {
+        let from = Url::parse("http://h/mcp").unwrap();
+        let why = same_origin(&from, b"http://ann:hunter2@h/mcp").unwrap_err();
+        assert!(
+            why.contains("with a user name") && !why.contains("hunter2"),
+            "{why}"
+        );
+        assert_eq!(
+            same_origin(&from, b"/there#x").unwrap().as_str(),
+            "http://h/there"
+        );
+    }
+
+    #[test]
+    fn no_debug_line_of_a_library_shows_a_header_of_the_user() {
+        let http = with_header("X-Key", "hunter2").unwrap();
+        let mut request = Request {
+            target: None,
+            method: Method::Get {
+                cursor: Some("cursor".to_owned()),
+            },
+            session: Some("hunter2".to_owned()),
+            version: None,
+        };
+        for _ in 0..2 {
+            let (_, headers, _) = http.inner.parts(request.clone()).unwrap();
+            assert!(headers.contains_key("x-key") && headers.contains_key(SESSION_ID));
+            assert!(!format!("{headers:?}").contains("hunter2"), "{headers:?}");
+            request.method = Method::Delete;
+        }
+    }
+
+    #[test]
     fn a_token_with_a_line_end_behind_it_is_trimmed_and_a_header_wins_over_it() {
         let mut options = HttpOptions::new("http://h/mcp");
         options.bearer = Some(SecretString::from("t0ken\n"));

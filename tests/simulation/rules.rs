@@ -1,6 +1,6 @@
 //! The rules that have a number or an order in them, one by one, against a bare machine.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use longhaul::{
     domain::{
@@ -13,6 +13,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+mod bounds;
 mod faults;
 mod looks;
 mod newer;
@@ -150,7 +151,7 @@ impl Bench {
         for output in self.link.take_outputs() {
             match output {
                 Output::Save { token, rows, .. } => {
-                    self.rows.extend(rows);
+                    self.rows.extend(Arc::unwrap_or_clone(rows));
                     self.pending.push(token);
                 }
                 Output::Send {

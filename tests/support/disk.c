@@ -1,6 +1,7 @@
 /* A disk that fails on demand: stands between the real program and its C library (LD_PRELOAD), for every file below the
    directory that LONGHAUL_TEST_DISK names. How the disk is at the moment says the first letter of the file beside that
-   directory, NAME.orders: f full, e errors, r read-only, s slow to sync; anything else, or no file: it is well. */
+   directory, NAME.orders: f full, e errors when it is written, u when it is read,
+   r read-only, s slow to sync; anything else, or no file: it is well. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -90,6 +91,15 @@ ssize_t writev(int fd, const struct iovec *parts, int count)
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at)
 {
     return refuses(fd, at + (off_t)count) ? -1 : syscall(SYS_pwrite64, fd, bytes, count, at);
+}
+
+ssize_t pread64(int fd, void *bytes, size_t count, off_t at)
+{
+    if (of_file(fd) == 'u') {
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, bytes, count, at);
 }
 
 int ftruncate64(int fd, off_t length)

@@ -6,8 +6,10 @@
 )]
 
 use std::{
+    fs::OpenOptions,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::SocketAddr,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
@@ -390,8 +392,15 @@ impl Tui {
     /// Closes the terminal, as closing its window does.
     pub(crate) fn hang_up(&mut self) {
         self.is_closing.store(true, Ordering::SeqCst);
-        // The reading thread looks up with the next byte.
-        self.press("?");
+        // The reading thread looks up with the next byte; no program need have anything to say.
+        let terminal = self.master.as_ref().unwrap().tty_name().unwrap();
+        let mut terminal = OpenOptions::new()
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NOCTTY.bits().cast_signed())
+            .open(terminal)
+            .unwrap();
+        terminal.write_all(b"\0").unwrap();
+        drop(terminal);
         while self.bytes.recv_timeout(DEADLINE).is_ok() {}
         self.keys = None;
         self.master = None;

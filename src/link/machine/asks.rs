@@ -133,7 +133,12 @@ impl Link {
             });
         }
         let (must_survive, goes_on) = (call.must_survive, call.goes_on.clone());
-        let mut running = Running::new(self.now, new_task(self.now.wall, call), Vec::new());
+        let mut running = Running::new(
+            self.now,
+            new_task(self.now.wall, call),
+            Vec::new(),
+            &self.unsaved,
+        );
         let request_id = self.new_request_id();
         running.task.begin(new_attempt(
             self.now.wall,
@@ -538,7 +543,7 @@ impl Link {
             return;
         }
         let unwatched = now.wall.since(task.updated_at);
-        let mut running = Running::new(now, task, ids);
+        let mut running = Running::new(now, task, ids, &self.unsaved);
         running.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.

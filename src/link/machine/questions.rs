@@ -23,6 +23,10 @@ const QUESTION_BYTES: usize = 64 * 1024;
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
 const EMPTY_ROUNDS: u32 = 10;
+/// Rounds of one task: each is an attempt in its record, and where no person answers they follow each other at once.
+const ROUNDS: usize = 100;
+/// Bytes that a server may have us keep for it between two rounds; they are written with every save of the task.
+const STATE_BYTES: usize = 256 * 1024;
 /// Earlier names of a question that are remembered.
 const NAMES: usize = 8;
 
@@ -102,6 +106,21 @@ impl Link {
                 "the server asks for {}, which longhaul does not offer",
                 foreign.method
             );
+            return self.fail(id, TaskErrorKind::Protocol, None, words);
+        }
+        if state
+            .as_ref()
+            .is_some_and(|state| state.len() > STATE_BYTES)
+        {
+            let words = "the server wants more than 256 kB kept for it until it is called again";
+            return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
+        }
+        let rounds = self.tasks.get(id).map_or(0, |running| {
+            let attempts = running.task.attempts.iter();
+            attempts.filter(|attempt| attempt.input.is_some()).count()
+        });
+        if rounds >= ROUNDS {
+            let words = format!("the server asked to be called again {ROUNDS} times");
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
         self.end_attempt_for_round(id, state);
@@ -435,6 +454,11 @@ impl Link {
             question.is_delivered |= question.way == QuestionWay::Round;
         }
         let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
+        for earlier in &mut running.task.attempts {
+            // Nothing sends it again; that there was a round is all that is still asked of it.
+            earlier.request_state = None;
+            earlier.input = earlier.input.take().map(|_| "{}".to_owned());
+        }
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
         running.task.begin(attempt);

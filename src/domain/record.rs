@@ -82,8 +82,8 @@ pub struct Task {
     pub seq: u64,
 }
 
-/// Attempts of one task that are kept. A tool that has to be called again day and night makes any number of them, and
-/// each save writes all that are kept.
+/// Attempts of one task that are kept beside the rounds of questions, which are bounded by themselves. A tool that has to
+/// be called again day and night makes any number of them, and each save writes all that are kept.
 const ATTEMPTS: usize = 16;
 
 impl Task {
@@ -99,11 +99,14 @@ impl Task {
 
     /// Adds the attempt that is the present one from now on.
     pub fn begin(&mut self, attempt: Attempt) {
-        self.attempts.push(attempt);
-        if self.attempts.len() > ATTEMPTS {
-            // The first says when it all began.
-            self.attempts.remove(1);
+        // The first says when it all began.
+        let mut later = self.attempts.iter().skip(1);
+        if self.attempts.len() >= ATTEMPTS
+            && let Some(oldest) = later.position(|attempt| attempt.input.is_none())
+        {
+            self.attempts.remove(oldest + 1);
         }
+        self.attempts.push(attempt);
     }
 
     /// The questions that wait for a person, oldest first.

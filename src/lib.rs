@@ -48,3 +48,6 @@ pub mod transport;
 pub mod ui;
 
 pub use cli::run;
+/// The readers of files that somebody else wrote, for those who attack them.
+#[doc(hidden)]
+pub use cli::{Config, Saved, SavedTask};

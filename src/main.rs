@@ -6,5 +6,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    longhaul::term::guard::install_panic_hook();
     longhaul::run(std::env::args_os(), &mut std::io::stdout().lock())
 }

@@ -177,20 +177,26 @@ async fn turns<S: Surface, B: Backstage, T: Time>(
             () = backstage.changed(), if !is_dirty => {}
             () = timer => events.push(Event::Tick),
         }
-        events.extend(backstage.take());
+        let news = backstage.take();
         let now = time.now();
         for event in events {
-            match &event {
+            let todo = app::update(state, event, now);
+            if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
+                return gone(&error);
+            }
+        }
+        for event in &news {
+            match event {
                 Event::News(News::Trouble { words, exit }) => {
                     trouble = Some((words.clone(), *exit));
                 }
                 Event::News(News::Driver { .. }) => trouble = None,
                 _ => {}
             }
-            let todo = app::update(state, event, now);
-            if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
-                return gone(&error);
-            }
+        }
+        let todo = app::update_all(state, news, now);
+        if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
+            return gone(&error);
         }
         if let Some(note) = state.is_over() {
             return match trouble {

@@ -869,12 +869,12 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
     };
     assert_eq!(task.server_task_id.as_ref(), Some(&theirs));
     assert_eq!(task.client_id.as_deref(), Some("c-9"));
+    let history = run(&state, &["logs", &id]).out;
     assert_eq!(
         task.attempts.len(),
         2,
-        "theirs, and the one that brought the result"
+        "theirs, and the one that brought the result: {history}"
     );
-    let history = run(&state, &["logs", &id]).out;
     let taken_over = history.matches("taken over").count();
     let by_checkpoint = history.matches("going on by its checkpoint").count();
     assert!(

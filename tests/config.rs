@@ -187,3 +187,23 @@ fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
     let cancelled = run(house.path(), &["cancel", "--all"]);
     assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
 }
+
+#[test]
+fn a_file_that_is_too_large_to_be_the_configuration_is_not_read() {
+    let house = House::new();
+    configure(house.path(), &"# more\n".repeat(200_000));
+    let refused = run(house.path(), &["-s", "http://127.0.0.1:1/mcp", "tools"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("too large"), "{refused:#?}");
+
+    let state = house.path().join("state.json");
+    let tasks = format!(r#"{{"active_tasks": []{}}}"#, " ".repeat(5 << 20));
+    std::fs::File::create(&state)
+        .unwrap()
+        .write_all(tasks.as_bytes())
+        .unwrap();
+    configure(house.path(), "");
+    let refused = run(house.path(), &["adopt", "--from", state.to_str().unwrap()]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("too large"), "{refused:#?}");
+}

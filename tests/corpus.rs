@@ -3,6 +3,10 @@
 use std::{fs, path::Path};
 
 #[path = "fuzz/targets.rs"]
+#[expect(
+    clippy::expect_used,
+    reason = "a target fails by panicking, its helpers too"
+)]
 mod targets;
 
 #[test]

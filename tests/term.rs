@@ -112,6 +112,8 @@ fn command(program: &str, manner: &str) -> CommandBuilder {
     let mut command = CommandBuilder::new(program);
     command.env(CHILD, manner);
     command.env("NO_COLOR", "1");
+    // Its report would scroll away what is waited for.
+    command.env("RUST_BACKTRACE", "0");
     command.env("PS1", "$ ");
     command
 }

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use longhaul::domain::ProtocolVersion;
+use longhaul::domain::{ProtocolVersion, Tally};
 use longhaul::protocol::{Arrival, Body, Method, Refusal, Request, RpcError};
-use longhaul::transport::{Http, HttpOptions};
+use longhaul::transport::{DEFAULT_CAP_BYTES, Http, HttpOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::SecretString;
@@ -623,6 +623,39 @@ async fn what_is_over_the_cap_is_too_large_and_the_last() {
 }
 
 #[tokio::test]
+async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_come_through() {
+    let (small, large) = ("x".repeat(1_000), "x".repeat(2 << 20));
+    for (kind, body) in [
+        (
+            "text/event-stream",
+            format!("data: {small}\n\ndata: {large}\n\n"),
+        ),
+        ("application/json", large),
+    ] {
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
+        let server = Server::saying(head + &body).await;
+        let unread = Tally::default();
+        let mut others = unread.part();
+        others.add(16 * DEFAULT_CAP_BYTES);
+        let mut options = HttpOptions::new(server.url());
+        options.unread = unread.clone();
+        let http = Http::new(options).unwrap();
+        let arrivals = all(&http, post("{}")).await;
+        let is_small = |arrival: &Arrival| *arrival == event(None, &small);
+        assert_eq!(arrivals.iter().any(is_small), kind.ends_with("stream"));
+        let Some(Arrival::Broken { why }) = arrivals.last() else {
+            panic!("{kind}: {:?}", arrivals.last())
+        };
+        assert!(why.contains("unfinished events"), "{why}");
+        drop(others);
+        assert_eq!(all(&http, post("{}")).await.last(), Some(&Arrival::Ended));
+        assert_eq!(unread.sum(), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_brings_status_words_and_error() {
     let error = RpcError {
         code: -32001,
@@ -712,6 +745,18 @@ async fn the_body_of_a_refusal_is_not_read_for_ever() {
         panic!("{arrival:?}")
     };
     assert_eq!(said, "x".repeat(300));
+}
+
+#[tokio::test]
+async fn of_the_body_of_a_refusal_only_the_beginning_counts() {
+    let error = |length: usize| {
+        let words = "x".repeat(length);
+        let body = format!(r#"{{"jsonrpc":"2.0","error":{{"code":7,"message":"{words}"}}}}"#);
+        let length = body.len();
+        format!("HTTP/1.1 400 No\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    assert_eq!(refusal(error(1_000)).await.error.unwrap().code, 7);
+    assert_eq!(refusal(error(100_000)).await.error, None);
 }
 
 /// A TLS server on a thread that answers every connection with 202.

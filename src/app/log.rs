@@ -133,3 +133,22 @@ fn push_json(value: &Value, lines: &mut Vec<String>) {
     let laid_out = serde_json::to_string_pretty(value).unwrap_or_default();
     push_text(&laid_out, lines);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_result_without_end_a_part_is_laid_out_and_that_is_told() {
+        let task = TaskId::from_bits(7);
+        let of_text = |text: String| {
+            let json = serde_json::json!({"content": [{"type": "text", "text": text}]});
+            ResultText::read(&task, Some(json.to_string()))
+        };
+        let long = of_text("line\n".repeat(30_000));
+        assert_eq!((long.lines.len(), long.is_cut), (RESULT_LINES, true));
+        let large = of_text("x".repeat(RESULT_BYTES));
+        assert_eq!((large.lines.len(), large.is_cut), (1, true));
+        assert!(large.json.is_none() && large.lines[0].contains("4.2 MB, too much"));
+    }
+}

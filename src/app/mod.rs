@@ -47,5 +47,5 @@ pub use state::{
     State, Tab, Toast, Tools,
 };
 pub use status::{Attention, attention, finds, footer_keys, in_time, pane_scope, scope, until};
-pub use update::update;
+pub use update::{update, update_all};
 pub use wake::{FRAME_MS, next_wake};

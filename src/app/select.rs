@@ -510,9 +510,9 @@ pub(super) fn settle_places(state: &mut State, now: Stamp) {
             state.moving.insert(id);
             continue;
         }
-        // What was running and is done waits until that was seen; what needs a person does not wait.
+        // What was running and is done waits until that was seen, which puts it here again; what needs a person does not
+        // wait.
         if belongs == Group::Done && !entity.is_seen {
-            state.moving.insert(id);
             continue;
         }
         entity.home = belongs;

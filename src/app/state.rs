@@ -518,7 +518,7 @@ pub struct State {
     pub counts: Counts,
     /// What leaving would do to the open tasks, and what was asked of them.
     pub(super) ledger: Ledger,
-    /// Tasks that stand in another group than where they belong.
+    /// Tasks that stand in another group than where they belong, without those that are to be seen first.
     pub(super) moving: BTreeSet<TaskId>,
     /// The order may have changed.
     pub(super) is_order_stale: bool,

@@ -23,14 +23,34 @@ const SLEPT: Duration = Duration::from_secs(60);
 
 /// Takes an event in: the only way in which the state changes.
 pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
+    update_all(state, [event], now)
+}
+
+/// Takes in what came at once. What follows from all of it, such as the order of the rows, is worked out once.
+pub fn update_all(
+    state: &mut State,
+    events: impl IntoIterator<Item = Event>,
+    now: Stamp,
+) -> Vec<Command> {
     let mut todo = Vec::new();
-    if state.over.is_some() {
-        return todo;
+    let mut has_come = false;
+    for event in events {
+        if state.over.is_none() {
+            has_come = true;
+            notice_slept(state, now);
+            take(state, event, now, &mut todo);
+        }
     }
-    notice_slept(state, now);
+    if has_come {
+        follow(state, now, &mut todo);
+    }
+    todo
+}
+
+fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
     match event {
-        Event::Input(input) => input::take(state, input, now, &mut todo),
-        Event::News(news) => take_news(state, news, now, &mut todo),
+        Event::Input(input) => input::take(state, input, now, todo),
+        Event::News(news) => take_news(state, news, now, todo),
         Event::Restored {
             views,
             servers,
@@ -55,6 +75,10 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
+}
+
+/// What every change, and the time, may have made due.
+fn follow(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let toasts = state.toasts.len();
     state.toasts.retain(|toast| toast.until > now.mono);
     state.is_dirty |= toasts != state.toasts.len();
@@ -66,10 +90,9 @@ pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
         state.is_dirty = true;
     }
     settle_places(state, now);
-    want_files(state, &mut todo);
-    finish_leaving(state, now, &mut todo);
-    set_title(state, &mut todo);
-    todo
+    want_files(state, todo);
+    finish_leaving(state, now, todo);
+    set_title(state, todo);
 }
 
 /// A jump of the wall clock beside the monotonic one is sleep: the banner counts what happened meanwhile.

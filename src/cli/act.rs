@@ -203,7 +203,7 @@ fn judge(
             },
         ),
         (Wish::Resume, Status::Running) => {
-            let has_new_attempt = task.attempts.len() > before.attempts.len();
+            let has_new_attempt = task.attempts_made() > before.attempts_made();
             let is_taken = task
                 .attempt()
                 .is_some_and(|attempt| attempt.phase >= Phase::Open);
@@ -216,7 +216,7 @@ fn judge(
             } else if has_new_attempt && is_taken {
                 Came::new(
                     code::OK,
-                    format!("{id} goes on, attempt {}", task.attempts.len()),
+                    format!("{id} goes on, attempt {}", task.attempts_made()),
                 )
             } else {
                 return None;

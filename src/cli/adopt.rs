@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     Context,
@@ -19,12 +19,12 @@ use super::{
     json as documents,
     live::{Event, Live},
     read,
+    saved::{Saved, SavedTask},
     servers::Servers,
 };
 use crate::{
     domain::{
-        Ask, CLIENT_ID, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool,
-        place, text,
+        Ask, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool, place, text,
     },
     store::Reader,
 };
@@ -102,113 +102,6 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// What the file of a tutorial's client says.
-#[derive(Debug, PartialEq)]
-struct Saved {
-    url: Option<String>,
-    client_id: Option<String>,
-    tasks: Vec<SavedTask>,
-    /// How many of its tasks have ended or name no tool.
-    passed_over: usize,
-}
-
-/// One unfinished task of such a file.
-#[derive(Debug, PartialEq)]
-struct SavedTask {
-    id: String,
-    tool: String,
-    arguments: Map<String, Value>,
-    /// `running, 60`.
-    stands: String,
-}
-
-impl Saved {
-    /// Reads the text of a file. Such clients were written by hand, so that several names for a thing are taken.
-    fn read(json: &str) -> Result<Self, String> {
-        let file: Map<String, Value> = match serde_json::from_str(json) {
-            Ok(Value::Object(file)) => file,
-            Ok(_) => return Err("it is no JSON object".to_owned()),
-            Err(error) => return Err(format!("it is no JSON: {error}")),
-        };
-        let text_of = |keys: &[&str]| first_text(&file, keys);
-        let listed = file.get("active_tasks").or_else(|| file.get("tasks"));
-        let entries: Vec<(String, &Map<String, Value>)> = match listed {
-            Some(Value::Object(tasks)) => {
-                let object = |(id, task): (&String, _)| {
-                    let task: &Value = task;
-                    Some((id.clone(), task.as_object()?))
-                };
-                tasks.iter().filter_map(object).collect()
-            }
-            Some(Value::Array(tasks)) => {
-                let objects = tasks.iter().filter_map(Value::as_object);
-                let with_id = |task: &Map<String, Value>| first_text(task, &["task_id", "id"]);
-                objects
-                    .map(|task| (with_id(task).unwrap_or_default(), task))
-                    .collect()
-            }
-            _ => return Err("it has no active_tasks".to_owned()),
-        };
-        let count = entries.len();
-        let own_client = text_of(&[CLIENT_ID]);
-        let tasks: Vec<SavedTask> = entries
-            .into_iter()
-            .filter_map(|(id, task)| saved_task(id, task, own_client.as_deref()))
-            .collect();
-        Ok(Self {
-            url: text_of(&["server_url", "url", "base_url", "server"]),
-            client_id: own_client,
-            passed_over: count - tasks.len(),
-            tasks,
-        })
-    }
-}
-
-fn first_text(object: &Map<String, Value>, keys: &[&str]) -> Option<String> {
-    let texts = keys.iter().filter_map(|key| object.get(*key)?.as_str());
-    texts.map(str::to_owned).find(|text| !text.is_empty())
-}
-
-fn saved_task(id: String, task: &Map<String, Value>, client_id: Option<&str>) -> Option<SavedTask> {
-    const ENDED: [&str; 8] = [
-        "completed",
-        "complete",
-        "done",
-        "finished",
-        "failed",
-        "error",
-        "cancelled",
-        "canceled",
-    ];
-    let status = first_text(task, &["status", "state"]).unwrap_or_else(|| "running".to_owned());
-    if ENDED.contains(&status.to_lowercase().as_str()) {
-        return None;
-    }
-    let tool = first_text(
-        task,
-        &["tool", "tool_name", "name", "task_name", "task_type"],
-    )?;
-    let given = ["arguments", "args", "params", "parameters"];
-    let given = given.iter().find_map(|key| task.get(*key)?.as_object());
-    let mut arguments = given.cloned().unwrap_or_default();
-    let has_own = arguments.get(CLIENT_ID).is_some_and(Value::is_string);
-    let of_task = first_text(task, &[CLIENT_ID]);
-    let client_id = of_task.as_deref().or(client_id).filter(|_| !has_own);
-    if let Some(client_id) = client_id {
-        arguments.insert(CLIENT_ID.to_owned(), Value::String(client_id.to_owned()));
-    }
-    let progress = task
-        .get("progress")
-        .filter(|it| it.is_number() || it.is_string());
-    let progress = progress.map_or(String::new(), |progress| format!(" at {progress}"));
-    Some(SavedTask {
-        id,
-        tool,
-        arguments,
-        stands: format!("{status}{progress}"),
-    })
-}
-
 /// `adopt --from FILE`.
 fn from_file(
     context: &mut Context<'_>,
@@ -229,7 +122,7 @@ fn from_file(
     let passed_over = u64::try_from(saved.passed_over).unwrap_or(u64::MAX);
     if saved.passed_over > 0 {
         context.terminal.remark(&format!(
-            "{} of it ended or named no tool, and is left alone",
+            "left alone: {} of it that ended, name no tool or stand there twice",
             text::plural(passed_over, "task")
         ));
     }
@@ -237,7 +130,7 @@ fn from_file(
         context.terminal.remark("nothing of it is unfinished");
         return Ok(code::OK);
     }
-    let no_client = |task: &&SavedTask| !task.arguments.contains_key(CLIENT_ID);
+    let no_client = |task: &&SavedTask| task.client_id().is_none();
     if let Some(task) = saved.tasks.iter().find(no_client) {
         let words = format!(
             "{} has no client_id, so no checkpoint is its own",
@@ -296,7 +189,6 @@ async fn call_all(
         }
         let mut ids = Vec::new();
         for task in &saved.tasks {
-            let client = task.arguments.get(CLIENT_ID).and_then(Value::as_str);
             let call = NewCall {
                 id: TaskId::from_bits(dice()),
                 server: name.clone(),
@@ -304,11 +196,7 @@ async fn call_all(
                 arguments: Value::Object(task.arguments.clone()).to_string(),
                 name: None,
                 tag: None,
-                once: Some(format!(
-                    "adopted {} {}",
-                    client.unwrap_or_default(),
-                    task.id
-                )),
+                once: Some(task.once()),
                 origin: None,
                 goes_on: None,
                 must_survive: false,
@@ -366,48 +254,4 @@ async fn under_way(context: &mut Context<'_>, live: &mut Live, ids: &[TaskId]) -
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_state_file_is_read_in_the_shapes_that_people_write() {
-        let of_map = json!({"client_id": "c-1", "session_id": "s", "server_url": "http://127.0.0.1:1/mcp", "active_tasks": {
-            "t1": {"tool": "work", "arguments": {"n": 5}, "status": "running", "progress": 60},
-            "t2": {"name": "work", "args": {"n": 6, "client_id": "mine"}, "status": "Paused"},
-            "t3": {"tool": "work", "status": "completed"},
-            "t4": {"status": "running"},
-            "t5": 7,
-        }});
-        let saved = Saved::read(&of_map.to_string()).unwrap();
-        let calls: Vec<_> = saved
-            .tasks
-            .iter()
-            .map(|task| {
-                (
-                    task.id.as_str(),
-                    json!(task.arguments),
-                    task.stands.as_str(),
-                )
-            })
-            .collect();
-        assert_eq!(
-            calls,
-            [
-                ("t1", json!({"n": 5, "client_id": "c-1"}), "running at 60"),
-                ("t2", json!({"n": 6, "client_id": "mine"}), "Paused"),
-            ]
-        );
-        assert_eq!(saved.passed_over, 2);
-        let of_list = json!({"active_tasks": [{"task_id": "x", "tool_name": "work", "params": {}, "client_id": "c"}]});
-        let saved = Saved::read(&of_list.to_string()).unwrap();
-        assert_eq!((saved.tasks.len(), saved.url), (1, None));
-        for wrong in ["", "[]", "{}", r#"{"active_tasks": 5}"#] {
-            assert!(Saved::read(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -24,11 +24,50 @@ const KEYS: &str = "url, protocol and progress_from_text";
 
 /// What the file says.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Config {
+pub struct Config {
     /// By name.
-    pub(super) servers: Vec<ServerConfig>,
+    pub servers: Vec<ServerConfig>,
     /// What was passed over, each with its file and line.
-    pub(super) remarks: Vec<String>,
+    pub remarks: Vec<String>,
+}
+
+impl Config {
+    /// Reads the text of the file called `file`; `Err` is the line that is no TOML, from 1, and why.
+    pub fn parse(file: &str, text: &str) -> Result<Self, (usize, String)> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            (line_of(text, at), error.message().to_owned())
+        })?;
+        let mut reading = Reading {
+            file,
+            text,
+            servers: Vec::new(),
+            remarks: Vec::new(),
+        };
+        for (key, value) in table.get_ref() {
+            if key.get_ref() == "servers" {
+                reading.servers(key.span().start, value);
+            } else {
+                reading.remark(
+                    key.span().start,
+                    &format!(
+                        "{:?} says nothing here; there is [servers.NAME]",
+                        key.get_ref()
+                    ),
+                );
+            }
+        }
+        let Reading {
+            servers,
+            mut remarks,
+            ..
+        } = reading;
+        remarks.sort_by_key(|(line, _)| *line);
+        Ok(Self {
+            servers,
+            remarks: remarks.into_iter().map(|(_, words)| words).collect(),
+        })
+    }
 }
 
 /// Where the file is, whether it is there or not; `None` on a machine without a home.
@@ -59,48 +98,11 @@ pub(super) fn read(path: Option<&Path>) -> Result<Config, String> {
     if u64::try_from(bytes).is_ok_and(|bytes| bytes > BYTES) {
         return Err(failed(&"it is too large"));
     }
-    parse(&file, &text).map_err(|(line, why)| {
+    Config::parse(&file, &text).map_err(|(line, why)| {
         format!(
             "could not read the configuration: {file}:{line}: {}; mend that line, or name another file with {PLACE}",
             text::clean_line(&why)
         )
-    })
-}
-
-/// Reads the text of the file called `file`; `Err` is the line that is no TOML, from 1, and why.
-fn parse(file: &str, text: &str) -> Result<Config, (usize, String)> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        (line_of(text, at), error.message().to_owned())
-    })?;
-    let mut reading = Reading {
-        file,
-        text,
-        servers: Vec::new(),
-        remarks: Vec::new(),
-    };
-    for (key, value) in table.get_ref() {
-        if key.get_ref() == "servers" {
-            reading.servers(key.span().start, value);
-        } else {
-            reading.remark(
-                key.span().start,
-                &format!(
-                    "{:?} says nothing here; there is [servers.NAME]",
-                    key.get_ref()
-                ),
-            );
-        }
-    }
-    let Reading {
-        servers,
-        mut remarks,
-        ..
-    } = reading;
-    remarks.sort_by_key(|(line, _)| *line);
-    Ok(Config {
-        servers,
-        remarks: remarks.into_iter().map(|(_, words)| words).collect(),
     })
 }
 
@@ -200,7 +202,7 @@ protocol = "auto"
 
     #[test]
     fn a_file_says_what_it_says() {
-        let config = parse("f", FILE).unwrap();
+        let config = Config::parse("f", FILE).unwrap();
         assert_eq!(config.remarks, [""; 0]);
         let [build_box, lab] = config.servers.as_slice() else {
             panic!("{config:?}");
@@ -229,7 +231,7 @@ url = "http://me:word@127.0.0.1/"
 three = 3
 "http://x" = {}
 "#;
-        let config = parse("config.toml", text).unwrap();
+        let config = Config::parse("config.toml", text).unwrap();
         let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["lab"]);
         let begins = [
@@ -251,23 +253,23 @@ three = 3
     #[test]
     fn a_file_that_is_no_toml_names_the_line() {
         for (text, line) in [("a = 1\nb", 2), ("[servers", 1), ("\n\nx = \"", 3)] {
-            let (found, why) = parse("f", text).unwrap_err();
+            let (found, why) = Config::parse("f", text).unwrap_err();
             assert_eq!(found, line, "{why}");
             assert!(!why.is_empty());
         }
         let deep = format!("a = {}", "[".repeat(100_000));
-        parse("f", &deep).unwrap_err();
+        Config::parse("f", &deep).unwrap_err();
     }
 
     #[test]
     fn the_file_that_comes_along_says_nothing_and_can_be_switched_on() {
         let shipped = include_str!("../../assets/config.toml");
-        assert_eq!(parse("f", shipped).unwrap(), Config::default());
+        assert_eq!(Config::parse("f", shipped).unwrap(), Config::default());
         let switched: Vec<&str> = shipped
             .lines()
             .map(|line| line.strip_prefix("#: ").unwrap_or(line))
             .collect();
-        let config = parse("f", &switched.join("\n")).unwrap();
+        let config = Config::parse("f", &switched.join("\n")).unwrap();
         assert_eq!(config.remarks, [""; 0]);
         assert!(config.servers.iter().any(|it| it.progress_from_text));
         assert!(config.servers.iter().any(|it| it.protocol.is_some()));

@@ -20,13 +20,14 @@ pub(super) fn pretty(value: &Value) -> String {
 
 /// Only strings of JSON hold such characters, and there `\u` stands for the same.
 fn escape(json: &str) -> String {
-    let is_plain = |letter: char| letter == '\n' || !text::is_hostile(letter);
-    if json.chars().all(is_plain) {
+    if json.is_ascii() && !json.contains('\u{7f}') {
         return json.to_owned();
     }
     let mut out = String::with_capacity(json.len() + 16);
+    let mut marks = 0;
     for letter in json.chars() {
-        if is_plain(letter) {
+        marks = if text::is_mark(letter) { marks + 1 } else { 0 };
+        if letter == '\n' || !text::is_hostile(letter) && marks <= text::MARKS_A_GRAPHEME {
             out.push(letter);
             continue;
         }
@@ -120,7 +121,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "leaving_until": until.map(time),
         "resumability": task.resumability.word(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::word),
-        "attempts": task.attempts.len(),
+        "attempts": task.attempts_made(),
         "progress": progress,
         "client_id": task.client_id,
         "idle_timeout_s": task.limits.idle.map(|limit| limit.as_secs_f64()).map(number),
@@ -222,8 +223,11 @@ mod tests {
 
     #[test]
     fn no_control_or_bidi_character_leaves_in_a_document() {
-        let hostile = json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é"});
+        let tower = format!("é{}", "\u{301}".repeat(100));
+        let hostile =
+            json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é", "b": tower});
         let text = text_of(&hostile);
+        assert_eq!(text.matches('\u{301}').count(), text::MARKS_A_GRAPHEME);
         assert!(
             text.chars().all(|letter| !text::is_hostile(letter)),
             "{text}"

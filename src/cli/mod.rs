@@ -20,6 +20,7 @@ mod json;
 mod lines;
 mod live;
 mod read;
+mod saved;
 mod screen;
 mod servers;
 mod terminal;
@@ -36,9 +37,13 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, Command, Global},
-    config::Config,
     fail::{Fail, code},
     terminal::Terminal,
+};
+#[doc(hidden)]
+pub use self::{
+    config::Config,
+    saved::{Saved, SavedTask},
 };
 use crate::{
     domain::{Task, TaskId},
@@ -201,8 +206,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();
-            let text = error.render();
+            let text = error.render().to_string();
             let written = if is_error {
+                // It repeats what was given, which a script may have from a server.
+                let text = crate::domain::text::clean_block(&text);
                 write!(std::io::stderr().lock(), "{text}")
             } else {
                 write!(out, "{text}").and_then(|()| out.flush())
@@ -212,7 +219,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut terminal = Terminal::new(out, cli.global.quiet, cli.global.ascii);
+    let mut err = std::io::stderr();
+    let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     guard::install_panic_hook();
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
     terminal.clear_bar();
@@ -223,10 +231,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Ok(code) => code,
         Err(Fail::Closed) => ExitCode::from(code::OK),
         Err(Fail::Said { code, words }) => {
-            terminal.say(&format!(
-                "longhaul: {}",
-                crate::domain::text::clean_block(&words)
-            ));
+            terminal.say(&format!("longhaul: {words}"));
             ExitCode::from(code)
         }
     };
@@ -359,5 +364,22 @@ fn quoted(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_can_be_shown_on_a_terminal() {
+        let mut file = tempfile::tempfile().unwrap();
+        let line = "a\u{1b}[2J\u{9b}\u{202e}\n".as_bytes();
+        let mut log = CleanFile(file.try_clone().unwrap());
+        assert_eq!(log.write(line).unwrap(), line.len());
+        let mut written = String::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        std::io::Read::read_to_string(&mut file, &mut written).unwrap();
+        assert_eq!(written, "a\u{fffd}[2J\u{fffd}\u{fffd}\n");
     }
 }

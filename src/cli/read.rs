@@ -275,7 +275,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     );
     put("resumable by", Some(task.resumability.word().to_owned()));
     put("revision", revision(&mut reader, &task)?);
-    put("attempts", Some(task.attempts.len().to_string()));
+    put("attempts", Some(task.attempts_made().to_string()));
     put("server's id", task.server_task_id.clone());
     put("client id", task.client_id.clone());
     put("created", Some(when(task.created_at)));

@@ -14,6 +14,7 @@ const COLUMNS: usize = 80;
 /// Stdout and stderr of a command.
 pub(super) struct Terminal<'o> {
     out: &'o mut dyn Write,
+    err: &'o mut dyn Write,
     out_columns: Option<usize>,
     err_columns: Option<usize>,
     is_quiet: bool,
@@ -39,14 +40,20 @@ impl Drop for Terminal<'_> {
 }
 
 impl<'o> Terminal<'o> {
-    /// The writer is stdout, or stands for it in a test.
-    pub(super) fn new(out: &'o mut dyn Write, is_quiet: bool, is_ascii: bool) -> Self {
+    /// The writers are stdout and stderr, or stand for them in a test.
+    pub(super) fn new(
+        out: &'o mut dyn Write,
+        err: &'o mut dyn Write,
+        is_quiet: bool,
+        is_ascii: bool,
+    ) -> Self {
         let columns = |is_terminal: bool, size: Result<rustix::termios::Winsize, _>| {
             let told = size.map_or(0, |size: rustix::termios::Winsize| usize::from(size.ws_col));
             is_terminal.then_some(if told == 0 { COLUMNS } else { told })
         };
         Self {
             out,
+            err,
             out_columns: columns(
                 io::stdout().is_terminal(),
                 rustix::termios::tcgetwinsize(rustix::stdio::stdout()),
@@ -66,6 +73,7 @@ impl<'o> Terminal<'o> {
     pub(super) fn reborrow(&mut self) -> Terminal<'_> {
         Terminal {
             out: &mut *self.out,
+            err: &mut *self.err,
             out_columns: self.out_columns,
             err_columns: self.err_columns,
             is_quiet: self.is_quiet,
@@ -159,7 +167,7 @@ impl<'o> Terminal<'o> {
     pub(super) fn say(&mut self, line: &str) {
         self.clear_bar();
         // A stderr that is gone has nobody to tell about it.
-        let _ = writeln!(io::stderr().lock(), "{}", text::clean_block(line));
+        let _ = writeln!(self.err, "{}", text::clean_block(line)).and_then(|()| self.err.flush());
     }
 
     /// Draws the one line that changes in place.
@@ -169,16 +177,42 @@ impl<'o> Terminal<'o> {
         };
         let line = text::clean_line(line);
         let line = text::cut(&line, columns.saturating_sub(1), self.ending);
-        let mut err = io::stderr().lock();
-        let _ = write!(err, "\r{line}\x1b[K").and_then(|()| err.flush());
+        let _ = write!(self.err, "\r{line}\x1b[K").and_then(|()| self.err.flush());
         self.has_bar = true;
     }
 
     /// Takes the bar away, so that a line can stand there.
     pub(super) fn clear_bar(&mut self) {
         if std::mem::take(&mut self.has_bar) {
-            let mut err = io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+            let _ = write!(self.err, "\r\x1b[K").and_then(|()| self.err.flush());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_command_forgot_to_clean_is_cleaned_here() {
+        let hostile = "a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\u{e0041}\r\tb";
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut terminal = Terminal::new(&mut out, &mut err, false, false);
+        terminal.err_columns = Some(COLUMNS);
+        terminal.out_columns = Some(COLUMNS);
+        terminal.line(hostile).unwrap();
+        terminal.raw(hostile).unwrap();
+        terminal.say(hostile);
+        terminal.remark(hostile);
+        terminal.bar(hostile);
+        drop(terminal);
+        let err = String::from_utf8(err).unwrap();
+        // What the bar is made of is ours.
+        let err = err.replace("\x1b[K", "").replace('\r', "");
+        for (text, times) in [(String::from_utf8(out).unwrap(), 2), (err, 3)] {
+            let is_foreign = |letter: char| letter != '\n' && text::is_hostile(letter);
+            assert!(!text.contains(is_foreign), "{text:?}");
+            assert_eq!(text.matches("a\u{fffd}]0;x").count(), times, "{text:?}");
         }
     }
 }

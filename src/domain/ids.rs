@@ -19,8 +19,8 @@ pub struct TaskId([u8; TASK_ID_LENGTH]);
 
 impl TaskId {
     fn number(&self) -> u64 {
-        let fold = |number: u64, letter: &u8| number << 8 | u64::from(*letter);
-        self.0.iter().fold(0, fold)
+        let [one, two, three, four, five, six] = self.0;
+        u64::from_be_bytes([0, 0, one, two, three, four, five, six])
     }
 }
 

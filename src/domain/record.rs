@@ -76,16 +76,37 @@ pub struct Task {
     pub is_seen: bool,
     /// When the user forgot it; it can be brought back for seven days.
     pub forgotten_at: Option<Wall>,
-    /// Its calls on the wire, oldest first.
+    /// Its calls on the wire, oldest first: the first and the newest of them ([`Self::attempts_made`]).
     pub attempts: Vec<Attempt>,
     /// The newest `seq` of its history.
     pub seq: u64,
 }
 
+/// Attempts of one task that are kept beside the rounds of questions, which are bounded by themselves. A tool that has to
+/// be called again day and night makes any number of them, and each save writes all that are kept.
+const ATTEMPTS: usize = 16;
+
 impl Task {
     /// The present attempt.
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
+    }
+
+    /// How many there were, those that are not kept too.
+    pub fn attempts_made(&self) -> u32 {
+        self.attempt().map_or(0, |attempt| attempt.number)
+    }
+
+    /// Adds the attempt that is the present one from now on.
+    pub fn begin(&mut self, attempt: Attempt) {
+        // The first says when it all began.
+        let mut later = self.attempts.iter().skip(1);
+        if self.attempts.len() >= ATTEMPTS
+            && let Some(oldest) = later.position(|attempt| attempt.input.is_none())
+        {
+            self.attempts.remove(oldest + 1);
+        }
+        self.attempts.push(attempt);
     }
 
     /// The questions that wait for a person, oldest first.

@@ -8,7 +8,10 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// What stands where something was removed, so that a removal is seen.
 const MARK: char = '\u{FFFD}';
 /// Combining marks kept on one letter; real scripts need at most four.
-const MARKS_A_GRAPHEME: usize = 8;
+pub const MARKS_A_GRAPHEME: usize = 8;
+/// One of them says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as each
+/// terminal likes. Without it they agree, and nothing is hidden by its going.
+const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
 
 /// Bytes kept of a text that a server writes for people: more than a screen holds, little enough that every row, log
 /// line and error of a session may be as long.
@@ -26,6 +29,11 @@ pub fn is_hostile(letter: char) -> bool {
             | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}'
             | '\u{FFF0}'..='\u{FFFB}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
             | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Whether a character is drawn over the one before it.
+pub fn is_mark(letter: char) -> bool {
+    letter.width() == Some(0)
 }
 
 /// Keeps the first `limit` bytes of a text and says in it how much is left out.
@@ -61,8 +69,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
-        let columns = UnicodeWidthStr::width(grapheme);
-        let mut drawn = 0;
+        let (begin, mut drawn) = (out.len(), 0);
         for (place, letter) in grapheme.chars().enumerate() {
             match letter {
                 '\n' if keep_lines => out.push('\n'),
@@ -74,20 +81,25 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                     out.push(MARK);
                     break;
                 }
-                // One says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as
-                // each terminal likes. Without it they agree, and nothing is hidden by its going.
-                '\u{FE0E}' | '\u{FE0F}' if place == 1 && drawn > 0 => {}
-                _ if is_hostile(letter) => out.push(MARK),
+                _ if SELECTORS.contains(&letter) && place == 1 && drawn > 0 => {}
+                _ if is_hostile(letter) => {
+                    out.push(MARK);
+                    drawn += 1;
+                }
                 _ => {
-                    drawn += letter.width().unwrap_or(0);
+                    let columns = letter.width().unwrap_or(0);
+                    let end = out.len();
+                    out.push(letter);
                     // Many terminals draw the parts of a joined sign side by side, over what stands next to it.
-                    if drawn > columns {
-                        if !out.ends_with(MARK) {
-                            out.push(MARK);
-                        }
+                    if drawn > 0
+                        && columns > 0
+                        && width(out.get(begin..).unwrap_or_default()) < drawn + columns
+                    {
+                        out.truncate(end);
+                        out.push(MARK);
                         break;
                     }
-                    out.push(letter);
+                    drawn += columns;
                 }
             }
         }
@@ -322,13 +334,18 @@ mod tests {
             ("one\r\ntwo\tx", "one two x"),
             ("zero\u{200b}width", "zero\u{FFFD}width"),
             // Joined signs are drawn side by side by many a terminal, over their neighbours.
-            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}!"),
+            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}\u{1F4BB}!"),
             ("\u{1F44D}\u{1F3FD}!", "\u{1F44D}\u{FFFD}!"),
             ("a\u{200D}b", "a\u{FFFD}b"),
             // One selector is how a sign is drawn, more of them are a hidden text.
             ("\u{26A0}\u{FE0F} hot", "\u{26A0} hot"),
             ("\u{26A0}\u{FE0F}\u{FE01} hot", "\u{26A0}\u{FFFD} hot"),
             ("x\u{FE01}\u{E0100}", "x\u{FFFD}\u{FFFD}"),
+            ("\u{1F44A}\u{FE0E}\u{1F3FB}!", "\u{1F44A}\u{FFFD}!"),
+            (
+                "\u{1F44A}\u{FE0E}\u{1F3FB}\u{FE0E}\u{1F3FB}!",
+                "\u{1F44A}\u{FFFD}!",
+            ),
         ] {
             assert_eq!(clean_line(hostile), shown);
         }

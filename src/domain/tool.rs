@@ -348,4 +348,20 @@ mod tests {
         );
         assert!(complaints(json!({"n": 5.0})).is_empty());
     }
+
+    #[test]
+    fn header_names_are_read_to_a_bounded_depth() {
+        let nested = |depth: usize| {
+            let mut schema =
+                json!({"properties": {"x": {"type": "string", "x-mcp-header": "X-Deep"}}});
+            let mut arguments = json!({"x": "v"});
+            for _ in 0..depth {
+                schema = json!({"properties": {"x": schema}});
+                arguments = json!({"x": arguments});
+            }
+            let arguments = arguments.as_object().cloned().unwrap();
+            tool(&schema).header_values(&arguments).len()
+        };
+        assert_eq!((nested(10), nested(HEADER_DEPTH + 5)), (1, 0));
+    }
 }

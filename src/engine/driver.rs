@@ -20,8 +20,8 @@ use super::{
 use crate::{
     domain::{
         Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Task, TaskId,
-        TaskView, place, text,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Tally, Task,
+        TaskId, TaskView, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -31,10 +31,11 @@ use crate::{
 
 /// The newest values go to the readers at most this often; a person sees no more.
 const PUBLISH_EVERY: Duration = Duration::from_millis(33);
-/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this.
-const PUBLISH_AT_LATEST: Duration = Duration::from_millis(250);
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this; an ask of
+/// the user is shown without that.
+const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
-const TASKS_AT_A_GLANCE: u32 = 8;
+const TASKS_AT_A_GLANCE: u32 = 4;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 /// How long leaving may take.
@@ -85,6 +86,10 @@ struct Driver<'d> {
     house: Vec<HouseSave>,
     next_house: u64,
     dice: fastrand::Rng,
+    /// How much history of all links waits to be saved.
+    unsaved: Tally,
+    /// How much all exchanges hold of events that have not come to their end.
+    unread: Tally,
     published_at: Mono,
     publish_every: Duration,
     outputs_done: u64,
@@ -132,6 +137,8 @@ pub(super) async fn drive(
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
+        unsaved: Tally::default(),
+        unread: Tally::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
@@ -299,7 +306,7 @@ impl Driver<'_> {
             is_configured: false,
         };
         let name = record.name.clone();
-        let link = Link::new(record, choice, self.dice.u64(..), now);
+        let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
             http: None,
@@ -416,6 +423,7 @@ impl Driver<'_> {
     }
 
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
+        self.publish_every = PUBLISH_EVERY;
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
             Ask::Configure(servers) => {
@@ -590,7 +598,7 @@ impl Driver<'_> {
         }
         let house = self.next_house;
         self.next_house += 1;
-        let rows = vec![Row::Task(Box::new(task.clone()))];
+        let rows = Arc::new(vec![Row::Task(Box::new(task.clone()))]);
         self.house.push(HouseSave {
             number: house,
             ask: Some(number),
@@ -601,10 +609,10 @@ impl Driver<'_> {
 
     /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
     fn recent_ids(&self, task: &Task) -> Vec<String> {
-        let attempt = task.attempts.len();
+        let attempt = task.attempts_made();
         let read = Reader::open(self.paths)
             .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
-        let is_present = |entry: &Entry| usize::try_from(entry.attempt) == Ok(attempt);
+        let is_present = |entry: &Entry| entry.attempt == attempt;
         read.unwrap_or_default()
             .into_iter()
             .filter(is_present)
@@ -684,7 +692,7 @@ impl Driver<'_> {
             } => {
                 let http = match &linked.http {
                     Some(http) => http.clone(),
-                    None => match connect(linked.link.record(), &linked.headers) {
+                    None => match connect(linked.link.record(), &linked.headers, &self.unread) {
                         Ok(http) => linked.http.insert(http).clone(),
                         Err(why) => {
                             let arrival = Arrival::NotSent {
@@ -703,7 +711,7 @@ impl Driver<'_> {
         }
     }
 
-    fn write(&mut self, who: Saver, rows: Vec<Row>, is_vital: bool, now: Stamp) {
+    fn write(&mut self, who: Saver, rows: Arc<Vec<Row>>, is_vital: bool, now: Stamp) {
         if let Err(who) = self.journal.save(Job {
             who,
             rows,
@@ -846,8 +854,13 @@ impl Driver<'_> {
 }
 
 /// A client for a server, with the headers of the user.
-fn connect(record: &LinkRecord, headers: &[(String, String)]) -> Result<Http, String> {
+fn connect(
+    record: &LinkRecord,
+    headers: &[(String, String)],
+    unread: &Tally,
+) -> Result<Http, String> {
     let mut options = HttpOptions::new(record.url.clone());
+    options.unread = unread.clone();
     options.headers = headers
         .iter()
         .map(|(name, value)| (name.clone(), SecretString::from(value.clone())))

@@ -1,6 +1,6 @@
 //! The thread that writes: saves that wait together are written in one transaction.
 
-use std::thread::JoinHandle;
+use std::{sync::Arc, thread::JoinHandle};
 
 use tokio::sync::mpsc;
 
@@ -20,7 +20,7 @@ const WAITING: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Job<Who> {
     pub(super) who: Who,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Arc<Vec<Row>>,
     pub(super) is_vital: bool,
 }
 
@@ -101,18 +101,13 @@ fn write<Who>(
         } else {
             Durability::Normal
         };
-        let mut rows = Vec::new();
-        let mut waiting = Vec::new();
-        for mut job in jobs {
-            rows.append(&mut job.rows);
-            waiting.push(job.who);
-        }
+        let rows = jobs.iter().flat_map(|job| job.rows.iter());
         let outcome = writer
-            .save(&rows, durability, clock.now().wall)
+            .save(rows, durability, clock.now().wall)
             .map_err(|error| format!("could not {error}"));
-        let outcomes = waiting
+        let outcomes = jobs
             .into_iter()
-            .map(|who| (who, outcome.clone()))
+            .map(|job| (job.who, outcome.clone()))
             .collect();
         // Nobody listens any more while the driver leaves; the write itself counts.
         let _ = done.blocking_send(outcomes);

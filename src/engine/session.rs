@@ -73,7 +73,8 @@ impl Fuse {
         let is_lit = || self.lit_by.as_ref().is_none_or(|path| path.exists());
         assert!(
             self.thread != Some(thread) || !is_lit(),
-            "{thread:?} was told to panic"
+            // As loud as what a server could have put into it.
+            "{thread:?} was told to panic by \u{9b}2J"
         );
     }
 }

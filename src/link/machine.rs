@@ -1,6 +1,7 @@
 //! The machine itself: inputs in, outputs out, one server.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
@@ -11,8 +12,8 @@ use super::{
 use crate::{
     domain::{
         AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, TaskId, TaskView, Tool,
-        place,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, Tally, TaskId, TaskView,
+        Tool, place,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -201,6 +202,8 @@ pub struct Link {
     /// Whether the tools were listed by this process in the present session.
     has_fresh_tools: bool,
     saver: Saver,
+    /// How much of the history of all tasks waits to be saved.
+    unsaved: Tally,
     is_record_dirty: bool,
     last_traffic: Mono,
     requests: u64,
@@ -260,6 +263,7 @@ impl Link {
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
+            unsaved: Tally::default(),
             is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
@@ -274,6 +278,13 @@ impl Link {
             published: Vec::new(),
             out: Vec::new(),
         }
+    }
+
+    /// Counts what waits to be saved together with the other links that are given the same.
+    #[must_use]
+    pub fn sharing(mut self, unsaved: Tally) -> Self {
+        self.unsaved = unsaved;
+        self
     }
 
     /// The user insists on a revision from now on, in this session.
@@ -394,6 +405,7 @@ impl Link {
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::Leave => {
                 (self.is_leaving, self.is_restless) = (true, true);
+                self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
             }
         }
@@ -804,7 +816,8 @@ impl Link {
             }
             rows.push(Row::Task(Box::new(task.clone())));
         }
-        let (token, is_vital) = self.saver.begin(self.now.mono, rows.clone());
+        let rows = Arc::new(rows);
+        let (token, is_vital) = self.saver.begin(Arc::clone(&rows));
         self.out.push(Output::Save {
             token,
             rows,
@@ -813,10 +826,10 @@ impl Link {
     }
 
     fn saved(&mut self, token: SaveToken) {
-        let Some(flight) = self.saver.done(self.now.mono, token) else {
+        let Some(flight) = self.saver.done(token) else {
             return;
         };
-        for row in &flight.rows {
+        for row in flight.rows.iter() {
             if let Row::Task(task) = row
                 && let Some(running) = self.tasks.get_mut(&task.id)
             {
@@ -867,7 +880,7 @@ impl Link {
         let Some(flight) = self.saver.failed(self.now.mono, token, why) else {
             return;
         };
-        for row in flight.rows {
+        for row in Arc::unwrap_or_clone(flight.rows) {
             match row {
                 Row::Link(_) => self.is_record_dirty = true,
                 Row::Task(task) => {

@@ -18,8 +18,11 @@ mod running;
 mod saver;
 mod seam;
 mod served;
+mod steps;
 
 pub use machine::Link;
+
+use std::sync::Arc;
 
 use crate::{
     domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},
@@ -73,8 +76,8 @@ pub enum Output {
     Save {
         /// The number of the save.
         token: SaveToken,
-        /// What to write.
-        rows: Vec<Row>,
+        /// What to write; the machine keeps it too until it is written.
+        rows: Arc<Vec<Row>>,
         /// Whether the disk itself has to confirm (intents, first ids, results).
         is_vital: bool,
     },

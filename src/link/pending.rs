@@ -6,8 +6,13 @@
 use std::collections::VecDeque;
 
 use super::running::weight;
-use crate::domain::{Entry, Happening, text};
+use crate::domain::{Entry, Happening, Part, Tally, text};
 
+/// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
+/// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
+const OF_ONE: usize = 32 << 20;
+/// The same of all tasks together, however many there are.
+const OF_ALL: usize = 64 << 20;
 /// Steps of a task that are all kept; the session file thins what is above.
 const STEPS_KEPT: u64 = 10_000;
 /// Entries that may wait of a task with more steps than that, before the oldest are thinned.
@@ -25,8 +30,8 @@ pub(super) struct Pending {
     /// Steps among it.
     older_steps: usize,
     newest: VecDeque<Entry>,
-    /// Bytes of all that, about.
-    bytes: usize,
+    /// About how much memory all that takes.
+    part: Part,
     /// Counts what is thinned.
     turn: u64,
     /// The number of the entry that says how many were left out, and how many that is.
@@ -34,18 +39,28 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Counts itself in with the other tasks.
+    pub(super) fn sharing(unsaved: &Tally) -> Self {
+        Self {
+            part: unsaved.part(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.newest.is_empty() && self.older.is_empty()
     }
 
-    /// About how much memory it takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Whether what comes in any number has to be counted from here on instead of kept.
+    pub(super) fn is_full(&self, what: &Happening) -> bool {
+        let more = weight(what);
+        self.part.bytes().saturating_add(more) > OF_ONE
+            || self.part.of().sum().saturating_add(more) > OF_ALL
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
         let is_long = entry.seq > STEPS_KEPT;
-        self.bytes += weight(&entry.what);
+        self.part.add(weight(&entry.what));
         self.newest.push_back(entry);
         // One in, one out: what goes makes room for what comes.
         if is_long
@@ -68,7 +83,7 @@ impl Pending {
             if self.turn.is_multiple_of(RATIO) {
                 self.older_steps += 1;
             } else {
-                self.bytes = self.bytes.saturating_sub(weight(&entry.what));
+                self.part.remove(weight(&entry.what));
                 if let Some((_, count)) = &mut self.mark {
                     *count += 1;
                     return;
@@ -91,7 +106,7 @@ impl Pending {
             newest,
             mark,
             ..
-        } = std::mem::take(self);
+        } = self.emptied();
         if let Some((seq, count)) = mark
             && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
             && let Happening::Status { reason, .. } = &mut entry.what
@@ -108,12 +123,18 @@ impl Pending {
         older
     }
 
+    fn emptied(&mut self) -> Self {
+        let empty = Self::sharing(self.part.of());
+        std::mem::replace(self, empty)
+    }
+
     /// Puts back what was taken and could not be written.
     pub(super) fn put_back(&mut self, entries: Vec<Entry>) {
-        let since = std::mem::take(self);
-        self.bytes = entries.iter().map(|entry| weight(&entry.what)).sum();
+        let Self { older, newest, .. } = self.emptied();
+        self.part
+            .add(entries.iter().map(|entry| weight(&entry.what)).sum());
         self.older = entries;
-        for entry in since.older.into_iter().chain(since.newest) {
+        for entry in older.into_iter().chain(newest) {
             self.push(entry);
         }
     }
@@ -163,7 +184,7 @@ mod tests {
             } else {
                 step(seq)
             });
-            assert!(pending.bytes() < 8 * 1024 * 1024);
+            assert!(pending.part.bytes() < 8 * 1024 * 1024);
         }
         let kept = pending.take();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
@@ -194,5 +215,45 @@ mod tests {
         pending.put_back(taken);
         let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
         assert_eq!(seqs, (1..=9).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_waits_of_all_tasks_together_is_bounded() {
+        let all = Tally::default();
+        let line = |seq| Entry {
+            what: Happening::Log {
+                level: crate::domain::Level::Info,
+                logger: None,
+                data: "x".repeat(100_000),
+            },
+            ..step(seq)
+        };
+        let mut tasks: Vec<Pending> = (0..10).map(|_| Pending::sharing(&all)).collect();
+        let fill = |tasks: &mut [Pending]| {
+            let mut kept = Vec::new();
+            for pending in tasks {
+                let is_kept = |seq: &u64| {
+                    let entry = line(*seq);
+                    let fits = !pending.is_full(&entry.what);
+                    if fits {
+                        pending.push(entry);
+                    }
+                    fits
+                };
+                kept.push((1..=1000).filter(is_kept).count() * 100_000);
+            }
+            kept
+        };
+        let kept = fill(&mut tasks);
+        assert!((OF_ONE - 200_000..=OF_ONE).contains(&kept[0]), "{kept:?}");
+        assert!(kept.iter().sum::<usize>() <= OF_ALL, "{kept:?}");
+        // What is saved, or goes with its task, makes room for the others.
+        tasks[0].take();
+        tasks.remove(1);
+        assert_eq!(all.sum(), 0);
+        let kept = fill(&mut tasks);
+        assert!(kept.iter().sum::<usize>() > OF_ALL - 200_000, "{kept:?}");
+        drop(tasks);
+        assert_eq!(all.sum(), 0);
     }
 }

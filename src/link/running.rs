@@ -16,12 +16,8 @@ use super::{
 };
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
-    Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall, text,
+    Price, ProtocolVersion, Stamp, Status, Tally, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
-
-/// Bytes of history that wait to be saved; above, steps and log lines are counted instead of kept. A quarter of a second
-/// of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
-const PENDING_BYTES: usize = 32 << 20;
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
 const IDS_REMEMBERED: usize = 1024;
@@ -239,6 +235,8 @@ pub(super) struct Running {
     /// The widest gap between two signs of life on this stream, once there were two.
     pub(super) heartbeat: Option<Duration>,
     pub(super) last_news: Mono,
+    /// The longest time between two events once one came too late to be of a replay: the resumed stream is alive.
+    pub(super) live_gap: Option<Duration>,
     pub(super) last_step: Option<Mono>,
     pub(super) longest_step: Duration,
     pub(super) follow: Option<Follow>,
@@ -286,7 +284,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>) -> Self {
+    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>, unsaved: &Tally) -> Self {
         let saved_seq = task.seq;
         Self {
             task,
@@ -305,6 +303,7 @@ impl Running {
             last_byte: now,
             heartbeat: None,
             last_news: now.mono,
+            live_gap: None,
             last_step: None,
             longest_step: Duration::ZERO,
             follow: None,
@@ -324,7 +323,7 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Pending::default(),
+            pending: Pending::sharing(unsaved),
             left_out: LeftOut::default(),
             result: None,
             is_dirty: false,
@@ -379,7 +378,7 @@ impl Running {
     /// Adds to the history; the number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
         let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
-        if is_bulk && self.pending.bytes().saturating_add(weight(&what)) > PENDING_BYTES {
+        if is_bulk && self.pending.is_full(&what) {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;
@@ -646,3 +645,22 @@ pub(super) fn new_attempt(
 
 /// The task of an id in a map that may not hold it any more.
 pub(super) type Tasks = std::collections::BTreeMap<TaskId, Running>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_event_ids_the_newest_are_remembered() {
+        let mut recent = RecentIds::default();
+        for number in 0..5000 {
+            recent.add(&number.to_string());
+            recent.add(&number.to_string());
+        }
+        assert_eq!(
+            (recent.order.len(), recent.known.len()),
+            (IDS_REMEMBERED, IDS_REMEMBERED)
+        );
+        assert!(recent.knows("4999") && recent.knows("3976") && !recent.knows("3975"));
+    }
+}

@@ -1,16 +1,17 @@
-//! When to write: what promises need at once, the rest at most every quarter of a second.
+//! When to write: what promises need at once, the rest every quarter of a second, with many tasks at work less often.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use super::SaveToken;
 use crate::domain::{Mono, Row};
 
 /// How long progress may wait to be written.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
-/// Where writing takes long, many tasks or a slow disk, it waits this many times as long ...
-const FLUSH_REST: u32 = 100;
-/// ... but not longer than this.
-const FLUSH_AT_LATEST: Duration = Duration::from_secs(1);
+/// Where many tasks are at work, a write is gathered longer by this for each of its rows ...
+const FLUSH_A_ROW: Duration = Duration::from_millis(10);
+/// ... but not longer than this: what is lost with the process until then is replayed to the next.
+const FLUSH_AT_LATEST: Duration = Duration::from_secs(2);
 /// How long after a failed write the next is tried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -20,6 +21,8 @@ pub(super) struct Saver {
     next: SaveToken,
     in_flight: Option<InFlight>,
     flush_every: Duration,
+    /// Somebody waits for everything to be on disk: nothing more is gathered.
+    is_hurried: bool,
     due: Option<Mono>,
     is_vital: bool,
     failed: Option<String>,
@@ -29,8 +32,7 @@ pub(super) struct Saver {
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) token: SaveToken,
-    pub(super) rows: Vec<Row>,
-    begun: Mono,
+    pub(super) rows: Arc<Vec<Row>>,
 }
 
 impl Saver {
@@ -39,6 +41,7 @@ impl Saver {
             next: 1,
             in_flight: None,
             flush_every: FLUSH_EVERY,
+            is_hurried: false,
             due: None,
             is_vital: false,
             failed: None,
@@ -53,7 +56,20 @@ impl Saver {
     /// Something changed that can wait a little.
     pub(super) fn touch(&mut self, now: Mono) {
         if self.due.is_none() {
-            self.due = Some(now.after(self.flush_every));
+            let wait = if self.is_hurried {
+                Duration::ZERO
+            } else {
+                self.flush_every
+            };
+            self.due = Some(now.after(wait));
+        }
+    }
+
+    /// From now on nothing waits to be written, except for the distance between two tries on a disk that fails.
+    pub(super) fn hurry(&mut self, now: Mono) {
+        self.is_hurried = true;
+        if self.failed.is_none() {
+            self.due = self.due.map(|due| due.min(now));
         }
     }
 
@@ -79,23 +95,19 @@ impl Saver {
     }
 
     /// Hands a write out; returns its number and whether it is vital.
-    pub(super) fn begin(&mut self, now: Mono, rows: Vec<Row>) -> (SaveToken, bool) {
+    pub(super) fn begin(&mut self, rows: Arc<Vec<Row>>) -> (SaveToken, bool) {
         let token = self.next;
         self.next += 1;
         self.due = None;
-        self.in_flight = Some(InFlight {
-            token,
-            rows,
-            begun: now,
-        });
+        let more = FLUSH_A_ROW.saturating_mul(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+        self.flush_every = FLUSH_EVERY.saturating_add(more).min(FLUSH_AT_LATEST);
+        self.in_flight = Some(InFlight { token, rows });
         (token, std::mem::take(&mut self.is_vital))
     }
 
     /// The write under way is on disk; its rows come back to see what they were.
-    pub(super) fn done(&mut self, now: Mono, token: SaveToken) -> Option<InFlight> {
+    pub(super) fn done(&mut self, token: SaveToken) -> Option<InFlight> {
         let flight = self.in_flight.take_if(|flight| flight.token == token)?;
-        let rest = now.since(flight.begun).saturating_mul(FLUSH_REST);
-        self.flush_every = rest.clamp(FLUSH_EVERY, FLUSH_AT_LATEST);
         self.failed = None;
         Some(flight)
     }

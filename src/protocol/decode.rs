@@ -7,6 +7,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
+use smallvec::{SmallVec, smallvec};
 
 use super::RpcError;
 use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool, text};
@@ -245,18 +246,16 @@ struct LogParams<'a> {
 ///
 /// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error; what cannot
 /// even be read as one is told.
-pub fn decode(data: &str) -> Vec<Incoming<'_>> {
+pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
     if data.is_empty() {
-        return Vec::new();
+        return SmallVec::new();
     }
     if data.trim_start().starts_with('[') {
-        match serde_json::from_str::<Vec<&RawValue>>(data) {
-            Ok(batch) => batch
-                .into_iter()
-                .filter_map(|message| one(message.get()))
-                .collect(),
-            Err(_) => vec![Incoming::Unreadable],
-        }
+        let Ok(batch) = serde_json::from_str::<Vec<&RawValue>>(data) else {
+            return smallvec![Incoming::Unreadable];
+        };
+        let messages = batch.into_iter();
+        messages.filter_map(|message| one(message.get())).collect()
     } else {
         one(data).into_iter().collect()
     }

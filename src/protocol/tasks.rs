@@ -308,4 +308,36 @@ mod tests {
             let _ = (discovery(&data), task_shape(&data), task_list(&data), call_outcome(&data, true));
         }
     }
+
+    #[test]
+    fn of_a_task_without_measure_only_so_much_is_kept() {
+        let long = "x".repeat(100_000);
+        let named = |id: &str| {
+            task_shape(
+                &serde_json::json!({"taskId": id, "status": "working", "statusMessage": long})
+                    .to_string(),
+            )
+        };
+        assert!(named(&long).is_none());
+        let said = named("t").and_then(|task| task.message).unwrap();
+        assert!(said.len() < text::SAID_BYTES + 100, "{}", said.len());
+        let mut requests = serde_json::Map::new();
+        for number in 0..1000 {
+            requests.insert(number.to_string(), serde_json::json!({"method": "m"}));
+        }
+        requests.insert(long, serde_json::json!({"method": "m"}));
+        let asking = serde_json::json!({"resultType": "input_required", "inputRequests": requests});
+        let CallOutcome::InputRequired { asks, .. } = call_outcome(&asking.to_string(), false)
+        else {
+            panic!("a question")
+        };
+        assert_eq!(asks.len(), MANY);
+        let versions: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        let discovery = serde_json::json!({"supportedVersions": versions, "capabilities": {}});
+        assert_eq!(discovery_of(&discovery), MANY);
+    }
+
+    fn discovery_of(json: &Value) -> usize {
+        discovery(&json.to_string()).map_or(0, |found| found.versions.len())
+    }
 }

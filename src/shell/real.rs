@@ -215,8 +215,7 @@ impl Terminal {
     async fn print(&mut self, text: &str) -> io::Result<()> {
         self.guard.leave();
         let mut out = io::stdout();
-        let text = crate::domain::text::clean_block(text);
-        writeln!(out, "{text}\n\n(Enter goes back)")?;
+        out.write_all(osc::page(text).as_bytes())?;
         out.flush()?;
         loop {
             tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 /// `lhau`: marks the file as ours for `file` and for ourselves.
 pub(super) const APPLICATION_ID: i32 = 0x6c68_6175;
@@ -88,5 +88,8 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connect
         flags | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.busy_timeout(BUSY)?;
+    // The bundled SQLite gathers statistics for its plans, and would plan a statement anew for each value that is bound to
+    // it: a flush of many tasks parses more than it writes then.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }

@@ -226,9 +226,9 @@ impl Writer {
     /// The same rows may be saved again after a failure: history that is there already is left as it is. `now` is kept
     /// as the time of the newest save. Fails with [`StoreError::CannotWrite`], after which the same save may be tried
     /// again on this writer, and [`StoreError::Damaged`].
-    pub fn save(
+    pub fn save<'r>(
         &mut self,
-        rows: &[Row],
+        rows: impl IntoIterator<Item = &'r Row>,
         durability: Durability,
         now: Wall,
     ) -> Result<(), StoreError> {
@@ -237,7 +237,12 @@ impl Writer {
             .map_err(|error| StoreError::writing(&self.path, &error))
     }
 
-    fn write(&mut self, rows: &[Row], durability: Durability, now: Wall) -> rusqlite::Result<()> {
+    fn write<'r>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'r Row>,
+        durability: Durability,
+        now: Wall,
+    ) -> rusqlite::Result<()> {
         if self.durability != Some(durability) {
             let word = match durability {
                 Durability::Full => "FULL",

@@ -3,7 +3,9 @@
 //! What has to be undone is kept in statics, because a panic hook and a signal have nothing else to reach it by.
 
 use std::{
-    io,
+    backtrace::{Backtrace, BacktraceStatus},
+    fmt::Write as _,
+    io::{self, Write as _},
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,6 +20,8 @@ use rustix::{
     termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
 };
 use tokio::sync::Notify;
+
+use crate::domain::text;
 
 /// Save the title, alternate screen, hide the cursor, bracketed paste, focus events.
 const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?1004h";
@@ -276,13 +280,20 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Resu
 
 /// Makes every panic, in whatever thread, give the terminal back first, then report, then end the loop.
 ///
-/// To be called once, at the start.
+/// To be called once, at the start. The report is our own: a panic may quote what a server sent, which the one of the
+/// standard library would hand to the terminal as it is.
 pub fn install_panic_hook() {
-    let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         leave();
         tracing::error!(%panic, "panic");
-        report(panic);
+        let mut report = format!("longhaul: this is a bug: {panic}");
+        let trace = Backtrace::capture();
+        if trace.status() == BacktraceStatus::Captured {
+            // Writing to a string cannot fail.
+            let _ = write!(report, "\n{trace}");
+        }
+        // A terminal that is gone has nobody to tell.
+        let _ = writeln!(io::stderr().lock(), "{}", text::clean_block(&report));
         IS_OVER.store(true, Ordering::SeqCst);
         OVER.notify_waiters();
     }));

@@ -69,6 +69,11 @@ pub fn copy(words: &str) -> Result<String, TooLong> {
     Ok(format!("\u{1b}]52;c;{}{END}", base64(words.as_bytes())))
 }
 
+/// Text for the plain terminal, where the mouse can take it.
+pub fn page(words: &str) -> String {
+    format!("{}\n\n(Enter goes back)\n", text::clean_block(words))
+}
+
 /// The overall progress (OSC 9;4); `None` where it could not reach the terminal.
 pub fn progress(overall: Overall, between: Between) -> Option<String> {
     let (state, value) = match overall {
@@ -121,6 +126,22 @@ mod tests {
         assert_eq!(
             title("a\u{1b}\\\u{7}\u{9c}\n]52;c;eA=="),
             "\u{1b}]2;a\u{fffd}\\\u{fffd}\u{fffd} ]52;c;eA==\u{1b}\\"
+        );
+    }
+
+    #[test]
+    fn nothing_steers_from_within_a_sequence() {
+        let hostile = "a\u{1b}\\\u{7}\u{9c}\u{202e}\u{e0041}\tb";
+        let clean = "a\u{fffd}\\\u{fffd}\u{fffd}\u{fffd}\u{fffd}";
+        assert_eq!(
+            notify(hostile, Between::Nobody).unwrap(),
+            format!("\u{1b}]9;longhaul: {clean} b\u{1b}\\")
+        );
+        let copied = format!("{clean}    b");
+        assert!(page(hostile).starts_with(&format!("{copied}\n")));
+        assert_eq!(
+            copy(hostile).unwrap(),
+            format!("\u{1b}]52;c;{}\u{1b}\\", base64(copied.as_bytes()))
         );
     }
 

@@ -118,6 +118,11 @@ impl Splitter {
         }
     }
 
+    /// Bytes held of an event that has not come to its end.
+    pub fn held(&self) -> usize {
+        self.block.held + self.line.len()
+    }
+
     /// Takes the next frame, or the news that a chunk held none; `None` asks for more bytes.
     ///
     /// What is not complete when the stream ends is simply never taken, its id included.
@@ -231,8 +236,7 @@ impl Splitter {
 
     /// Every line counts while it is read, also one that is dropped at its end: otherwise the chunking would decide.
     fn check(&self, more: usize) -> Result<(), Oversize> {
-        let held = self.block.held.saturating_add(self.line.len());
-        if held.saturating_add(more) > self.cap {
+        if self.held().saturating_add(more) > self.cap {
             return Err(Oversize { cap: self.cap });
         }
         Ok(())
@@ -639,6 +643,16 @@ mod tests {
                 prop_assert!(!frame.text().contains('\r'));
                 prop_assert_eq!(frame.text().matches("\n\n").count(), 1);
             }
+        }
+    }
+
+    #[test]
+    fn an_event_id_that_fits_no_header_is_none() {
+        for (length, is_kept) in [(ID_BYTES, true), (ID_BYTES + 1, false)] {
+            let id = "x".repeat(length);
+            let text = format!("id: {id}\ndata: a\n\n");
+            let found = frames(&[text.as_bytes()]);
+            assert_eq!(found[0].id(), is_kept.then_some(&*id), "{length}");
         }
     }
 }

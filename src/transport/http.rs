@@ -27,7 +27,7 @@ use super::frame::DEFAULT_CAP_BYTES;
 use super::refusal::{self, media_type, text_of};
 use super::sse::Sse;
 use super::words;
-use crate::domain::place::is_loopback;
+use crate::domain::{Part, Tally, place::is_loopback, text};
 use crate::protocol::{Arrival, Body, Method, Refusal, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
@@ -45,6 +45,13 @@ const REFUSAL_CAP_BYTES: usize = 64 * 1024;
 
 /// How long a refusal's body is waited for; the status alone says most.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes that all exchanges together hold of events that have not come to their end, sixteen of the largest; the one that
+/// would hold more is cut, and asked for again where it can be.
+const UNREAD_BYTES: usize = 16 * DEFAULT_CAP_BYTES;
+
+/// An event that is no larger than this is never cut for others.
+const SMALL_BYTES: usize = 1 << 20;
 
 /// How many redirects one exchange follows.
 const REDIRECTS: usize = 3;
@@ -110,6 +117,8 @@ pub struct HttpOptions {
     pub cap_bytes: usize,
     /// Certificates that are trusted beside those of this machine.
     pub extra_roots: Vec<CertificateDer<'static>>,
+    /// What is held of events that have not come to their end; a process shares one among all its servers.
+    pub unread: Tally,
 }
 
 impl HttpOptions {
@@ -121,6 +130,7 @@ impl HttpOptions {
             bearer: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
+            unread: Tally::default(),
         }
     }
 }
@@ -154,6 +164,7 @@ impl Http {
                 headers,
                 cap_bytes: options.cap_bytes,
                 extra_roots: options.extra_roots,
+                unread: options.unread,
                 client: Mutex::new(None),
             }),
         })
@@ -186,6 +197,7 @@ struct Inner {
     headers: HeaderMap,
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
+    unread: Tally,
     /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
     client: Mutex<Option<Ready>>,
 }
@@ -388,6 +400,7 @@ impl Inner {
                 bytes: Box::pin(response.bytes_stream()),
                 sse: Box::new(Sse::new(cap)),
                 url,
+                held: self.unread.part(),
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -395,6 +408,7 @@ impl Inner {
                 seen: 0,
                 cap,
                 is_kept: body == Body::Json,
+                held: self.unread.part(),
             },
         };
         Opening::Body(Arrival::Opened { body, session }, Box::new(reader))
@@ -504,6 +518,7 @@ enum Reader {
         sse: Box<Sse>,
         /// Where it comes from.
         url: Url,
+        held: Part,
     },
     /// A body that is one event, or that is only read to see it end.
     Whole {
@@ -512,6 +527,7 @@ enum Reader {
         seen: usize,
         cap: usize,
         is_kept: bool,
+        held: Part,
     },
 }
 
@@ -520,7 +536,12 @@ impl Reader {
         match self {
             Self::Empty => Poll::Ready(Arrival::Ended),
             Self::TooLarge { cap } => Poll::Ready(Arrival::TooLarge { cap: *cap }),
-            Self::Events { bytes, sse, url } => loop {
+            Self::Events {
+                bytes,
+                sse,
+                url,
+                held,
+            } => loop {
                 match sse.take() {
                     Some(Arrival::Endpoint { target: Ok(text) }) => {
                         let target = same_origin(url, text.as_bytes())
@@ -530,6 +551,9 @@ impl Reader {
                     }
                     Some(arrival) => return Poll::Ready(arrival),
                     None => {}
+                }
+                if is_too_much(held, sse.held()) {
+                    return Poll::Ready(too_much());
                 }
                 match ready!(bytes.as_mut().poll_next(cx)) {
                     Some(Ok(chunk)) => sse.feed(chunk),
@@ -543,6 +567,7 @@ impl Reader {
                 seen,
                 cap,
                 is_kept,
+                held,
             } => loop {
                 match ready!(bytes.as_mut().poll_next(cx)) {
                     Some(Ok(chunk)) => {
@@ -552,6 +577,9 @@ impl Reader {
                         }
                         if *is_kept {
                             read.extend_from_slice(&chunk);
+                            if is_too_much(held, read.len()) {
+                                return Poll::Ready(too_much());
+                            }
                         }
                     }
                     Some(Err(error)) => return Poll::Ready(broken(&error)),
@@ -610,6 +638,21 @@ fn unsent(why: impl Into<String>) -> Arrival {
 fn broken(error: &reqwest::Error) -> Arrival {
     Arrival::Broken {
         why: words::in_body(error),
+    }
+}
+
+/// Notes how much an exchange holds, and tells whether that is more than all may hold.
+fn is_too_much(held: &mut Part, bytes: usize) -> bool {
+    held.set(bytes);
+    bytes > SMALL_BYTES && held.of().sum() > UNREAD_BYTES
+}
+
+fn too_much() -> Arrival {
+    Arrival::Broken {
+        why: format!(
+            "more than {} of unfinished events came at once",
+            text::bytes(UNREAD_BYTES as u64)
+        ),
     }
 }
 
@@ -767,6 +810,39 @@ mod tests {
             !text.contains("hunter2") && !text.contains("query-secret"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn no_address_of_a_server_brings_a_user_name_along() {
+        let from = Url::parse("http://h/mcp").unwrap();
+        let why = same_origin(&from, b"http://ann:hunter2@h/mcp").unwrap_err();
+        assert!(
+            why.contains("with a user name") && !why.contains("hunter2"),
+            "{why}"
+        );
+        assert_eq!(
+            same_origin(&from, b"/there#x").unwrap().as_str(),
+            "http://h/there"
+        );
+    }
+
+    #[test]
+    fn no_debug_line_of_a_library_shows_a_header_of_the_user() {
+        let http = with_header("X-Key", "hunter2").unwrap();
+        let mut request = Request {
+            target: None,
+            method: Method::Get {
+                cursor: Some("cursor".to_owned()),
+            },
+            session: Some("hunter2".to_owned()),
+            version: None,
+        };
+        for _ in 0..2 {
+            let (_, headers, _) = http.inner.parts(request.clone()).unwrap();
+            assert!(headers.contains_key("x-key") && headers.contains_key(SESSION_ID));
+            assert!(!format!("{headers:?}").contains("hunter2"), "{headers:?}");
+            request.method = Method::Delete;
+        }
     }
 
     #[test]

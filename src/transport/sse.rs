@@ -7,12 +7,13 @@
 use std::{
     convert::Infallible,
     fmt,
+    ops::Range,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Waker},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use eventsource_stream::{Event, EventStream};
 use futures_util::Stream;
 use memchr::memchr;
@@ -22,8 +23,6 @@ use crate::protocol::Arrival;
 
 /// The name of a data line, as the splitter writes it.
 const DATA: &[u8] = b"data: ";
-/// A frame of one data line, without its value.
-const SKELETON: &[u8] = b"data\n\n";
 
 /// Turns the bytes of one `text/event-stream` body into arrivals.
 pub struct Sse {
@@ -78,6 +77,11 @@ impl Sse {
         self.splitter.feed(chunk);
     }
 
+    /// Bytes held of an event that has not come to its end.
+    pub fn held(&self) -> usize {
+        self.splitter.held()
+    }
+
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
     /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
@@ -98,6 +102,12 @@ impl Sse {
 
     fn read(&mut self, frame: Frame) -> Arrival {
         let (text, id, retry_ms) = frame.into_parts();
+        // One line of data without a name is what nearly every event is, and leaves nothing to parse.
+        if let Some(data) = one_line(&text) {
+            // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
+            let data = String::from_utf8(text.slice(data).into()).unwrap_or_default();
+            return arrival(id, retry_ms, data);
+        }
         let (event, data) = self.parse(text);
         let data = match event.as_str() {
             "message" => data,
@@ -106,52 +116,23 @@ impl Sse {
             // No other carries MCP traffic; the id of any still moves the cursor.
             _ => String::new(),
         };
-        if data.is_empty() && id.is_none() && retry_ms.is_none() {
-            return Arrival::Alive;
-        }
-        Arrival::Event { id, retry_ms, data }
+        arrival(id, retry_ms, data)
     }
 
     /// The type and the data of a frame, as the crate says.
-    fn parse(&mut self, mut text: Bytes) -> (String, String) {
-        let first_line = memchr(b'\n', &text).map_or(text.len(), |end| end + 1);
-        let rest = text.get(first_line..).unwrap_or_default();
-        let is_round = text.starts_with(DATA) && !rest.starts_with(b"data:");
+    fn parse(&mut self, mut lines: Bytes) -> (String, String) {
+        // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by then.
         let mut event = None;
-        if is_round {
-            // One line of data: the crate tells what is dispatched, and under which name. The value, each character of
-            // which it would look at and copy four times, goes round it.
-            event = self.next(if rest == b"\n" {
-                Bytes::from_static(SKELETON)
-            } else {
-                [b"data\n", rest].concat().into()
-            });
-        } else {
-            // Line by line: the crate copies the rest of its buffer after each line, which must therefore be empty by
-            // then.
-            let mut lines = text.clone();
-            while event.is_none() && !lines.is_empty() {
-                let end = memchr(b'\n', &lines).map_or(lines.len(), |end| end + 1);
-                event = self.next(lines.split_to(end));
-            }
+        while event.is_none() && !lines.is_empty() {
+            let end = memchr(b'\n', &lines).map_or(lines.len(), |end| end + 1);
+            event = self.next(lines.split_to(end));
         }
-        match event {
-            Some(event) if is_round => {
-                text.truncate(first_line.saturating_sub(1));
-                text.advance(DATA.len().min(text.len()));
-                // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
-                (
-                    event.event,
-                    String::from_utf8(text.into()).unwrap_or_default(),
-                )
-            }
-            Some(event) => (event.event, event.data),
-            None => {
-                self.events = EventStream::new(self.feed.clone());
-                tracing::warn!("an event could not be read and was passed on without its data");
-                (String::new(), String::new())
-            }
-        }
+        let Some(event) = event else {
+            self.events = EventStream::new(self.feed.clone());
+            tracing::warn!("an event could not be read and was passed on without its data");
+            return (String::new(), String::new());
+        };
+        (event.event, event.data)
     }
 
     fn next(&mut self, text: Bytes) -> Option<Event> {
@@ -170,6 +151,20 @@ impl Sse {
             }
         }
     }
+}
+
+/// Where the value of a frame stands that is a single line of data.
+fn one_line(text: &[u8]) -> Option<Range<usize>> {
+    let end = memchr(b'\n', text)?;
+    let is_all = text.get(end..) == Some(b"\n\n");
+    (is_all && text.starts_with(DATA)).then_some(DATA.len()..end)
+}
+
+fn arrival(id: Option<String>, retry_ms: Option<u64>, data: String) -> Arrival {
+    if data.is_empty() && id.is_none() && retry_ms.is_none() {
+        return Arrival::Alive;
+    }
+    Arrival::Event { id, retry_ms, data }
 }
 
 #[cfg(test)]
@@ -284,6 +279,16 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
             arrivals(&bytes);
+        }
+
+        /// What goes round the crate is what the crate would make of it.
+        #[test]
+        fn one_line_reads_as_the_crate_reads_it(value in "[^\r\n]{0,40}") {
+            let mut sse = Sse::new(DEFAULT_CAP_BYTES);
+            let parsed = sse.parse(format!("data: {value}\n\n").into());
+            prop_assert_eq!(parsed, ("message".to_owned(), value.clone()));
+            let arrived = arrivals(format!("id: 1\ndata: {value}\n\n").as_bytes());
+            prop_assert_eq!(arrived, [event(Some("1"), None, &value)]);
         }
 
         #[test]

@@ -252,3 +252,20 @@ impl<'b> Canvas<'b> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ratatui::buffer::Cell;
+
+    use super::*;
+
+    #[test]
+    fn whatever_a_pane_forgot_to_clean_is_cleaned_here() {
+        let area = Rect::new(0, 0, 20, 1);
+        let mut buffer = Buffer::empty(area);
+        let mut canvas = Canvas::new(&mut buffer, area, Look::default());
+        canvas.put(0, 0, "a\u{1b}[2J\u{9b}\u{202e}\u{e0041}\tb", Role::Plain);
+        let row: String = buffer.content().iter().map(Cell::symbol).collect();
+        assert_eq!(row.trim_end(), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd} b");
+    }
+}

@@ -1,8 +1,11 @@
 //! What is fuzzed: for each way in, what has to hold for any bytes whatever. Shared by the fuzzer (`fuzz_targets/`, which
 //! finds new inputs) and by `tests/corpus.rs` (which replays the kept ones in every `cargo test`).
 
+use std::{collections::HashSet, fmt::Write as _};
+
 use bytes::Bytes;
 use longhaul::{
+    Config, Saved, SavedTask,
     domain::{
         Chord, Elicitation, Entry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, is_hostile, read_duration, truncate, width},
@@ -12,13 +15,18 @@ use longhaul::{
     transport::Sse,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+use unicode_width::UnicodeWidthChar;
 
 /// A way in: bytes that came from outside.
 pub(crate) type Target = fn(&[u8]);
 
 /// Every way in, by the name of its corpus.
-pub(crate) const TARGETS: [(&str, Target); 7] = [
+pub(crate) const TARGETS: [(&str, Target); 9] = [
     ("splitter", splitter),
     ("message", message),
     ("shapes", shapes),
@@ -26,6 +34,8 @@ pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("form", form),
     ("text", text),
     ("keys", keys),
+    ("config", config),
+    ("saved", saved),
 ];
 
 /// Small enough that the fuzzer finds its way to the cap.
@@ -152,11 +162,11 @@ pub(crate) fn form(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (schema, typed) = text.rsplit_once('\n').unwrap_or((&text, ""));
     if let Ok(schema) = serde_json::from_str::<Value>(schema) {
-        let tool = serde_json::json!({"tools": [{"name": "t", "inputSchema": schema}]});
+        let tool = json!({"tools": [{"name": "t", "inputSchema": schema}]});
         for tool in protocol::tools(&tool.to_string()).0 {
             fields(&tool, typed);
         }
-        let params = serde_json::json!({"message": typed, "requestedSchema": schema});
+        let params = json!({"message": typed, "requestedSchema": schema});
         questions(&params.to_string());
     }
     questions(schema);
@@ -172,6 +182,9 @@ pub(crate) fn text(data: &[u8]) {
         !block.replace('\n', "").chars().any(is_hostile),
         "{block:?}"
     );
+    // As wide as many a terminal draws it: one character beside the other.
+    let drawn: usize = line.chars().filter_map(UnicodeWidthChar::width).sum();
+    assert!(drawn <= width(&line), "{line:?}");
     assert_eq!(clean_line(&line), line);
     assert_eq!(clean_block(&block), block);
     for columns in [0, 1, 2, 7, 40] {
@@ -191,4 +204,73 @@ pub(crate) fn keys(data: &[u8]) {
     if let Ok(chord) = String::from_utf8_lossy(data).parse::<Chord>() {
         assert_eq!(chord.to_string().parse::<Chord>().ok(), Some(chord));
     }
+}
+
+/// The file of configuration: each thing that it says is taken or told, and what was taken can be said again.
+pub(crate) fn config(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let lines = 1..=text.matches('\n').count() + 1;
+    let config = match Config::parse("f", &text) {
+        Ok(config) => config,
+        Err((line, why)) => return assert!(lines.contains(&line) && !why.is_empty(), "{why}"),
+    };
+    for remark in &config.remarks {
+        let told = remark.strip_prefix("f:").and_then(|it| it.split_once(": "));
+        let (line, words) = told.unwrap_or_default();
+        assert!(line.parse().is_ok_and(|line| lines.contains(&line)));
+        assert!(!words.is_empty() && !words.chars().any(is_hostile));
+    }
+    let table = DeTable::parse(&text).expect("it was read");
+    let said = table.get_ref();
+    let of_servers = said.get("servers").map(Spanned::get_ref);
+    let of_servers = match of_servers {
+        Some(DeValue::Table(servers)) => servers.len(),
+        other => usize::from(other.is_some()),
+    };
+    let others = said.keys().filter(|key| key.get_ref() != "servers").count();
+    let heard = config.servers.len() + config.remarks.len();
+    assert!(heard >= of_servers + others, "{config:?}");
+
+    let mut again = String::new();
+    for server in &config.servers {
+        let is_hostile = server.name.as_str().contains(is_hostile);
+        assert!(!is_hostile && !server.name.as_str().is_empty());
+        // A text of JSON is one of TOML too.
+        let quoted = |text: &str| json!(text).to_string();
+        let _ = writeln!(again, "[servers.{}]", quoted(server.name.as_str()));
+        let _ = writeln!(again, "progress_from_text = {}", server.progress_from_text);
+        if let Some(url) = &server.url {
+            let _ = writeln!(again, "url = {}", quoted(url));
+        }
+        if let Some(protocol) = server.protocol {
+            let word = protocol.0.map_or("auto", |version| version.word());
+            let _ = writeln!(again, "protocol = {}", quoted(word));
+        }
+    }
+    let again = Config::parse("f", &again).expect("it is TOML");
+    assert_eq!((again.servers, again.remarks), (config.servers, vec![]));
+}
+
+/// The state file of a tutorial's client: each of its tasks is read or counted, and none stands for another.
+pub(crate) fn saved(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let saved = match Saved::read(&text) {
+        Ok(saved) => saved,
+        Err(why) => return assert!(!why.is_empty()),
+    };
+    let file: Value = serde_json::from_str(&text).expect("it was read");
+    let listed = file.get("active_tasks").or(file.get("tasks"));
+    let count = match listed.expect("it was read") {
+        Value::Array(tasks) => tasks.len(),
+        other => other.as_object().map_or(0, Map::len),
+    };
+    assert_eq!(saved.tasks.len() + saved.passed_over, count);
+    let keys: HashSet<String> = saved.tasks.iter().map(SavedTask::once).collect();
+    assert_eq!(keys.len(), saved.tasks.len(), "two tasks count as one");
+    let tasks = saved.tasks.iter().map(|task| {
+        json!({"id": task.id, "tool": task.tool, "arguments": task.arguments, "status": task.stands})
+    });
+    let again = json!({"url": saved.url, "tasks": tasks.collect::<Vec<_>>()}).to_string();
+    let again = Saved::read(&again).expect("it is such a file");
+    assert_eq!((again.url, again.tasks), (saved.url, saved.tasks));
 }

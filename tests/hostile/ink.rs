@@ -1,6 +1,36 @@
 //! The bytes of a terminal, read by a list of everything that longhaul itself may write there.
 
-use longhaul::domain::text;
+/// What is drawn as nothing, or draws what stands around it in another order, by the Unicode standard
+/// (`Default_Ignorable_Code_Point`, `Bidi_Control`, the separators of lines and paragraphs). A list of its own: what the
+/// program forgot must not be forgotten here too.
+const UNSEEN: [(char, char); 17] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Whether a character could steer a terminal or hide what is read on it.
+fn steers(letter: char) -> bool {
+    let is_unseen = |(first, last): &(char, char)| (*first..=*last).contains(&letter);
+    letter.is_control() || UNSEEN.iter().any(is_unseen)
+}
+
+/// Marks on one letter that run over the lines above and below it.
+const MARKS: usize = 12;
 
 /// What a run wrote.
 #[derive(Debug, Default)]
@@ -29,6 +59,7 @@ pub(crate) fn read(bytes: &[u8]) -> Ink {
         }
     };
     let mut is_screen = false;
+    let mut marks_here = 0;
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
         if letter == '\u{1b}' {
@@ -46,6 +77,14 @@ pub(crate) fn read(bytes: &[u8]) -> Ink {
                 }
                 None => ink.foreign.push(format!("a sequence: {}", around(rest))),
             }
+        } else if ('\u{300}'..='\u{36f}').contains(&letter) {
+            marks_here += 1;
+            if marks_here == MARKS {
+                ink.foreign
+                    .push(format!("a tower of marks before {}", around(rest)));
+            }
+            rest = &rest[letter.len_utf8()..];
+            continue;
         } else if letter == '\u{fffd}' {
             ink.marks += 1;
         } else if !is_ours(letter, is_screen) {
@@ -53,6 +92,7 @@ pub(crate) fn read(bytes: &[u8]) -> Ink {
             ink.foreign
                 .push(format!("U+{code:04X} in {}", around(rest)));
         }
+        marks_here = 0;
         rest = &rest[letter.len_utf8()..];
     }
     ink
@@ -74,7 +114,7 @@ fn is_ours(letter: char, is_screen: bool) -> bool {
         '\u{7}' => true,
         // Only the plain terminal has lines; the screen is written cell by cell.
         '\r' | '\n' => !is_screen,
-        _ => !text::is_hostile(letter),
+        _ => !steers(letter),
     }
 }
 
@@ -169,6 +209,7 @@ fn what_a_server_could_send_is_not_on_the_list() {
         "\u{200d}",
         "\u{fe0f}",
         "\u{1b}[?1049ha\nb",
+        &format!("e{}", "\u{301}".repeat(12)),
     ] {
         assert!(!read(foreign.as_bytes()).foreign.is_empty(), "{foreign:?}");
     }

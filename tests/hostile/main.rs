@@ -17,6 +17,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use ink::Ink;
+use longhaul::store::write_atomically;
 use pty::{House, Tui};
 use serde_json::Value;
 use server::{Hostile, hostile};
@@ -413,5 +414,75 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     assert!(ink.copies.iter().any(|copy| copy.contains("RESULTTWO")));
     for copy in &ink.copies {
         assert_eq!(ink::foreign_in(copy), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
+    let house = House::new();
+    let server = Hostile::start();
+    let tasks = fill(&house, &server);
+    let mut tui = house.open(&["--ascii", "-s", &server.url()], USUAL);
+    tui.wait_for("task-end");
+    for (mode, tag) in [
+        ("end", "RESULT"),
+        ("fail", "TOOLFAIL"),
+        ("slow", "STATUSMSG"),
+    ] {
+        tui.press(&format!("/\u{15}{}\r", tasks[mode]));
+        tui.wait_for(tag);
+    }
+    tui.press("2");
+    tui.wait_for("TOOLDESC");
+    tui.press("3");
+    tui.wait_for("SERVERNAME");
+    // Told in a toast, a title and a notification.
+    let ran = piped(&house, &["-s", &server.url(), "call", "chat", "mode=fail"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    tui.press("4");
+    tui.wait_for("TOOLFAIL");
+    tui.press("\u{3}\u{3}");
+    tui.end();
+    tui.read_out();
+    clean(&tui);
+    let raw = tui.raw();
+    let foreign = raw.iter().position(|byte| !byte.is_ascii());
+    let around = foreign.map(|at| String::from_utf8_lossy(&raw[at.saturating_sub(60)..at + 8]));
+    assert_eq!(around, None);
+}
+
+#[test]
+fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
+    let house = House::new();
+    let words = hostile("PASSED").replace(['\0', '\u{7f}'], "");
+    let name = words.replace("://", "");
+    let flag = format!("--{words}");
+    let file = house.path().join("state.json");
+    let state = serde_json::json!({"client_id": words, "server_url": format!("http://127.0.0.1:1/{words}"),
+        "tasks": [{"id": words, "tool": words, "status": words, "progress": words}]});
+    write_atomically(&file, state.to_string().as_bytes()).unwrap();
+    let configured = serde_json::json!(words);
+    let config = format!("{configured} = 1\n[servers.lab]\nurl = {configured}\n{configured} = 2\n");
+    write_atomically(&house.path().join("config.toml"), config.as_bytes()).unwrap();
+    let commands: [&[&str]; 6] = [
+        &[&flag],
+        &["show", &words],
+        &["ls", "--status", &words],
+        &["-s", &name, "tools"],
+        &["call", "-s", "http://127.0.0.1:1/mcp", &words, &words],
+        &["adopt", "--from", file.to_str().unwrap()],
+    ];
+    for arguments in commands {
+        let ran = piped(&house, arguments);
+        assert_ne!(ran.code, Some(0), "{ran:#?}");
+        assert!(ran.err.contains("PASSED"), "{ran:#?}");
+        let mut tui = house.open(arguments, USUAL);
+        if arguments[0] == "adopt" {
+            tui.wait_for("call them? y/N");
+            tui.press("n\r");
+        }
+        tui.end();
+        tui.read_out();
+        assert!(clean(&tui).marks > 0, "{arguments:?}");
     }
 }

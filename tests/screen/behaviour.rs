@@ -8,7 +8,8 @@ use longhaul::{
         State, Tab, next_wake, update,
     },
     domain::{
-        Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Price, Status, Wall,
+        Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Notice, NoticeLevel,
+        Price, Status, Wall,
     },
 };
 
@@ -562,6 +563,35 @@ fn a_history_read_twice_is_held_once_and_bounded() {
     }
     let log = &screen.state.logs[&id("q7m2xk")];
     assert_eq!((log.entries.len(), log.dropped), (2_000, 1_000));
+}
+
+#[test]
+fn of_messages_without_end_the_newest_are_held_and_the_rest_is_counted() {
+    let mut screen = Screen::new(WIDE, colour());
+    for number in 0..1_500 {
+        screen.event(Event::News(News::Notice(Notice {
+            at: Wall(NOW),
+            level: NoticeLevel::Info,
+            text: format!("message {number}"),
+        })));
+    }
+    let (held, dropped) = (screen.state.messages.len(), screen.state.messages_dropped);
+    assert_eq!((held, dropped), (1_000, 500));
+    assert_eq!(screen.state.toasts.len(), 3);
+}
+
+#[test]
+fn arguments_that_are_a_book_are_told_by_their_size() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.task.arguments = format!(r#"{{"book":"{}"}}"#, "x".repeat(300_000));
+    news(&mut screen, view);
+    screen.keys("enter ] ] ]");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("300.0 kB, too much for this pane"),
+        "{drawn}"
+    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The rules that have a number or an order in them, one by one, against a bare machine.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use longhaul::{
     domain::{
-        Ask, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        Ask, Contact, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskKind,
         TaskOffer, TaskView, Wall, Window,
     },
@@ -13,7 +13,9 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+mod bounds;
 mod faults;
+mod looks;
 mod newer;
 mod seams;
 mod session_stream;
@@ -149,7 +151,7 @@ impl Bench {
         for output in self.link.take_outputs() {
             match output {
                 Output::Save { token, rows, .. } => {
-                    self.rows.extend(rows);
+                    self.rows.extend(Arc::unwrap_or_clone(rows));
                     self.pending.push(token);
                 }
                 Output::Send {
@@ -405,6 +407,33 @@ fn a_clean_end_is_not_an_end_and_the_result_is_taken_by_its_id() {
     bench.bring(get, event("b", &result(&token)));
     assert_eq!(bench.status(), &Status::Completed);
     assert!(bench.closed.contains(&get), "nothing more is wanted of it");
+}
+
+#[test]
+fn a_resumed_stream_is_asked_for_again_until_it_shows_that_it_is_alive() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "e1", &token, 1);
+    bench.broken(call);
+    bench.secs(1);
+    let mut get = bench.last_get().0;
+    bench.bring(get, opened());
+    // A replay in one go says nothing of what follows it.
+    bench.step(get, "e2", &token, 2);
+    bench.step(get, "e3", &token, 3);
+    bench.secs(6);
+    assert_eq!((bench.last_get().1.as_str(), bench.gets().len()), ("e3", 2));
+    get = bench.last_get().0;
+    bench.bring(get, opened());
+    for step in 4..100 {
+        bench.secs(4);
+        bench.step(get, &format!("e{step}"), &token, step);
+    }
+    assert_eq!(bench.gets().len(), 2, "it tells as it goes");
+    bench.secs(40);
+    assert_eq!(bench.gets().len(), 2);
+    bench.secs(6);
+    assert_eq!(bench.gets().len(), 3, "and then it stands");
 }
 
 #[test]

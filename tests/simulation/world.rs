@@ -1,6 +1,9 @@
 //! The world around one link: its engine, disk, network, user and clock, all of it drawn from one seed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use longhaul::{
     domain::{
@@ -625,7 +628,7 @@ impl World {
                 if self.writing.is_some() {
                     self.wrong("two saves at once");
                 }
-                self.writing = Some((token, rows));
+                self.writing = Some((token, Arc::unwrap_or_clone(rows)));
                 let slow = self.dice.u32(0..30) == 0;
                 let at = self.now
                     + if slow {

@@ -6,7 +6,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{
     StreamExt as _,
@@ -197,7 +197,7 @@ impl Wire {
             for output in self.link.take_outputs() {
                 match output {
                     Output::Save { token, rows, .. } => {
-                        self.save(rows);
+                        self.save(Arc::unwrap_or_clone(rows));
                         inputs.push(Input::Saved(token));
                     }
                     Output::Send {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::json;
 
-use super::{Door, Kind, Link, tasks::made};
+use super::{Door, Kind, Link, door::CURSOR_BYTES, tasks::made};
 use crate::{
     domain::{
         AskId, CLIENT_ID, Done, LIST_TOOL, NewCall, OnInput, Phase, Refused, Status, TaskId, text,
@@ -17,8 +17,6 @@ use crate::{
     protocol::{self, RpcError, TaskShape, encode},
 };
 
-/// Pages of one list; a server that has more is going round in circles.
-const PAGES: usize = 1000;
 /// Tasks taken over at one asking: each is a row, a record on disk and polled from then on.
 const ADOPTED: usize = 10_000;
 /// The name of the tool of an adopted task, which no server tells.
@@ -141,19 +139,20 @@ impl Link {
             }
         };
         let (tasks, next) = protocol::task_list(result);
-        let room = ADOPTED.saturating_sub(so_far.len());
-        let is_full = tasks.len() > room;
-        for shape in tasks.into_iter().take(room) {
-            if !self.served_ids.contains_key(&shape.id) && !self.known_tasks.contains_key(&shape.id)
-            {
+        for shape in tasks {
+            // Those that are known leave room for the others, so that asking again brings the rest.
+            let is_known =
+                self.served_ids.contains_key(&shape.id) || self.known_tasks.contains_key(&shape.id);
+            if !is_known && so_far.len() < ADOPTED {
                 so_far.extend(self.take_in(shape));
             }
         }
+        let is_full = so_far.len() >= ADOPTED;
         match next {
             Some(next)
                 if !is_full
                     && !cursors.contains(&next)
-                    && cursors.len() < PAGES
+                    && next.len() <= CURSOR_BYTES
                     && self.path.spend(self.now).is_ok() =>
             {
                 cursors.push(next);
@@ -227,12 +226,12 @@ impl Link {
         let request_id = self.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
-        task.attempts.push(attempt);
+        task.begin(attempt);
         task.resumability.task = true;
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
-        let mut running = Running::new(now, task, Vec::new());
+        let mut running = Running::new(now, task, Vec::new(), &self.unsaved);
         if let Some(task) = &running.task.server_task {
             // It was shown just now; of a long list not all are asked for at once.
             let mut served = Served::new(now.mono);

@@ -8,10 +8,7 @@ use crate::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
-    link::{
-        running::{Line, Running},
-        seam::Stride,
-    },
+    link::running::{Line, Running},
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -146,7 +143,7 @@ impl Link {
             .is_some_and(|attempt| attempt.cursors.newest.is_some())
     }
 
-    /// A step. Within an attempt only a higher value is one; replays and stale reports are not.
+    /// A step of a task, whoever told it.
     pub(super) fn progressed(
         &mut self,
         id: &TaskId,
@@ -154,74 +151,12 @@ impl Link {
         progress: Progress,
         event_id: Option<&str>,
     ) {
-        let (now, value) = (self.now, progress.value);
-        let Some(running) = self.tasks.get_mut(id) else {
-            return;
-        };
-        if running.is_settled() {
-            return;
-        }
-        running.went_out(now);
-        let before = running
-            .task
-            .progress
-            .as_ref()
-            .map(|progress| progress.value);
-        let Some(attempt) = running
-            .task
-            .attempts
-            .iter_mut()
-            .find(|attempt| attempt.token == token)
-        else {
-            return;
-        };
-        if attempt
-            .last_value
-            .is_some_and(|last| progress.value <= last)
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id)
+            && running.progressed(now, token, progress, event_id)
         {
-            return;
+            self.saver.touch(now.mono);
         }
-        if attempt.last_value.is_none() {
-            running.stride = Stride::default();
-        }
-        let is_where_it_left =
-            attempt.number > 1 && attempt.last_value.is_none() && before == Some(progress.value);
-        attempt.last_value = Some(progress.value);
-        if is_where_it_left {
-            // A new attempt first says where it goes on; that step is in the history already.
-            let reason = progress
-                .message
-                .clone()
-                .or(Some("goes on from its checkpoint".to_owned()));
-            running.note(
-                now,
-                event_id,
-                Happening::Status {
-                    status: "running".to_owned(),
-                    reason,
-                },
-            );
-            running.task.progress = Some(progress);
-        } else {
-            running.note_gap(now, progress.value);
-            if let Some(last) = running.last_step {
-                running.longest_step = running.longest_step.max(now.mono.since(last));
-            }
-            progress.copy_to(&mut running.task.progress);
-            let Progress { total, message, .. } = progress;
-            running.note(
-                now,
-                event_id,
-                Happening::Progress {
-                    value,
-                    total,
-                    message,
-                },
-            );
-        }
-        running.stride.took(value);
-        running.last_step = Some(now.mono);
-        self.saver.touch(now.mono);
     }
 
     /// The answer to one of our requests, on whatever stream it came.
@@ -575,5 +510,21 @@ fn first_line(text: &str) -> String {
         line.to_owned()
     } else {
         line.get(..end).unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_book_is_cut() {
+        assert_eq!(first_line("\n \nshort\nmore"), "short");
+        let cut = first_line(&"é".repeat(1000));
+        assert!(
+            (LINE_BYTES - 4..=LINE_BYTES).contains(&cut.len()),
+            "{}",
+            cut.len()
+        );
     }
 }

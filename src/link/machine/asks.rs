@@ -133,9 +133,14 @@ impl Link {
             });
         }
         let (must_survive, goes_on) = (call.must_survive, call.goes_on.clone());
-        let mut running = Running::new(self.now, new_task(self.now.wall, call), Vec::new());
+        let mut running = Running::new(
+            self.now,
+            new_task(self.now.wall, call),
+            Vec::new(),
+            &self.unsaved,
+        );
         let request_id = self.new_request_id();
-        running.task.attempts.push(new_attempt(
+        running.task.begin(new_attempt(
             self.now.wall,
             1,
             request_id,
@@ -322,7 +327,7 @@ impl Link {
             ));
         }
         let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
-        let is_first = running.phase() == Phase::Queued && running.task.attempts.len() == 1;
+        let is_first = running.phase() == Phase::Queued && running.task.attempts_made() == 1;
         let complaints = if is_first {
             tool.complaints(&arguments)
         } else {
@@ -392,8 +397,7 @@ impl Link {
         let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
         running
             .task
-            .attempts
-            .push(new_attempt(now.wall, number, request_id, session_number));
+            .begin(new_attempt(now.wall, number, request_id, session_number));
         running.task.status = Status::Running;
         running.touch(now);
         if let Some(old) = old {
@@ -539,7 +543,7 @@ impl Link {
             return;
         }
         let unwatched = now.wall.since(task.updated_at);
-        let mut running = Running::new(now, task, ids);
+        let mut running = Running::new(now, task, ids, &self.unsaved);
         running.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.

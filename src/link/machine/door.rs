@@ -16,8 +16,9 @@ use crate::{
     protocol::{self, Refusal, RpcError, encode},
 };
 
-/// Pages of one tool list; a server that has more is going round in circles.
-const PAGES: usize = 1000;
+/// Bytes of the mark by which a server finds the next page of a list; all of them are remembered, to know a circle. How
+/// many there are is bounded by the budget of requests.
+pub(super) const CURSOR_BYTES: usize = 16 * 1024;
 /// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
 /// session file and on its way to every window of the session.
 const TOOLS: usize = 5_000;
@@ -163,7 +164,7 @@ impl Link {
             Some(next)
                 if is_whole
                     && !cursors.contains(&next)
-                    && cursors.len() < PAGES
+                    && next.len() <= CURSOR_BYTES
                     && self.path.spend(self.now).is_ok() =>
             {
                 cursors.push(next);

@@ -22,7 +22,11 @@ const QUESTION_BYTES: usize = 64 * 1024;
 /// What stands for a question that was larger.
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
-const EMPTY_ROUNDS: usize = 10;
+const EMPTY_ROUNDS: u32 = 10;
+/// Rounds of one task in a row: where no person answers they follow each other at once.
+const ROUNDS: u32 = 100;
+/// Bytes that a server may have us keep for it between two rounds; they are written with every save of the task.
+const STATE_BYTES: usize = 256 * 1024;
 /// Earlier names of a question that are remembered.
 const NAMES: usize = 8;
 
@@ -104,12 +108,27 @@ impl Link {
             );
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
+        if state
+            .as_ref()
+            .is_some_and(|state| state.len() > STATE_BYTES)
+        {
+            let words = "the server wants more than 256 kB kept for it until it is called again";
+            return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
+        }
+        let is_endless = self.tasks.get(id).is_some_and(|running| {
+            let mut newest = running.task.attempts.iter().skip(1);
+            running.task.attempts_made() > ROUNDS && newest.all(|round| round.input.is_some())
+        });
+        if is_endless {
+            let words = format!("the server asked to be called again {ROUNDS} times");
+            return self.fail(id, TaskErrorKind::Protocol, None, words);
+        }
         self.end_attempt_for_round(id, state);
         if asks.is_empty() {
             let Some(running) = self.tasks.get(id) else {
                 return;
             };
-            if running.task.attempts.len() > EMPTY_ROUNDS && running.task.questions.is_empty() {
+            if running.task.attempts_made() > EMPTY_ROUNDS && running.task.questions.is_empty() {
                 let words = "the server asks to be called again and again without a question";
                 return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
             }
@@ -435,9 +454,14 @@ impl Link {
             question.is_delivered |= question.way == QuestionWay::Round;
         }
         let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
+        for earlier in &mut running.task.attempts {
+            // Nothing sends it again; that there was a round is all that is still asked of it.
+            earlier.request_state = None;
+            earlier.input = earlier.input.take().map(|_| "{}".to_owned());
+        }
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
-        running.task.attempts.push(attempt);
+        running.task.begin(attempt);
         refresh(running);
         running.touch(now);
         self.saver.urge(now.mono);

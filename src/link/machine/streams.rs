@@ -19,6 +19,8 @@ use crate::{
 
 /// A resumed stream without news is asked for again after these; open is not alive.
 const SILENCES: [u64; 5] = [5, 10, 20, 40, 60];
+/// The longest silence of such a stream that is taken for a pause of its tool.
+const LEFT_ALONE: Duration = Duration::from_secs(900);
 /// Resumes without news after which an older cursor has to prove that the server still replays.
 const EMPTIES_BEFORE_PROBE: u32 = 2;
 /// Later probes of a stream that proved alive and stays empty.
@@ -296,7 +298,7 @@ impl Link {
                     is_resumed: true,
                     since: now.mono,
                 };
-                running.has_news = false;
+                (running.has_news, running.live_gap) = (false, None);
                 running.probe_found = false;
                 running.seam = Seam::Ahead;
                 // The time without contact is no step of the tool.
@@ -372,7 +374,12 @@ impl Link {
                 self.gives_ids(false);
             }
         }
-        let event = Held { id: event_id, data };
+        let mut event = Held { id: event_id, data };
+        let running = self.tasks.get_mut(id);
+        if running.is_some_and(|running| running.took_step(now, &mut event)) {
+            self.last_traffic = now.mono;
+            return self.saver.touch(now.mono);
+        }
         if let Some(event) = self.at_seam(id, event) {
             self.took(id, event);
         }
@@ -395,37 +402,18 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;
         };
-        running.has_news = true;
-        (running.tries, running.empties, running.round) = (0, 0, 0);
-        (running.silent_probes, running.has_failed_probe) = (0, false);
-        running.last_news = now.mono;
+        running.has_brought(now);
         self.last_traffic = now.mono;
     }
 
-    /// Moves the cursors of a stream; they go to disk together with what the event changed.
+    /// Moves the cursors of a stream.
     fn came_to(&mut self, id: &TaskId, event_id: String, has_data: bool) {
         let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(attempt) = running.task.attempts.last_mut() else {
-            return;
-        };
-        let cursors = &mut attempt.cursors;
-        let is_first = cursors.newest.is_none();
-        cursors.first.get_or_insert_with(|| event_id.clone());
-        if has_data {
-            running.ids.add(&event_id);
-            // The one before gives its room to the new one.
-            std::mem::swap(&mut cursors.before, &mut cursors.data);
-            event_id.clone_into(cursors.data.get_or_insert_default());
-        }
-        cursors.newest = Some(event_id);
-        running.task.resumability.stream = Some(true);
-        (running.is_dirty, running.task.updated_at) = (true, now.wall);
-        if is_first {
+        if running.came_to(now, event_id, has_data) {
             // From here on it can be found again: that has to be on disk at once.
-            running.is_shown_stale = true;
             self.saver.urge(now.mono);
             self.gives_ids(true);
         } else {
@@ -789,7 +777,7 @@ impl Link {
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
-            300..=399 if is_call => self.refused_call(id, refusal),
+            300..=399 | 409 if is_call => self.refused_call(id, refusal),
             // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
                 running.note_cut(now, &format!("HTTP {}", refusal.status));
@@ -991,6 +979,10 @@ impl Link {
             return Some(since.after(PROBE_WITHIN));
         }
         if is_resumed {
+            if let Some(gap) = running.live_gap {
+                let patience = (gap * 3).clamp(HALF_OPEN_AFTER, LEFT_ALONE);
+                return Some(running.last_news.after(patience));
+            }
             let place = usize::try_from(running.round)
                 .unwrap_or(usize::MAX)
                 .min(SILENCES.len() - 1);

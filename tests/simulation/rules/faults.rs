@@ -1,6 +1,8 @@
 //! Every fault of the network that we know, for an hour each: the requests of any hour stay within their bound, the tool
 //! runs once, and what can be had is had, once and in order.
 
+use longhaul::domain::LinkState;
+
 use super::*;
 
 const STEPS: u32 = 30;
@@ -29,6 +31,8 @@ enum Fault {
     Empty,
     /// The server hangs up after each event, with this wish.
     Retry(u64),
+    /// Each connection ends after each event, also those of resumed streams: in order, or by a reset.
+    Cut { is_clean: bool },
     /// A replay is followed by silence for ever.
     SilentAfterReplay,
     /// Each event comes twice.
@@ -68,6 +72,7 @@ enum End {
 /// A server with one long call, behind a network with one fault.
 struct Lab {
     fault: Fault,
+    from: u64,
     until: u64,
     session: String,
     events: Vec<(String, String)>,
@@ -97,7 +102,7 @@ fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> Refusal
 
 impl Lab {
     fn is_faulty(&self, now: u64) -> bool {
-        (FROM..self.until).contains(&now)
+        (self.from..self.until).contains(&now)
     }
 
     /// A request has come, or has not.
@@ -267,6 +272,15 @@ impl Lab {
                 bench.bring(conn, Arrival::Ended);
                 self.conn = None;
             }
+            Fault::Cut { is_clean } => {
+                bench.bring(conn, event(Some(id), None, data));
+                if *is_clean {
+                    bench.bring(conn, Arrival::Ended);
+                } else {
+                    bench.broken(conn);
+                }
+                self.conn = None;
+            }
             _ => bench.bring(conn, event(Some(id), None, data)),
         }
     }
@@ -300,6 +314,19 @@ impl Lab {
         }
     }
 
+    /// Serves until the call is decided, or it is long past the time for that.
+    fn serve(&mut self, bench: &mut Bench) {
+        let end = bench.now.max(self.until) + u64::from(STEPS) * PACE + HOUR;
+        while bench.now < end && !bench.view().task.status.ends_waiting() {
+            bench.wait(Duration::from_millis(250));
+            while let Some((_, exchange, request)) = bench.sent.get(bench.seen).cloned() {
+                bench.seen += 1;
+                self.take(bench, exchange, &request);
+            }
+            self.tick(bench);
+        }
+    }
+
     /// The trouble begins: what stands is cut, stalls or is forgotten.
     fn strike(&mut self, bench: &mut Bench) {
         match &self.fault {
@@ -325,12 +352,18 @@ impl Lab {
     }
 }
 
-/// Runs a call through a fault that lasts so long and to its end; returns the bench, the server and how long it took.
+/// Runs a call through a fault that lasts so long and to its end.
 fn through(fault: Fault, lasts: u64) -> (Bench, Lab) {
+    run(fault, FROM, lasts)
+}
+
+/// The same with a fault that begins then.
+fn run(fault: Fault, from: u64, lasts: u64) -> (Bench, Lab) {
     let mut bench = Bench::known();
     let mut lab = Lab {
         fault,
-        until: FROM + lasts,
+        from,
+        until: from + lasts,
         session: "s".to_owned(),
         events: Vec::new(),
         next: u64::MAX,
@@ -341,15 +374,7 @@ fn through(fault: Fault, lasts: u64) -> (Bench, Lab) {
         log: Vec::new(),
     };
     bench.start("steps", Limits::default());
-    let end = lab.until.max(u64::from(STEPS) * PACE) + HOUR;
-    while bench.now < end && !bench.view().task.status.ends_waiting() {
-        bench.wait(Duration::from_millis(250));
-        while let Some((_, exchange, request)) = bench.sent.get(bench.seen).cloned() {
-            bench.seen += 1;
-            lab.take(&mut bench, exchange, &request);
-        }
-        lab.tick(&mut bench);
-    }
+    lab.serve(&mut bench);
     (bench, lab)
 }
 
@@ -363,26 +388,36 @@ fn busiest_hour(log: &[u64]) -> usize {
     log.iter().map(in_hour).max().unwrap_or(0)
 }
 
+/// The steps that were saved, in order.
+fn steps(bench: &Bench) -> Vec<f64> {
+    let entries = bench.rows.iter().filter_map(|row| match row {
+        Row::History { entries, .. } => Some(entries),
+        _ => None,
+    });
+    let value = |entry: &longhaul::domain::Entry| match entry.what {
+        Happening::Progress { value, .. } => Some(value),
+        _ => None,
+    };
+    entries.flatten().filter_map(value).collect()
+}
+
+fn all_steps() -> Vec<f64> {
+    (1..=STEPS).map(f64::from).collect()
+}
+
+/// The requests of any hour with one stream, under any of this.
+fn check_bound(lab: &Lab, words: &str) {
+    let requests = busiest_hour(&lab.log);
+    assert!(requests <= 1150, "{words}: {requests} requests in an hour");
+}
+
 fn check(fault: &Fault, lasts: u64, end: End) {
     let (bench, lab) = through(fault.clone(), lasts);
     let words = format!("{fault:?} for {} s", lasts / 1000);
     let task = &bench.view().task;
-    let requests = busiest_hour(&lab.log);
-    assert!(requests <= 1150, "{words}: {requests} requests in an hour");
+    check_bound(&lab, &words);
     assert_eq!(lab.calls, 1, "{words}: the tool ran once");
-    let steps: Vec<f64> = bench
-        .rows
-        .iter()
-        .filter_map(|row| match row {
-            Row::History { entries, .. } => Some(entries),
-            _ => None,
-        })
-        .flatten()
-        .filter_map(|entry| match entry.what {
-            Happening::Progress { value, .. } => Some(value),
-            _ => None,
-        })
-        .collect();
+    let steps = steps(&bench);
     assert!(
         steps.windows(2).all(|pair| pair[0] < pair[1]),
         "{words}: {steps:?}"
@@ -398,8 +433,7 @@ fn check(fault: &Fault, lasts: u64, end: End) {
     assert!(is_right, "{words}: {:?}, {:#?}", task.status, bench.gets());
     // Swapped steps cannot both be taken: within an attempt only a higher value is one.
     if is_whole && !matches!(fault, Fault::Swapped) {
-        let all: Vec<f64> = (1..=STEPS).map(f64::from).collect();
-        assert_eq!(steps, all, "{words}");
+        assert_eq!(steps, all_steps(), "{words}");
     }
 }
 
@@ -427,32 +461,118 @@ fn contact_comes_back_soon_after_a_network_that_was_away() {
     }
 }
 
-#[test]
-fn whatever_a_resume_is_answered_with_the_call_is_waited_for_or_ends_in_words() {
+/// The statuses of `protocol.md` 10 that refuse, and some between; [`LOCKED`] ones only a person can get past.
+pub(super) const STATUSES: [u16; 18] = [
+    302, 307, 400, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
+];
+pub(super) const LOCKED: [u16; 2] = [401, 403];
+
+/// Each status with a page, with an error of JSON-RPC or with nothing, with and without a time to wait.
+pub(super) fn refusals(statuses: &[u16]) -> Vec<Refusal> {
     let page = "<html><body>Bad gateway</body></html>";
     let json = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"not now"},"id":null}"#;
-    for status in [
-        400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
-    ] {
+    let mut all = Vec::new();
+    for status in statuses {
         for said in [None, Some(page), Some(json)] {
             for retry_after in [None, Some(7)] {
-                for on in [On::Get, On::Both] {
-                    let end = match status {
-                        408 | 409 | 425 | 429 | 500..=504 => End::Whole,
-                        // Only a person can let us in again.
-                        401 | 403 => continue,
-                        _ => End::Either,
-                    };
-                    let refusal = refusal(status, retry_after, said);
-                    check(&Fault::Status { on, refusal }, 120_000, end);
-                }
+                all.push(refusal(*status, retry_after, said));
             }
+        }
+    }
+    all
+}
+
+#[test]
+fn whatever_a_resume_is_answered_with_the_call_is_waited_for_or_ends_in_words() {
+    for refusal in refusals(&STATUSES) {
+        for on in [On::Get, On::Both] {
+            let end = match refusal.status {
+                302 | 307 | 408 | 409 | 425 | 429 | 500..=504 => End::Whole,
+                _ => End::Either,
+            };
+            let refusal = refusal.clone();
+            check(&Fault::Status { on, refusal }, 120_000, end);
         }
     }
     for status in [409, 429, 500, 502, 503, 504] {
         for on in [On::Get, On::Both] {
             let refusal = refusal(status, None, None);
             check(&Fault::Status { on, refusal }, HOUR, End::Whole);
+        }
+    }
+}
+
+/// The words why the machine stands before a closed door, and that it asks nothing of it.
+fn check_locked(bench: &mut Bench, words: &str) {
+    assert_eq!(bench.view().contact, Contact::NeedsLogin, "{words}");
+    let server = bench.link.take_server_view().map(|view| view.state);
+    let status = words.split(' ').next().unwrap();
+    assert!(
+        matches!(&server, Some(LinkState::NeedsLogin { why }) if why.contains(status)),
+        "{words}: {server:?}"
+    );
+    let sent = bench.sent.len();
+    bench.secs(8 * 3600);
+    assert_eq!(bench.sent.len(), sent, "{words}: only a person can help");
+}
+
+#[test]
+fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_everything() {
+    for refusal in refusals(&LOCKED) {
+        for on in [On::Get, On::Both] {
+            let words = format!("{} on {on:?} {:?}", refusal.status, refusal.said);
+            let refusal = refusal.clone();
+            let (mut bench, mut lab) = through(Fault::Status { on, refusal }, 120_000);
+            check_locked(&mut bench, &words);
+            bench.ask(Ask::RetryNow);
+            lab.serve(&mut bench);
+            assert_eq!(bench.status(), &Status::Completed, "{words}");
+            assert_eq!((lab.calls, steps(&bench)), (1, all_steps()), "{words}");
+            check_bound(&lab, &words);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
+    for refusal in refusals(&LOCKED) {
+        let words = format!("{} {:?}", refusal.status, refusal.said);
+        let on = On::Post;
+        let (mut bench, mut lab) = run(Fault::Status { on, refusal }, 0, 120_000);
+        assert_eq!(lab.calls, 0, "{words}");
+        check_locked(&mut bench, &words);
+        bench.ask(Ask::RetryNow);
+        lab.serve(&mut bench);
+        assert_eq!(bench.status(), &Status::Completed, "{words}");
+        assert_eq!((lab.calls, steps(&bench)), (1, all_steps()), "{words}");
+    }
+}
+
+#[test]
+fn whatever_a_call_is_answered_with_it_is_not_repeated_and_ends_in_words() {
+    for refusal in refusals(&STATUSES) {
+        let words = format!("{refusal:?}");
+        let status = refusal.status;
+        let on = On::Post;
+        let (bench, lab) = run(Fault::Status { on, refusal }, 0, 120_000);
+        check_bound(&lab, &words);
+        let tries = bench.count("tools/call");
+        let task = &bench.view().task;
+        match (&task.status, status) {
+            // Whether it ran nobody can know: not all that stands before a server says so only when it did not.
+            (Status::Unknown(Window::HttpStatus(said)), 408 | 425 | 500 | 502 | 504) => {
+                assert_eq!((*said, tries), (status, 1), "{words}");
+            }
+            // Its session is gone, so it did not run: it goes out again in the next one.
+            (Status::Completed, 400 | 404 | 410) => {
+                assert!(lab.calls == 1 && tries <= 5, "{words}: {tries}");
+            }
+            (Status::Failed, _) => {
+                assert_eq!((lab.calls, task.result_bytes), (0, None), "{words}");
+                let why = task.why().unwrap_or_default();
+                assert!(why.contains(&status.to_string()), "{words}: {why}");
+            }
+            (other, _) => panic!("{words}: {other:?}"),
         }
     }
 }
@@ -477,10 +597,10 @@ fn a_server_that_names_a_time_is_not_asked_before_it() {
 
 #[test]
 fn a_ping_or_a_handshake_that_is_refused_does_not_end_a_call() {
-    for status in [400, 405, 408, 409, 425, 429, 500, 502, 503, 504] {
-        let refusal = refusal(status, None, Some("<html>"));
+    for refusal in refusals(&STATUSES) {
+        let status = refusal.status;
         let on = On::Post;
-        let end = if status == 400 {
+        let end = if matches!(status, 400 | 404 | 410) {
             End::Either
         } else {
             End::Whole
@@ -502,6 +622,9 @@ fn a_resume_that_brings_no_stream_ends_in_words() {
 fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
     for retry in [0, 1, 500, 30_000] {
         check(&Fault::Retry(retry), HOUR, End::Whole);
+    }
+    for is_clean in [true, false] {
+        check(&Fault::Cut { is_clean }, HOUR, End::Whole);
     }
     // A wish of a day is kept, and nobody has to wait for it.
     let (mut bench, mut lab) = through(Fault::Retry(86_400_000), HOUR);

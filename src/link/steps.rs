@@ -1,0 +1,144 @@
+//! The hot path: what a step does to its task.
+//!
+//! Nearly every event is the next step of the call whose stream it comes on. It is taken here with one look-up of the
+//! task; whatever else an event can be is the machine's. Invariant: a step taken here leaves the same behind as one that
+//! went the long way.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use super::{
+    running::{Line, Running},
+    seam::{Held, Seam, Stride},
+};
+use crate::{
+    domain::{Happening, Progress, Stamp},
+    protocol::{self, Incoming},
+};
+
+/// A replay comes in one go; an event later than this on a resumed stream shows that it is alive, and it is left alone.
+const REPLAY_PAUSES: Duration = Duration::from_secs(2);
+
+impl Running {
+    /// Takes a new event that is one step of the present attempt and nothing else, on a stream whose way back is known
+    /// and which has no seam. Returns whether it was one; with any other event nothing has been done.
+    pub(super) fn took_step(&mut self, now: Stamp, event: &mut Held) -> bool {
+        let can_go_back = self
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        if !can_go_back || event.id.is_none() || !matches!(self.seam, Seam::Whole) {
+            return false;
+        }
+        let mut messages = protocol::decode(&event.data);
+        let Some(Incoming::Progress {
+            token,
+            value,
+            total,
+            message,
+        }) = messages.pop().filter(|_| messages.is_empty())
+        else {
+            return false;
+        };
+        if self.request_id() != Some(token.as_ref()) {
+            return false;
+        }
+        if let Some(progress) = Progress::reported(value, total, message.map(Cow::into_owned)) {
+            self.progressed(now, &token, progress, event.id.as_deref());
+        }
+        if let Some(event_id) = event.id.take() {
+            self.came_to(now, event_id, true);
+        }
+        self.has_brought(now);
+        true
+    }
+
+    /// A step. Within an attempt only a higher value is one; replays and stale reports are not. Returns whether it was one.
+    pub(super) fn progressed(
+        &mut self,
+        now: Stamp,
+        token: &str,
+        progress: Progress,
+        event_id: Option<&str>,
+    ) -> bool {
+        if self.is_settled() {
+            return false;
+        }
+        self.went_out(now);
+        let value = progress.value;
+        let before = self.task.progress.as_ref().map(|progress| progress.value);
+        let attempts = &mut self.task.attempts;
+        let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.token == token) else {
+            return false;
+        };
+        if attempt.last_value.is_some_and(|last| value <= last) {
+            return false;
+        }
+        let is_first = attempt.last_value.replace(value).is_none();
+        let is_where_it_left = is_first && attempt.number > 1 && before == Some(value);
+        if is_first {
+            self.stride = Stride::default();
+        }
+        if is_where_it_left {
+            // A new attempt first says where it goes on; that step is in the history already.
+            let reason = progress
+                .message
+                .clone()
+                .or(Some("goes on from its checkpoint".to_owned()));
+            let status = "running".to_owned();
+            self.note(now, event_id, Happening::Status { status, reason });
+            self.task.progress = Some(progress);
+        } else {
+            self.note_gap(now, value);
+            if let Some(last) = self.last_step {
+                self.longest_step = self.longest_step.max(now.mono.since(last));
+            }
+            progress.copy_to(&mut self.task.progress);
+            let Progress { total, message, .. } = progress;
+            let step = Happening::Progress {
+                value,
+                total,
+                message,
+            };
+            self.note(now, event_id, step);
+        }
+        self.stride.took(value);
+        self.last_step = Some(now.mono);
+        true
+    }
+
+    /// Moves the cursors of the stream; they go to disk together with what the event changed. Returns whether this is the
+    /// first id, with which the stream can be found again.
+    pub(super) fn came_to(&mut self, now: Stamp, event_id: String, has_data: bool) -> bool {
+        let Some(attempt) = self.task.attempts.last_mut() else {
+            return false;
+        };
+        let cursors = &mut attempt.cursors;
+        let is_first = cursors.newest.is_none();
+        cursors.first.get_or_insert_with(|| event_id.clone());
+        if has_data {
+            self.ids.add(&event_id);
+            // The one before gives its room to the new one.
+            std::mem::swap(&mut cursors.before, &mut cursors.data);
+            event_id.clone_into(cursors.data.get_or_insert_default());
+        }
+        cursors.newest = Some(event_id);
+        self.task.resumability.stream = Some(true);
+        (self.is_dirty, self.task.updated_at) = (true, now.wall);
+        self.is_shown_stale |= is_first;
+        is_first
+    }
+
+    /// The stream has brought something new: whatever was doubted about it starts from the beginning.
+    pub(super) fn has_brought(&mut self, now: Stamp) {
+        if let Line::Open { since, .. } = self.line
+            && now.mono.since(since.max(self.last_news)) > REPLAY_PAUSES
+        {
+            let gap = now.mono.since(self.last_news);
+            self.live_gap = self.live_gap.max(Some(gap));
+        }
+        self.has_news = true;
+        (self.tries, self.empties, self.round) = (0, 0, 0);
+        (self.silent_probes, self.has_failed_probe) = (0, false);
+        self.last_news = now.mono;
+    }
+}

@@ -1,0 +1,316 @@
+//! What a server can make us keep, send and show: each bound is met by more than it allows.
+
+use longhaul::domain::{Answer, Done, OnInput, Row, TaskKind, TaskOffer};
+
+use super::*;
+use crate::simulation::crowd;
+
+/// A server of the stateful era whose tasks can be listed.
+fn lister() -> Bench {
+    let mut record = Bench::known().link.record().clone();
+    record.tasks = Some(TaskOffer {
+        kind: TaskKind::Core,
+        can_list: true,
+        can_cancel: true,
+    });
+    Bench::new(record)
+}
+
+fn adopt(bench: &mut Bench) {
+    bench.ask(Ask::Adopt {
+        server: ServerName::new("lab"),
+        server_task: None,
+    });
+}
+
+/// A page of tasks from this number on, and where it goes on.
+fn page(first: usize, count: usize, next: Option<&str>) -> Value {
+    let tasks: Vec<Value> = (first..first + count)
+        .map(|task| json!({"taskId": format!("t{task}"), "status": "working"}))
+        .collect();
+    json!({"tasks": tasks, "nextCursor": next})
+}
+
+fn adopted(bench: &mut Bench) -> usize {
+    match bench.answers.pop() {
+        Some(Ok(Done::Adopted(ids))) => ids.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn ten_thousand_tasks_are_taken_over_at_one_asking_and_the_rest_at_the_next() {
+    let mut bench = lister();
+    adopt(&mut bench);
+    bench.answer("tasks/list", &page(0, 6_000, Some("more")));
+    bench.answer("tasks/list", &page(6_000, 6_000, Some("still more")));
+    assert_eq!(adopted(&mut bench), 10_000);
+    assert_eq!(bench.count("tasks/list"), 2);
+    adopt(&mut bench);
+    bench.answer("tasks/list", &page(0, 12_000, None));
+    assert_eq!(adopted(&mut bench), 2_000);
+}
+
+#[test]
+fn a_list_that_goes_round_in_circles_is_read_once() {
+    let mut bench = lister();
+    adopt(&mut bench);
+    bench.answer("tasks/list", &page(0, 2, Some("again")));
+    bench.answer("tasks/list", &page(2, 2, Some("again")));
+    assert_eq!(adopted(&mut bench), 4);
+    assert_eq!(bench.count("tasks/list"), 2);
+
+    let mut bench = Bench::known();
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    for _ in 0..2 {
+        let tools = json!({"tools": [{"name": "t"}], "nextCursor": "again"});
+        bench.answer("tools/list", &tools);
+    }
+    assert_eq!(bench.count("tools/list"), 2);
+    assert_eq!(bench.link.record().tools.len(), 2);
+}
+
+#[test]
+fn a_mark_of_a_page_that_is_a_book_ends_the_list_and_that_is_told() {
+    let book = "x".repeat(100_000);
+    let mut bench = lister();
+    adopt(&mut bench);
+    bench.answer("tasks/list", &page(0, 2, Some(&book)));
+    assert_eq!(adopted(&mut bench), 2);
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    let tools = json!({"tools": [{"name": "t"}], "nextCursor": book});
+    bench.answer("tools/list", &tools);
+    assert_eq!(bench.count("tools/list"), 1);
+    let last = bench.link.record().tools.last().unwrap();
+    assert_eq!(last.name, "more tools");
+}
+
+#[test]
+fn tools_are_kept_up_to_eight_megabytes_and_the_rest_is_counted() {
+    let mut bench = Bench::known();
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    let about = "x".repeat(16_000);
+    let tools: Vec<Value> = (0..800)
+        .map(|tool| json!({"name": format!("t{tool}"), "description": about}))
+        .collect();
+    bench.answer("tools/list", &json!({"tools": tools}));
+    let (last, kept) = bench.link.record().tools.split_last().unwrap();
+    let bytes: usize = kept
+        .iter()
+        .map(|tool| tool.description.as_ref().map_or(0, String::len))
+        .sum();
+    assert!((7 << 20..=8 << 20).contains(&bytes), "{bytes}");
+    assert!(last.name.contains("further tools or more"), "{last:?}");
+}
+
+/// A question on the stream of the call.
+fn asks(bench: &mut Bench, call: ExchangeId, id: usize, message: &str) {
+    let data = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create",
+        "params": {"message": message, "requestedSchema": {"type": "object", "properties": {}}}});
+    bench.bring(call, event(&format!("q{id}"), &data));
+}
+
+/// The answers that went out.
+fn replies(bench: &Bench) -> usize {
+    let is_reply = |(_, _, request): &&(u64, ExchangeId, Request)| match &request.method {
+        Method::Post { body, .. } => body.contains("\"action\""),
+        _ => false,
+    };
+    bench.sent.iter().filter(is_reply).count()
+}
+
+#[test]
+fn of_questions_that_nobody_is_asked_only_some_are_remembered() {
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    for number in 0..700 {
+        asks(&mut bench, call, number, "yes?");
+        bench.ask(Ask::Answer {
+            id: id(),
+            key: None,
+            answer: Answer::Decline,
+        });
+        bench.secs(20);
+        // Each answer is taken.
+        let exchange = bench.sent.last().map(|(_, on, _)| *on).unwrap();
+        bench.bring(
+            exchange,
+            Arrival::Opened {
+                body: Body::Empty,
+                session: None,
+            },
+        );
+        bench.bring(exchange, Arrival::Ended);
+    }
+    assert!(replies(&bench) >= 600, "{}", replies(&bench));
+    let remembered = bench.saved().questions.len();
+    assert!((200..=256).contains(&remembered), "{remembered}");
+}
+
+#[test]
+fn a_question_that_is_a_book_is_declined_and_counted() {
+    let mut bench = Bench::known();
+    let (call, _) = bench.call("steps");
+    asks(&mut bench, call, 1, &"x".repeat(70_000));
+    bench.secs(1);
+    assert_eq!(replies(&bench), 1);
+    assert_eq!(bench.saved().questions.len(), 0);
+    let remark = bench.saved().remark.unwrap();
+    assert!(remark.contains("1 question"), "{remark}");
+}
+
+/// A modern call that asks, answered by the machine itself.
+fn round(bench: &mut Bench, state: &str) {
+    let who = json!({"who": {"method": "elicitation/create",
+        "params": {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}}});
+    let asks = json!({"resultType": "input_required", "requestState": state, "inputRequests": who});
+    bench.answer("tools/call", &asks);
+    bench.secs(1);
+}
+
+fn modern_call() -> Bench {
+    let mut bench = Bench::with(crowd::modern(), Choice::default());
+    bench.ask(Ask::Start(Box::new(NewCall {
+        id: id(),
+        server: ServerName::new("lab"),
+        tool: "steps".to_owned(),
+        arguments: "{}".to_owned(),
+        name: None,
+        tag: None,
+        once: None,
+        origin: None,
+        goes_on: None,
+        must_survive: false,
+        limits: Limits::default(),
+        on_input: OnInput::Decline,
+    })));
+    bench
+}
+
+#[test]
+fn what_a_server_has_us_keep_for_it_is_kept_once_and_bounded() {
+    let mut bench = modern_call();
+    let state = "x".repeat(200_000);
+    for _ in 0..5 {
+        round(&mut bench, &state);
+    }
+    let task = bench.saved();
+    assert_eq!(task.attempts.len(), 6);
+    let text = serde_json::to_string(&task).unwrap();
+    assert!(text.len() < 250_000, "{} bytes of a record", text.len());
+    let (_, _, last) = bench.posts("tools/call").pop().unwrap();
+    assert_eq!(last["params"]["requestState"], state);
+
+    round(&mut bench, &"x".repeat(300_000));
+    assert_eq!(bench.status(), &Status::Failed);
+    assert_eq!(bench.count("tools/call"), 6);
+}
+
+#[test]
+fn a_call_that_asks_the_same_for_ever_is_given_up() {
+    let mut bench = modern_call();
+    for _ in 0..150 {
+        if bench.status() == &Status::Failed {
+            break;
+        }
+        round(&mut bench, "s");
+    }
+    assert_eq!(bench.status(), &Status::Failed);
+    assert_eq!(bench.count("tools/call"), 101);
+}
+
+#[test]
+fn while_the_disk_stands_still_a_flood_is_counted_instead_of_kept() {
+    let mut bench = Bench::known();
+    let (call, _) = bench.call("steps");
+    bench.saves_at_once = false;
+    let line = json!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "info", "data": "x".repeat(16_000)}});
+    for number in 0..6_000 {
+        bench.bring(call, event(&format!("l{number}"), &line));
+    }
+    let before = bench.rows.len();
+    bench.saves_at_once = true;
+    let waiting = std::mem::take(&mut bench.pending);
+    for token in waiting {
+        bench.feed(Input::Saved(token));
+    }
+    bench.secs(5);
+    let kept: usize = bench.rows[before..]
+        .iter()
+        .map(|row| match row {
+            Row::History { entries, .. } => entries.len(),
+            _ => 0,
+        })
+        .sum();
+    // Of 96 MB a third.
+    assert!((1_500..2_500).contains(&kept), "{kept} lines");
+    let remark = bench.saved().remark.unwrap();
+    assert!(
+        remark.contains("came faster than could be saved"),
+        "{remark}"
+    );
+    assert!(bench.saved().gap_at.is_some());
+}
+
+#[test]
+fn of_two_answers_in_one_event_the_first_is_the_result_and_nothing_comes_after_it() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.saves_at_once = false;
+    let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": 9}});
+    let mut other = result(&token);
+    other["result"]["content"][0]["text"] = json!("another");
+    bench.bring(call, event("b", &json!([result(&token), other, step])));
+    bench.saves_at_once = true;
+    for token in std::mem::take(&mut bench.pending) {
+        bench.feed(Input::Saved(token));
+    }
+    bench.secs(5);
+    let results: Vec<&String> = bench
+        .rows
+        .iter()
+        .filter_map(|row| match row {
+            Row::Result { json, .. } => Some(json),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 1, "{results:?}");
+    assert!(results[0].contains("done"), "{results:?}");
+    let task = bench.saved();
+    assert_eq!(task.status, Status::Completed);
+    assert_eq!(task.progress.unwrap().value.to_string(), "1");
+}
+
+#[test]
+fn a_question_that_is_asked_anew_on_every_stream_keeps_some_of_its_names() {
+    let mut bench = Bench::core("required", None);
+    bench.start("steps", Limits::default());
+    let (call, request_id) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    let shape = json!({"taskId": "t", "status": "input_required", "pollInterval": 1000});
+    let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": shape}});
+    bench.bring(call, event("m", &made));
+    for number in 0..30 {
+        let (fetch, _) = bench.last_post("tasks/result");
+        bench.bring(fetch, opened());
+        let ask = json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {"message": "sure?",
+            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t"}}}});
+        bench.bring(fetch, event(&format!("q{number}"), &ask));
+        bench.broken(fetch);
+        let asked = bench.count("tasks/result");
+        while bench.count("tasks/result") == asked {
+            bench.secs(1);
+            if bench.count("tasks/get") > 0 {
+                bench.answer("tasks/get", &shape);
+            }
+        }
+    }
+    let questions = &bench.view().task.questions;
+    assert_eq!(questions.len(), 1, "{questions:?}");
+    assert_eq!(questions[0].earlier.len(), 8, "{questions:?}");
+}

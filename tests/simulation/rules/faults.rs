@@ -33,6 +33,8 @@ enum Fault {
     Retry(u64),
     /// Each connection ends after each event, also those of resumed streams: in order, or by a reset.
     Cut { is_clean: bool },
+    /// Each resumed stream brings something new at once and ends: each is worth the next, and only the budget holds.
+    Drip,
     /// A replay is followed by silence for ever.
     SilentAfterReplay,
     /// Each event comes twice.
@@ -131,6 +133,12 @@ impl Lab {
                     Arrival::Ended,
                 ],
                 Fault::Empty if is_get => vec![opened(), Arrival::Ended],
+                Fault::Drip if is_get => {
+                    let line = json!({"jsonrpc": "2.0", "method": "notifications/message",
+                        "params": {"level": "info", "data": "still there"}});
+                    let drop = event(&format!("drop-{}", self.log.len()), &line);
+                    vec![opened(), drop, Arrival::Ended]
+                }
                 _ => Vec::new(),
             };
             if !answer.is_empty() {
@@ -626,6 +634,7 @@ fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
     for is_clean in [true, false] {
         check(&Fault::Cut { is_clean }, HOUR, End::Whole);
     }
+    check(&Fault::Drip, HOUR, End::Either);
     // A wish of a day is kept, and nobody has to wait for it.
     let (mut bench, mut lab) = through(Fault::Retry(86_400_000), HOUR);
     assert_eq!((bench.status(), bench.gets().len()), (&Status::Running, 2));

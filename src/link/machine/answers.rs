@@ -95,7 +95,7 @@ impl Link {
                     Err(error) => self.responded(id.as_ref(), Err(error)),
                 },
                 // The modern era has no requests of the server, and nothing to answer them with.
-                Incoming::Request { .. } if is_modern => {}
+                Incoming::Request { .. } if is_modern || self.is_from_before => {}
                 Incoming::Request { id, method, params } if method == "elicitation/create" => {
                     self.stream_asks(task, id.get(), params);
                 }

@@ -57,6 +57,8 @@ impl Link {
         let Some(errand) = self.errands.get_mut(&exchange) else {
             return;
         };
+        self.is_from_before = errand.session_number != self.record.session_number
+            && !matches!(errand.kind, Kind::Wire | Kind::Handshake { .. });
         // The hot path first: an event of a task's stream.
         if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {

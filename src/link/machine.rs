@@ -208,9 +208,9 @@ pub struct Link {
     last_traffic: Mono,
     requests: u64,
     wake: Option<Mono>,
-    /// What is read comes on an exchange of an earlier session of the server, whose requests nobody can answer any more:
-    /// in the present one their ids are those of others.
-    is_from_before: bool,
+    /// The session of the server that the exchange belongs to on which something is read: the ids of the server's requests
+    /// mean something within it only.
+    heard_in: u64,
     is_restless: bool,
     is_leaving: bool,
     /// Whether a percentage may be read out of the server's words.
@@ -271,7 +271,7 @@ impl Link {
             last_traffic: now.mono,
             requests: 0,
             wake: None,
-            is_from_before: false,
+            heard_in: 0,
             is_restless: false,
             is_leaving: false,
             reads_progress: false,

@@ -95,7 +95,7 @@ impl Link {
                     Err(error) => self.responded(id.as_ref(), Err(error)),
                 },
                 // The modern era has no requests of the server, and nothing to answer them with.
-                Incoming::Request { .. } if is_modern || self.is_from_before => {}
+                Incoming::Request { .. } if is_modern => {}
                 Incoming::Request { id, method, params } if method == "elicitation/create" => {
                     self.stream_asks(task, id.get(), params);
                 }
@@ -126,7 +126,9 @@ impl Link {
     ///
     /// Answers count against the budget too: a server may not make us storm it.
     pub(super) fn reply(&mut self, answer: protocol::Method) {
-        if self.path.spend(self.now).is_ok() {
+        // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
+        let is_awaited = self.heard_in == self.record.session_number;
+        if is_awaited && self.path.spend(self.now).is_ok() {
             self.send(Kind::Reply(None), answer, None, None);
             self.is_restless = true;
         }

@@ -48,7 +48,7 @@ impl Link {
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
-        let key = key_in(self.record.session_number, raw_id.trim_matches('"'));
+        let key = key_in(self.heard_in, raw_id.trim_matches('"'));
         if let Some(running) = self.tasks.get_mut(&id)
             && is_too_much(running, &key, params)
         {

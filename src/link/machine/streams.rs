@@ -57,8 +57,11 @@ impl Link {
         let Some(errand) = self.errands.get_mut(&exchange) else {
             return;
         };
-        self.is_from_before = errand.session_number != self.record.session_number
-            && !matches!(errand.kind, Kind::Wire | Kind::Handshake { .. });
+        self.heard_in = match errand.kind {
+            // Opened before there was a session.
+            Kind::Wire | Kind::Handshake { .. } => self.record.session_number,
+            _ => errand.session_number,
+        };
         // The hot path first: an event of a task's stream.
         if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {

@@ -39,6 +39,8 @@ enum Fault {
     SilentAfterReplay,
     /// Each event comes twice.
     Twice,
+    /// The same without ids: only the value tells that a step is no new one.
+    TwiceUnnamed,
     /// An event of a replay comes after the one that followed it.
     Swapped,
     /// Words that are no message come between the events.
@@ -260,6 +262,10 @@ impl Lab {
                 bench.bring(conn, event(Some(id), None, data));
                 bench.bring(conn, event(Some(id), None, data));
             }
+            Fault::TwiceUnnamed => {
+                bench.bring(conn, event(None, None, data));
+                bench.bring(conn, event(None, None, data));
+            }
             Fault::Garbage => {
                 for words in [
                     "{",
@@ -350,7 +356,11 @@ impl Lab {
                 bench.slept += time;
                 self.next = self.next.saturating_sub(*time);
             }
-            Fault::Twice | Fault::Garbage | Fault::NoIds | Fault::Clock(_) => {}
+            Fault::Twice
+            | Fault::TwiceUnnamed
+            | Fault::Garbage
+            | Fault::NoIds
+            | Fault::Clock(_) => {}
             _ => {
                 if let Some(conn) = self.conn.take() {
                     bench.broken(conn);
@@ -647,6 +657,7 @@ fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
 #[test]
 fn whatever_comes_between_the_events_each_step_stands_once() {
     check(&Fault::Twice, HOUR, End::Whole);
+    check(&Fault::TwiceUnnamed, HOUR, End::Whole);
     check(&Fault::Garbage, HOUR, End::Whole);
     check(&Fault::Swapped, 120_000, End::Whole);
     check(&Fault::NoIds, HOUR, End::Whole);

@@ -1,8 +1,7 @@
 //! The hot path: what a step does to its task.
 //!
-//! Nearly every event is the next step of the call whose stream it comes on. It is taken here with one look-up of the
-//! task; whatever else an event can be is the machine's. Invariant: a step taken here leaves the same behind as one that
-//! went the long way.
+//! Nearly every event is the next step of the call whose stream it comes on. It is taken here in one piece; whatever else
+//! an event can be is the machine's. Invariant: a step taken here leaves the same behind as one that went the long way.
 
 use core::time::Duration;
 use std::borrow::Cow;

@@ -212,18 +212,9 @@ impl Bench {
 
     fn start_as(&mut self, id: TaskId, tool: &str, limits: Limits) {
         self.ask(Ask::Start(Box::new(NewCall {
-            id,
-            server: ServerName::new("lab"),
             tool: tool.to_owned(),
-            arguments: "{}".to_owned(),
-            name: None,
-            tag: None,
-            once: None,
-            origin: None,
-            goes_on: None,
-            must_survive: false,
             limits,
-            on_input: longhaul::domain::OnInput::Ask,
+            ..super::crowd::call(id)
         })));
     }
 

@@ -173,18 +173,8 @@ fn round(bench: &mut Bench, state: &str) {
 fn modern_call() -> Bench {
     let mut bench = Bench::with(crowd::modern(), Choice::default());
     bench.ask(Ask::Start(Box::new(NewCall {
-        id: id(),
-        server: ServerName::new("lab"),
-        tool: "steps".to_owned(),
-        arguments: "{}".to_owned(),
-        name: None,
-        tag: None,
-        once: None,
-        origin: None,
-        goes_on: None,
-        must_survive: false,
-        limits: Limits::default(),
         on_input: OnInput::Decline,
+        ..crowd::call(id())
     })));
     bench
 }

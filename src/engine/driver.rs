@@ -14,6 +14,7 @@ use super::{
     clock::Clock,
     inbox::{Inbox, Item, Reading},
     journal::{Job, Journal, Outcome},
+    rest::Rest,
     session::{Asked, Fuse, OpenAsks, Options, PanicIn},
     socket,
 };
@@ -77,6 +78,7 @@ struct Driver<'d> {
     config: BTreeMap<ServerName, ServerConfig>,
     clock: Clock,
     board: &'d Arc<Board>,
+    rest: &'d Rest,
     open: &'d mut OpenAsks,
     links: Vec<Linked>,
     inbox: Arc<Inbox>,
@@ -110,6 +112,7 @@ struct Trouble {
 pub(super) async fn drive(
     options: &Options,
     board: &Arc<Board>,
+    rest: &Rest,
     asks: &mut mpsc::Receiver<Asked>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut OpenAsks,
@@ -129,11 +132,12 @@ pub(super) async fn drive(
         config: BTreeMap::new(),
         clock: options.clock,
         board,
+        rest,
         open,
         links: Vec::new(),
         inbox: Arc::default(),
         arrivals: VecDeque::new(),
-        journal: Journal::start(writer, options.clock, options.fuse.clone()),
+        journal: Journal::start(writer, options.clock, options.fuse.clone(), rest.clone()),
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
@@ -148,7 +152,7 @@ pub(super) async fn drive(
         trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
-    let listener = socket::listen(&options.paths, board, remote_asks);
+    let listener = socket::listen(&options.paths, board, rest, remote_asks);
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
         board.publish(News::Notice(Notice {
             at: now.wall,
@@ -273,6 +277,7 @@ impl Driver<'_> {
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
         self.publish_every = pace.min(PUBLISH_AT_LATEST);
+        self.rest.shown_every(self.publish_every);
     }
 
     fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
@@ -424,6 +429,7 @@ impl Driver<'_> {
 
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         self.publish_every = PUBLISH_EVERY;
+        self.rest.shown_every(self.publish_every);
         let index = match &what {
             Ask::Server(server) => self.know(server.clone(), now),
             Ask::Configure(servers) => {
@@ -633,6 +639,7 @@ impl Driver<'_> {
     fn all_arrived(&mut self, now: Stamp) {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.inbox.take(&mut arrivals);
+        self.rest.took(arrivals.len());
         for (index, exchange, arrival) in arrivals.drain(..) {
             self.feed(index, Input::Arrived { exchange, arrival }, now);
         }

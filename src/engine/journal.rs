@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 
 use super::{
     clock::Clock,
+    rest::Rest,
     session::{Fuse, PanicIn},
 };
 use crate::{
@@ -37,12 +38,12 @@ pub(super) struct Journal<Who> {
 
 impl<Who: Send + 'static> Journal<Who> {
     /// Starts the thread, which owns the writer from now on.
-    pub(super) fn start(writer: Writer, clock: Clock, fuse: Fuse) -> Self {
+    pub(super) fn start(writer: Writer, clock: Clock, fuse: Fuse, rest: Rest) -> Self {
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(writer, clock, todo, &done, &fuse))
+            .spawn(move || write(writer, clock, todo, &done, &fuse, &rest))
             .ok();
         Self {
             jobs,
@@ -87,6 +88,7 @@ fn write<Who>(
     mut todo: mpsc::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
     fuse: &Fuse,
+    rest: &Rest,
 ) {
     fuse.burn(PanicIn::Journal);
     while let Some(first) = todo.blocking_recv() {
@@ -111,5 +113,6 @@ fn write<Who>(
             .collect();
         // Nobody listens any more while the driver leaves; the write itself counts.
         let _ = done.blocking_send(outcomes);
+        rest.end();
     }
 }

@@ -9,6 +9,7 @@ mod clock;
 mod driver;
 mod inbox;
 mod journal;
+mod rest;
 mod session;
 mod socket;
 

@@ -4,11 +4,11 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     board::{Board, ReaderId, Subscription},
     clock::Clock,
-    driver, socket,
+    driver,
+    rest::Rest,
+    socket,
 };
 use crate::{
     domain::{
@@ -102,6 +104,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub struct Session {
     board: Arc<Board>,
+    rest: Rest,
     asks: mpsc::Sender<Asked>,
     next_ask: AtomicU64,
     leave: Option<oneshot::Sender<()>>,
@@ -114,10 +117,11 @@ impl Session {
         let board = Arc::new(Board::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
         let (leave, leaving) = oneshot::channel();
-        let on_thread = Arc::clone(&board);
+        let rest = Rest::default();
+        let (on_thread, rests) = (Arc::clone(&board), rest.clone());
         let thread = std::thread::Builder::new()
             .name("network".to_owned())
-            .spawn(move || run(options, &on_thread, incoming, leaving));
+            .spawn(move || run(options, &on_thread, &rests, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
             board.publish(News::Trouble {
@@ -127,6 +131,7 @@ impl Session {
         }
         Self {
             board,
+            rest,
             asks,
             next_ask: AtomicU64::new(1),
             leave: Some(leave),
@@ -153,7 +158,9 @@ impl Session {
             ask,
             what,
         };
-        if self.asks.try_send(asked).is_err() {
+        let is_sent = self.asks.try_send(asked).is_ok();
+        self.rest.attend();
+        if !is_sent {
             let words =
                 "the engine does not answer; what was asked was not done, ask again".to_owned();
             self.board.tell(
@@ -169,6 +176,7 @@ impl Session {
     /// Leaves in order: what may end is ended, everything is saved, within two seconds or so.
     pub fn close(mut self) {
         self.leave.take();
+        self.rest.attend();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported by the panic hook.
             let _ = thread.join();
@@ -201,27 +209,18 @@ impl Drop for LastWords<'_> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the pace of the network thread is kept by resting"
-)]
 fn run(
     options: Options,
     board: &Arc<Board>,
+    rest: &Rest,
     asks: mpsc::Receiver<Asked>,
     leaving: oneshot::Receiver<()>,
 ) {
     let _last_words = LastWords(board);
-    let breath = Mutex::new(Breath::new());
+    let resting = rest.clone();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(move || {
-            let rest = breath
-                .lock()
-                .map_or(Duration::ZERO, |mut breath| breath.rest());
-            // Nothing is ready; what comes meanwhile waits in its socket.
-            std::thread::sleep(rest); // sleep: a busy thread takes what came in one go, at most 20 ms later
-        })
+        .on_thread_park(move || resting.pause())
         .build()
     {
         Ok(runtime) => runtime,
@@ -234,57 +233,14 @@ fn run(
         }
     };
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(options, board, asks, leaving));
-}
-
-/// Lets a network thread that wakes all the time rest between, so that what trickles in is read many at a time: most of
-/// what a single event costs is the waking. Alone, a request and its answer never wait for it.
-#[derive(Debug)]
-struct Breath {
-    /// How often the thread may still go to sleep and wake at once.
-    left: u32,
-    refilled: Instant,
-}
-
-impl Breath {
-    /// More than a handshake and a call take.
-    const AT_ONCE: u32 = 40;
-    /// A person sees no shorter one.
-    const REST: Duration = Duration::from_millis(20);
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it measures the thread, not what happens on it"
-    )]
-    fn new() -> Self {
-        Self {
-            left: Self::AT_ONCE,
-            refilled: Instant::now(),
-        }
-    }
-
-    /// How long to rest before the thread sleeps.
-    fn rest(&mut self) -> Duration {
-        let since = self.refilled.elapsed();
-        let fresh = u32::try_from(since.as_millis() / Self::REST.as_millis()).unwrap_or(u32::MAX);
-        if fresh > 0 {
-            self.left = self.left.saturating_add(fresh).min(Self::AT_ONCE);
-            self.refilled += since;
-        }
-        match self.left.checked_sub(1) {
-            Some(left) => {
-                self.left = left;
-                Duration::ZERO
-            }
-            None => Self::REST,
-        }
-    }
+    local.block_on(&runtime, serve(options, board, rest, asks, leaving));
 }
 
 /// Drives or follows, in turns, until this process leaves.
 async fn serve(
     mut options: Options,
     board: &Arc<Board>,
+    rest: &Rest,
     mut asks: mpsc::Receiver<Asked>,
     mut leaving: oneshot::Receiver<()>,
 ) {
@@ -308,7 +264,16 @@ async fn serve(
                         text,
                     }));
                 }
-                match driver::drive(&options, board, &mut asks, &mut leaving, &mut open, lock).await
+                match driver::drive(
+                    &options,
+                    board,
+                    rest,
+                    &mut asks,
+                    &mut leaving,
+                    &mut open,
+                    lock,
+                )
+                .await
                 {
                     Ok(()) => return,
                     Err(words) => return end_in_trouble(board, asks, leaving, words).await,

@@ -17,6 +17,7 @@ use tokio_util::codec::{Framed, LinesCodec};
 
 use super::{
     board::Board,
+    rest::Rest,
     session::{Asked, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
@@ -64,6 +65,7 @@ impl Drop for Listener {
 pub(super) fn listen(
     paths: &Paths,
     board: &Arc<Board>,
+    rest: &Rest,
     asks: mpsc::Sender<Asked>,
 ) -> Result<Listener, String> {
     let path = paths.socket();
@@ -76,11 +78,17 @@ pub(super) fn listen(
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(fail)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
-    let board = Arc::clone(board);
+    let (board, rest) = (Arc::clone(board), rest.clone());
     let accepting = tokio::task::spawn_local(async move {
         let mut clients = tokio::task::JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            clients.spawn_local(serve(stream, Arc::clone(&board), asks.clone()));
+            rest.attend();
+            clients.spawn_local(serve(
+                stream,
+                Arc::clone(&board),
+                rest.clone(),
+                asks.clone(),
+            ));
             while clients.try_join_next().is_some() {}
         }
     });
@@ -91,7 +99,7 @@ pub(super) fn listen(
 }
 
 /// One client: his asks in, the newest of everything out.
-async fn serve(stream: UnixStream, board: Arc<Board>, asks: mpsc::Sender<Asked>) {
+async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Sender<Asked>) {
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     let subscription = board.subscribe();
     if lines.send(PONG).await.is_err() {
@@ -108,6 +116,7 @@ async fn serve(stream: UnixStream, board: Arc<Board>, asks: mpsc::Sender<Asked>)
                     continue;
                 }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
+                rest.attend();
                 if asks.send(Asked { reader: subscription.id, ask, what }).await.is_err() {
                     return;
                 }

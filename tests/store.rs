@@ -109,7 +109,7 @@ fn step(seq: u64, attempt: u32) -> Entry {
         seq,
         at: Wall(NOW.0 + i64::try_from(seq).unwrap()),
         attempt,
-        event_id: Some(format!("e{seq}")),
+        event_id: Some(format!("e{seq}").into()),
         what: Happening::Progress {
             value: seq as f64,
             total: None,
@@ -808,9 +808,9 @@ proptest! {
     ) {
         let (_dir, paths) = place();
         let entries: Vec<Entry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| Entry {
-            event_id,
+            event_id: event_id.map(Into::into),
             what: if seq % 2 == 0 {
-                Happening::Progress { value, total: None, message: Some(text) }
+                Happening::Progress { value, total: None, message: Some(text.into()) }
             } else {
                 Happening::Log { level: Level::Error, logger: Some(text.clone()), data: text }
             },
@@ -846,9 +846,10 @@ fn any_task() -> impl Strategy<Value = Task> {
             task.once.clone_from(&maybe);
             task.tool = text;
             task.status = status;
-            task.progress = value.and_then(|value| Progress::reported(value, None, maybe.clone()));
+            task.progress = value
+                .and_then(|value| Progress::reported(value, None, maybe.clone().map(Into::into)));
             task.attempts[0].last_value = value;
-            task.attempts[0].cursors.newest = maybe;
+            task.attempts[0].cursors.newest = maybe.map(Into::into);
             task.created_at = Wall(time);
             task.is_seen = flag;
             task

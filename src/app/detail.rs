@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::domain::{
-    Entry, Era, Happening, Phase, ProtocolVersion, Resumable, ServerTask, ServerView, Status, Task,
-    TaskKind, TaskState, text,
+    Entry, Era, EventId, Happening, Phase, ProtocolVersion, Resumable, ServerTask, ServerView,
+    Status, Task, TaskKind, TaskState, text,
 };
 
 use super::{State, Tab, state::Entity};
@@ -135,7 +135,7 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
             clean(&attempt.token),
             attempt.session_number
         ));
-        let cursor = |id: &Option<String>| {
+        let cursor = |id: &Option<EventId>| {
             id.as_deref()
                 .map_or("none".to_owned(), |id| clean(&text::truncate(id, 40)))
         };

@@ -1,8 +1,9 @@
 //! What happened to a task, in order and exactly once: the lines of `watch`, of the log and of the export.
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use super::{Elicitation, Wall, text};
+use super::{Elicitation, EventId, Wall, text};
 
 /// One entry of a task's history. `seq` is given at the commit, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ pub struct Entry {
     pub attempt: u32,
     /// The id of the event that brought it, where the server gave one; keeps a replay from adding it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event_id: Option<String>,
+    pub event_id: Option<EventId>,
     /// What happened.
     #[serde(flatten)]
     pub what: Happening,
@@ -121,7 +122,7 @@ pub enum Happening {
         /// Of how much.
         total: Option<f64>,
         /// The server's words.
-        message: Option<String>,
+        message: Option<CompactString>,
     },
     /// The server said something.
     Log {

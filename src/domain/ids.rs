@@ -4,6 +4,10 @@ use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
+/// The id of an event of a stream (WHATWG HTML, "Server-sent events"), opaque; most take no memory of their own, of which
+/// the history keeps thousands.
+pub type EventId = compact_str::CompactString;
+
 /// Letters of a task id: lowercase base32 without `l`, `o`, `0`, `1`, which are easily mistaken for one another.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 

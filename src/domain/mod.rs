@@ -42,7 +42,7 @@ pub use config::ServerConfig;
 pub use elicitation::{Elicitation, Link, Wanted};
 pub use era::{Era, ProtocolChoice, ProtocolVersion};
 pub use history::{Entry, Happening, Level, Words};
-pub use ids::{ServerName, TaskId, is_task_id_prefix};
+pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::Input;
 pub use pace::Pace;
 pub use price::Price;

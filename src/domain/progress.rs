@@ -1,5 +1,6 @@
 //! The one clamp for numbers that a server sends as progress.
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 /// Numbers beyond this are taken as nonsense; 2^53 is where a float stops counting.
@@ -13,12 +14,16 @@ pub struct Progress {
     /// Finite, above 0 and not below `value`; absent when the server gave none or nonsense.
     pub total: Option<f64>,
     /// The server's own words, not yet sanitised.
-    pub message: Option<String>,
+    pub message: Option<CompactString>,
 }
 
 impl Progress {
     /// Takes what a server sent (MCP 2025-11-25, utilities/progress); `None` if the value is no number to show.
-    pub fn reported(value: f64, total: Option<f64>, message: Option<String>) -> Option<Self> {
+    pub fn reported(
+        value: f64,
+        total: Option<f64>,
+        message: Option<CompactString>,
+    ) -> Option<Self> {
         if !(0.0..=LIMIT).contains(&value) {
             return None;
         }

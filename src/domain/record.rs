@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Asked, Entry, Era, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
+    Asked, Entry, Era, EventId, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
     ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, share_in, text,
 };
 
@@ -282,13 +282,13 @@ pub enum Phase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursors {
     /// The first id seen; the oldest place to probe from.
-    pub first: Option<String>,
+    pub first: Option<EventId>,
     /// The newest id.
-    pub newest: Option<String>,
+    pub newest: Option<EventId>,
     /// The newest id that came with data; resuming starts here.
-    pub data: Option<String>,
+    pub data: Option<EventId>,
     /// The one before it; a probe from here has to bring `data` back.
-    pub before: Option<String>,
+    pub before: Option<EventId>,
 }
 
 /// What is known of a server and has to outlive this process.

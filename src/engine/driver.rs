@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     board::Board,
     clock::Clock,
-    inbox::{Inbox, Item, Reading},
+    inbox::{Batches, Inbox, Reading},
     journal::{Job, Journal, Outcome},
     rest::Rest,
     session::{Asked, Fuse, OpenAsks, Options, PanicIn},
@@ -20,9 +20,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Contact, Done, Entry, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp, Tally, Task,
-        TaskId, TaskView, place, text,
+        Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
+        NoticeLevel, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp,
+        Tally, Task, TaskId, TaskView, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::Arrival,
@@ -83,7 +83,7 @@ struct Driver<'d> {
     links: Vec<Linked>,
     inbox: Arc<Inbox>,
     /// What was taken out of the inbox; empty between two turns.
-    arrivals: VecDeque<Item>,
+    arrivals: Batches,
     journal: Journal<Saver>,
     house: Vec<HouseSave>,
     next_house: u64,
@@ -136,7 +136,7 @@ pub(super) async fn drive(
         open,
         links: Vec::new(),
         inbox: Arc::default(),
-        arrivals: VecDeque::new(),
+        arrivals: Batches::default(),
         journal: Journal::start(writer, options.clock, options.fuse.clone(), rest.clone()),
         house: Vec::new(),
         next_house: 1,
@@ -284,7 +284,7 @@ impl Driver<'_> {
         for record in records {
             self.add_link(record, Vec::new(), now);
         }
-        let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<String>)>> = BTreeMap::new();
+        let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
             let index = self.index_of(&task.server);
             match index {
@@ -614,7 +614,7 @@ impl Driver<'_> {
     }
 
     /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
-    fn recent_ids(&self, task: &Task) -> Vec<String> {
+    fn recent_ids(&self, task: &Task) -> Vec<EventId> {
         let attempt = task.attempts_made();
         let read = Reader::open(self.paths)
             .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
@@ -637,13 +637,16 @@ impl Driver<'_> {
     }
 
     fn all_arrived(&mut self, now: Stamp) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        self.inbox.take(&mut arrivals);
-        self.rest.took(arrivals.len());
-        for (index, exchange, arrival) in arrivals.drain(..) {
-            self.feed(index, Input::Arrived { exchange, arrival }, now);
+        let mut batches = std::mem::take(&mut self.arrivals);
+        self.inbox.take(&mut batches);
+        self.rest.took(batches.count());
+        for batch in batches.used() {
+            for arrival in batch.arrivals.drain(..) {
+                let exchange = batch.exchange;
+                self.feed(batch.link, Input::Arrived { exchange, arrival }, now);
+            }
         }
-        self.arrivals = arrivals;
+        self.arrivals = batches;
     }
 
     /// Feeds a link and carries out what follows.

@@ -1,13 +1,12 @@
 //! What the exchanges bring, on its way to the driver: many arrivals, one wake.
 //!
 //! Each exchange is read by a job of its own on the network thread, because the HTTP library hands over one chunk at a
-//! time; if the driver took each of them itself, every event would cost a turn. Invariant: the arrivals of one exchange
-//! stay in order, and what waits is bounded in number and in bytes.
+//! time; if the driver took each of them itself, every event would cost a turn. It hands them over in turns too, one of
+//! each stream; here they are put together again, so that the driver stays with one task for a while: what that task
+//! needs is then in the processor's cache. Invariant: the arrivals of one exchange stay in order, and what waits is
+//! bounded in number and in bytes.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::{Stream, StreamExt as _};
 use tokio::sync::Notify;
@@ -18,9 +17,57 @@ use crate::{link::ExchangeId, protocol::Arrival};
 const WAITING: usize = 1024;
 /// Bytes of events that may wait; a single event may be larger.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
+/// Room for so many arrivals of each exchange is kept for the next ones, of few exchanges for more.
+const KEPT: usize = 64;
 
-/// An arrival, and on which exchange of which link.
-pub(super) type Item = (usize, ExchangeId, Arrival);
+/// What one exchange brought, in order.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) link: usize,
+    pub(super) exchange: ExchangeId,
+    pub(super) arrivals: Vec<Arrival>,
+}
+
+/// The batches that were taken at once; those behind `used` only lend their room.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    all: Vec<Batch>,
+    used: usize,
+}
+
+impl Batches {
+    /// Those with something in them, one for each exchange, by the first arrival.
+    pub(super) fn used(&mut self) -> impl Iterator<Item = &mut Batch> {
+        self.all.iter_mut().take(self.used)
+    }
+
+    /// How many arrivals there are.
+    pub(super) fn count(&self) -> usize {
+        self.all.iter().map(|batch| batch.arrivals.len()).sum()
+    }
+
+    /// Empties them for the next.
+    fn clear(&mut self) {
+        let share = WAITING.checked_div(self.used).unwrap_or(WAITING).max(KEPT);
+        for batch in self.used() {
+            batch.arrivals.clear();
+            batch.arrivals.shrink_to(share);
+        }
+        self.used = 0;
+    }
+
+    /// A place for what an exchange brings.
+    fn open(&mut self, link: usize, exchange: ExchangeId) -> usize {
+        if self.used == self.all.len() {
+            self.all.push(Batch::default());
+        }
+        if let Some(batch) = self.all.get_mut(self.used) {
+            (batch.link, batch.exchange) = (link, exchange);
+        }
+        self.used += 1;
+        self.used - 1
+    }
+}
 
 /// The arrivals that wait for the driver.
 #[derive(Debug, Default)]
@@ -34,9 +81,19 @@ pub(super) struct Inbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    items: VecDeque<Item>,
+    batches: Batches,
+    /// How often everything was taken.
+    taken: u64,
+    count: usize,
     bytes: usize,
     is_awaited: bool,
+}
+
+/// Where a reader put its last arrival; it goes on there until everything is taken.
+#[derive(Debug, Default)]
+struct Lane {
+    taken: u64,
+    place: Option<usize>,
 }
 
 /// The job that reads an exchange; dropping this ends both.
@@ -72,23 +129,33 @@ impl Inbox {
         let inbox = Arc::clone(self);
         let job = tokio::spawn(async move {
             let mut arrivals = std::pin::pin!(arrivals);
+            let mut lane = Lane::default();
             while let Some(arrival) = arrivals.next().await {
-                inbox.put((link, exchange, arrival)).await;
+                inbox.put(link, exchange, &mut lane, arrival).await;
             }
         });
         Reading(job.abort_handle())
     }
 
-    async fn put(&self, item: Item) {
+    async fn put(&self, link: usize, exchange: ExchangeId, lane: &mut Lane, arrival: Arrival) {
         loop {
             let emptied = {
                 let mut queue = self.lock();
-                if queue.items.len() < WAITING && queue.bytes < WAITING_BYTES {
-                    if queue.items.is_empty() {
+                if queue.count < WAITING && queue.bytes < WAITING_BYTES {
+                    if queue.count == 0 {
                         self.filled.notify_one();
                     }
-                    queue.bytes += size(&item);
-                    queue.items.push_back(item);
+                    queue.count += 1;
+                    queue.bytes += size(&arrival);
+                    if lane.taken != queue.taken {
+                        (lane.taken, lane.place) = (queue.taken, None);
+                    }
+                    let place = lane.place;
+                    let place = place.unwrap_or_else(|| queue.batches.open(link, exchange));
+                    lane.place = Some(place);
+                    if let Some(batch) = queue.batches.all.get_mut(place) {
+                        batch.arrivals.push(arrival);
+                    }
                     return;
                 }
                 queue.is_awaited = true;
@@ -101,24 +168,26 @@ impl Inbox {
 
     /// Waits until something is there. Dropping the wait loses nothing.
     pub(super) async fn filled(&self) {
-        while self.lock().items.is_empty() {
+        while self.lock().count == 0 {
             self.filled.notified().await;
         }
     }
 
-    /// Takes everything; `into` is empty and lends its room.
-    pub(super) fn take(&self, into: &mut VecDeque<Item>) {
+    /// Takes everything; what `into` held before is gone, and it lends its room.
+    pub(super) fn take(&self, into: &mut Batches) {
+        into.clear();
         let mut queue = self.lock();
-        std::mem::swap(&mut queue.items, into);
-        queue.bytes = 0;
+        std::mem::swap(&mut queue.batches, into);
+        (queue.count, queue.bytes) = (0, 0);
+        queue.taken += 1;
         if std::mem::take(&mut queue.is_awaited) {
             self.emptied.notify_waiters();
         }
     }
 }
 
-fn size(item: &Item) -> usize {
-    match &item.2 {
+fn size(arrival: &Arrival) -> usize {
+    match arrival {
         Arrival::Event { data, .. } => data.len(),
         _ => 0,
     }
@@ -138,20 +207,61 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn what_waits_is_bounded_and_stays_in_order() {
-        let inbox = Arc::new(Inbox::default());
-        let many = stream::iter((0..5000).map(|number| event(number.to_string())));
-        let _reading = inbox.read(0, 7, many);
-        let (mut taken, mut seen) = (VecDeque::new(), 0);
-        while seen < 5000 {
+    /// Reads until so many arrivals have come, and hands over each with its exchange.
+    async fn take_all(inbox: &Inbox, count: usize, mut each: impl FnMut(ExchangeId, Arrival)) {
+        let (mut taken, mut seen) = (Batches::default(), 0);
+        while seen < count {
             inbox.filled().await;
             inbox.take(&mut taken);
-            assert!(taken.len() <= WAITING);
-            for (link, exchange, arrival) in taken.drain(..) {
-                assert_eq!((link, exchange, arrival), (0, 7, event(seen.to_string())));
-                seen += 1;
+            assert!(taken.count() <= WAITING, "{} waited", taken.count());
+            for batch in taken.used() {
+                assert!(!batch.arrivals.is_empty());
+                for arrival in batch.arrivals.drain(..) {
+                    each(batch.exchange, arrival);
+                    seen += 1;
+                }
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded_and_stays_in_order_of_its_exchange() {
+        let inbox = Arc::new(Inbox::default());
+        let many = |of: u64| {
+            let events = stream::iter((0..5000).map(move |number| event(format!("{of}:{number}"))));
+            // As it comes from the wire: one, then another stream's turn.
+            events.then(|arrival| async {
+                tokio::task::yield_now().await;
+                arrival
+            })
+        };
+        let _readings: Vec<Reading> = (0..3).map(|of| inbox.read(0, of, many(of))).collect();
+        let mut seen = [0; 3];
+        take_all(&inbox, 15_000, |exchange, arrival| {
+            let of = usize::try_from(exchange).unwrap();
+            assert_eq!(arrival, event(format!("{exchange}:{}", seen[of])));
+            seen[of] += 1;
+        })
+        .await;
+        assert_eq!(seen, [5000; 3]);
+    }
+
+    #[tokio::test]
+    async fn what_many_streams_bring_in_turns_comes_together() {
+        let inbox = Arc::new(Inbox::default());
+        let mut lanes: Vec<Lane> = (0..10).map(|_| Lane::default()).collect();
+        let mut taken = Batches::default();
+        for round in 0..3 {
+            for number in 0..40 {
+                let lane = &mut lanes[number % 10];
+                let of = u64::try_from(number % 10).unwrap();
+                inbox
+                    .put(0, of, lane, event(format!("{round}:{number}")))
+                    .await;
+            }
+            inbox.take(&mut taken);
+            let sizes: Vec<usize> = taken.used().map(|batch| batch.arrivals.len()).collect();
+            assert_eq!(sizes, [4; 10], "round {round}");
         }
     }
 
@@ -160,12 +270,12 @@ mod tests {
         let inbox = Arc::new(Inbox::default());
         let large = stream::iter((0..64).map(|_| event("x".repeat(1024 * 1024))));
         let _reading = inbox.read(0, 7, large);
-        let (mut taken, mut seen) = (VecDeque::new(), 0);
+        let (mut taken, mut seen) = (Batches::default(), 0);
         while seen < 64 {
             inbox.filled().await;
             inbox.take(&mut taken);
-            assert!(taken.len() <= 4, "{} waited", taken.len());
-            seen += taken.drain(..).count();
+            assert!(taken.count() <= 4, "{} waited", taken.count());
+            seen += taken.count();
         }
     }
 

@@ -18,8 +18,10 @@ const AT_ONCE: u32 = 40;
 const SHORT: Duration = Duration::from_millis(20);
 /// The longest; whoever asks ends it.
 const LONG: Duration = Duration::from_millis(250);
-/// With more arrivals since the last rest than this, the next one is [`SHORT`], so that no server waits for us.
+/// Rests grow from [`SHORT`] while each brings no more arrivals than this ...
 const MANY: usize = 1000;
+/// ... above, they are shorter than a flood takes to fill its sockets, so that no server waits for us.
+const IN_A_FLOOD: Duration = Duration::from_millis(4);
 
 /// The rests of one thread; copies are handles to the same ones.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +92,9 @@ struct Breath {
     left: u32,
     /// Up to when that was made up for by waiting.
     refilled: Option<Instant>,
+    /// Arrivals since the last rest.
     taken: usize,
+    next: Duration,
     longest: Duration,
 }
 
@@ -100,6 +104,7 @@ impl Default for Breath {
             left: AT_ONCE,
             refilled: None,
             taken: 0,
+            next: SHORT,
             longest: SHORT,
         }
     }
@@ -114,12 +119,22 @@ impl Breath {
             self.left = self.left.saturating_add(fresh).min(AT_ONCE);
             self.refilled = Some(now);
         }
+        if self.left == AT_ONCE {
+            self.next = SHORT;
+        }
         if let Some(left) = self.left.checked_sub(1) {
             self.left = left;
             return Duration::ZERO;
         }
         let is_many = std::mem::take(&mut self.taken) > MANY;
-        let rest = if is_many { SHORT } else { self.longest };
+        let rest = if is_many {
+            self.next = SHORT;
+            IN_A_FLOOD
+        } else {
+            let rest = self.next.min(self.longest);
+            self.next = rest * 2;
+            rest
+        };
         // Resting makes up for nothing, or each rest would allow some wakes more.
         self.refilled = Some(now + rest);
         rest
@@ -167,15 +182,20 @@ mod tests {
         let (mut breath, now) = (Breath::default(), begun());
         breath.longest = LONG;
         while breath.next(now) == Duration::ZERO {}
+        while breath.next(now) < LONG {}
         breath.taken = MANY + 1;
+        assert_eq!(breath.next(now), IN_A_FLOOD);
         assert_eq!(breath.next(now), SHORT);
-        assert_eq!(breath.next(now), LONG);
     }
 
     #[test]
     fn who_asks_ends_the_rest_and_is_answered_without_one() {
         let rest = Rest::default();
-        rest.breath().longest = Duration::from_secs(3600);
+        let hour = Duration::from_secs(3600);
+        {
+            let mut breath = rest.breath();
+            (breath.next, breath.longest) = (hour, hour);
+        }
         let (said, heard) = std::sync::mpsc::channel();
         let handle = rest.clone();
         let thread = std::thread::spawn(move || {

@@ -25,7 +25,7 @@ pub use machine::Link;
 use std::sync::Arc;
 
 use crate::{
-    domain::{Ask, AskId, Done, ProtocolVersion, Refused, Row, Task},
+    domain::{Ask, AskId, Done, EventId, ProtocolVersion, Refused, Row, Task},
     protocol::{Arrival, Request},
 };
 
@@ -39,7 +39,7 @@ pub type SaveToken = u64;
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Unsettled tasks from the session file, each with the event ids that its history holds.
-    Restored(Vec<(Task, Vec<String>)>),
+    Restored(Vec<(Task, Vec<EventId>)>),
     /// A user wants something.
     Ask {
         /// The answer carries it.

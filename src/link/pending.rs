@@ -150,7 +150,7 @@ mod tests {
             seq,
             at: Wall(0),
             attempt: 1,
-            event_id: Some(format!("s/{seq}")),
+            event_id: Some(format!("s/{seq}").into()),
             what: Happening::Progress {
                 value: 1.0,
                 total: None,

@@ -15,8 +15,9 @@ use super::{
     served::Served,
 };
 use crate::domain::{
-    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, Happening, LostReason, Mono, Phase,
-    Price, ProtocolVersion, Stamp, Status, Tally, Task, TaskId, TaskKind, TaskView, Wall, text,
+    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, EventId, Happening, LostReason, Mono,
+    Phase, Price, ProtocolVersion, Stamp, Status, Tally, Task, TaskId, TaskKind, TaskView, Wall,
+    text,
 };
 
 /// Event ids remembered per stream, to know a duplicate: at least so many, at most twice as many; a replay longer than
@@ -100,7 +101,7 @@ fn hash(id: &str) -> u64 {
 }
 
 impl RecentIds {
-    pub(super) fn restored(ids: Vec<String>) -> Self {
+    pub(super) fn restored(ids: Vec<EventId>) -> Self {
         let mut recent = Self::default();
         for id in ids {
             recent.add(&id);
@@ -223,7 +224,7 @@ pub(super) struct Running {
     /// Whether the present exchange brought something new.
     pub(super) has_news: bool,
     /// A probe replays what is known; everything up to this id is dropped.
-    pub(super) skip_to: Option<String>,
+    pub(super) skip_to: Option<EventId>,
     /// Whether the probe has brought something known back.
     pub(super) probe_found: bool,
     /// Where what was replayed meets what is live.
@@ -283,7 +284,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(now: Stamp, task: Task, ids: Vec<String>, unsaved: &Tally) -> Self {
+    pub(super) fn new(now: Stamp, task: Task, ids: Vec<EventId>, unsaved: &Tally) -> Self {
         let saved_seq = task.seq;
         Self {
             task,
@@ -385,7 +386,7 @@ impl Running {
             seq: self.task.seq,
             at: now.wall,
             attempt: self.attempt().map_or(1, |attempt| attempt.number),
-            event_id: event_id.map(str::to_owned),
+            event_id: event_id.map(EventId::new),
             what,
         });
         self.touch(now);
@@ -572,7 +573,9 @@ impl Running {
 /// About how many bytes of memory an entry takes.
 pub(super) fn weight(what: &Happening) -> usize {
     let text = match what {
-        Happening::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+        Happening::Progress { message, .. } => {
+            message.as_ref().map_or(0, compact_str::CompactString::len)
+        }
         Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
         _ => 0,
     };

@@ -4,6 +4,7 @@
 //! store has them, so the stream is read a second time from before the seam while what is live waits its turn.
 
 use super::ExchangeId;
+use crate::domain::EventId;
 
 /// Live events that wait for a second reading; more of them go on without it.
 const HELD_AT_MOST: usize = 1024;
@@ -46,7 +47,7 @@ pub(super) struct Reread {
 /// An event that waits its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
-    pub(super) id: Option<String>,
+    pub(super) id: Option<EventId>,
     pub(super) data: String,
 }
 
@@ -150,7 +151,7 @@ mod tests {
     fn what_waits_is_bounded() {
         let mut reread = Reread::new(1);
         let event = |data: &str| Held {
-            id: Some("a".to_owned()),
+            id: Some("a".into()),
             data: data.to_owned(),
         };
         assert!(reread.hold(event("small")));

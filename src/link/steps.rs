@@ -4,14 +4,13 @@
 //! an event can be is the machine's. Invariant: a step taken here leaves the same behind as one that went the long way.
 
 use core::time::Duration;
-use std::borrow::Cow;
 
 use super::{
     running::{Line, Running},
     seam::{Held, Seam, Stride},
 };
 use crate::{
-    domain::{Happening, Progress, Stamp},
+    domain::{EventId, Happening, Progress, Stamp},
     protocol::{self, Incoming},
 };
 
@@ -41,7 +40,7 @@ impl Running {
         if self.request_id() != Some(token.as_ref()) {
             return false;
         }
-        if let Some(progress) = Progress::reported(value, total, message.map(Cow::into_owned)) {
+        if let Some(progress) = Progress::reported(value, total, message.map(Into::into)) {
             self.progressed(now, &token, progress, event.id.as_deref());
         }
         if let Some(event_id) = event.id.take() {
@@ -79,10 +78,8 @@ impl Running {
         }
         if is_where_it_left {
             // A new attempt first says where it goes on; that step is in the history already.
-            let reason = progress
-                .message
-                .clone()
-                .or(Some("goes on from its checkpoint".to_owned()));
+            let words = progress.message.as_deref();
+            let reason = Some(words.unwrap_or("goes on from its checkpoint").to_owned());
             let status = "running".to_owned();
             self.note(now, event_id, Happening::Status { status, reason });
             self.task.progress = Some(progress);
@@ -107,7 +104,7 @@ impl Running {
 
     /// Moves the cursors of the stream; they go to disk together with what the event changed. Returns whether this is the
     /// first id, with which the stream can be found again.
-    pub(super) fn came_to(&mut self, now: Stamp, event_id: String, has_data: bool) -> bool {
+    pub(super) fn came_to(&mut self, now: Stamp, event_id: EventId, has_data: bool) -> bool {
         let Some(attempt) = self.task.attempts.last_mut() else {
             return false;
         };
@@ -116,9 +113,7 @@ impl Running {
         cursors.first.get_or_insert_with(|| event_id.clone());
         if has_data {
             self.ids.add(&event_id);
-            // The one before gives its room to the new one.
-            std::mem::swap(&mut cursors.before, &mut cursors.data);
-            event_id.clone_into(cursors.data.get_or_insert_default());
+            cursors.before = cursors.data.replace(event_id.clone());
         }
         cursors.newest = Some(event_id);
         self.task.resumability.stream = Some(true);

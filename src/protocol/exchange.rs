@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{ProtocolVersion, text};
+use crate::domain::{EventId, ProtocolVersion, text};
 
 /// A request to the MCP endpoint (MCP 2025-11-25, basic/transports).
 #[derive(Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Method {
     /// Ask for a stream: the rest of a broken one, or the standalone one.
     Get {
         /// `Last-Event-ID`.
-        cursor: Option<String>,
+        cursor: Option<EventId>,
     },
     /// End the session.
     Delete,
@@ -74,7 +74,7 @@ pub enum Arrival {
     /// One SSE event, or a JSON body as a whole.
     Event {
         /// The event's own `id:` line (not the sticky one), without NUL.
-        id: Option<String>,
+        id: Option<EventId>,
         /// The event's own `retry:` line in milliseconds.
         retry_ms: Option<u64>,
         /// The data; empty for an event that only carries an id or a retry.
@@ -99,8 +99,8 @@ pub enum Arrival {
         /// The cap in bytes.
         cap: usize,
     },
-    /// A response other than 2xx.
-    Refused(Refusal),
+    /// A response other than 2xx; boxed, because every event is as large as the largest of these.
+    Refused(Box<Refusal>),
     /// Nothing reached the server: no connection was made.
     NotSent {
         /// Why, in words.

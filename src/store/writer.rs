@@ -24,7 +24,7 @@ use super::{
     paths::{check_file, check_whole, companion, set_aside},
     schema,
 };
-use crate::domain::{Entry, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text};
+use crate::domain::{Entry, EventId, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text};
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
 const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -91,7 +91,7 @@ pub struct RestoredTask {
     /// The record.
     pub task: Task,
     /// The newest event ids in the history of its present attempt, oldest first; empty for a settled task.
-    pub recent_ids: Vec<String>,
+    pub recent_ids: Vec<EventId>,
 }
 
 /// Why a file could not be opened.
@@ -337,7 +337,7 @@ impl Writer {
         Ok((restored, unreadable))
     }
 
-    fn recent_ids(&self, task: &Task, unreadable: &mut u64) -> rusqlite::Result<Vec<String>> {
+    fn recent_ids(&self, task: &Task, unreadable: &mut u64) -> rusqlite::Result<Vec<EventId>> {
         let attempt = task.attempt().map_or(0, |attempt| attempt.number);
         let mut ids = Vec::new();
         let mut searched = 0;

@@ -12,6 +12,8 @@ use std::{collections::VecDeque, ops::Range};
 use bytes::{Buf, Bytes};
 use memchr::{memchr, memchr2};
 
+use crate::domain::EventId;
+
 /// The usual cap on one event or one JSON body, in bytes: 16 MiB, as in the official Rust SDK.
 pub const DEFAULT_CAP_BYTES: usize = 16 * 1024 * 1024;
 
@@ -37,7 +39,7 @@ pub struct Oversize {
 pub struct Frame {
     /// Valid UTF-8; a part of the chunk that it came in where it stood there as it has to.
     text: Bytes,
-    id: Option<String>,
+    id: Option<EventId>,
     retry_ms: Option<u64>,
 }
 
@@ -61,7 +63,7 @@ impl Frame {
     }
 
     /// Takes the frame apart into text, which is valid UTF-8, id and retry.
-    pub fn into_parts(self) -> (Bytes, Option<String>, Option<u64>) {
+    pub fn into_parts(self) -> (Bytes, Option<EventId>, Option<u64>) {
         (self.text, self.id, self.retry_ms)
     }
 }
@@ -259,7 +261,7 @@ struct Block {
     cut: Option<Range<usize>>,
     text: String,
     event: Option<String>,
-    id: Option<String>,
+    id: Option<EventId>,
     retry_ms: Option<u64>,
     /// Bytes of the lines that were kept; comments do not count, some servers send nothing else for hours.
     held: usize,
@@ -322,7 +324,7 @@ impl Block {
             }
             b"event" => self.event = Some(String::from_utf8_lossy(value).into_owned()),
             b"id" if value.len() <= ID_BYTES && memchr(0, value).is_none() => {
-                self.id = Some(String::from_utf8_lossy(value).into_owned());
+                self.id = Some(EventId::from(String::from_utf8_lossy(value)));
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
                 let digits = std::str::from_utf8(value).unwrap_or_default();
@@ -395,7 +397,7 @@ mod tests {
     fn frame(text: &str, id: Option<&str>, retry_ms: Option<u64>) -> Frame {
         Frame {
             text: text.to_owned().into(),
-            id: id.map(str::to_owned),
+            id: id.map(EventId::new),
             retry_ms,
         }
     }

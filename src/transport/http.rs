@@ -256,16 +256,16 @@ impl Inner {
                         continue;
                     }
                     Err(said) => {
-                        return Opening::Over(Arrival::Refused(Refusal {
+                        return Opening::Over(Arrival::Refused(Box::new(Refusal {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
                             said: Some(said),
-                        }));
+                        })));
                     }
                 }
             }
-            return Opening::Over(Arrival::Refused(refused(response).await));
+            return Opening::Over(Arrival::Refused(Box::new(refused(response).await)));
         }
     }
 
@@ -832,7 +832,7 @@ mod tests {
         let mut request = Request {
             target: None,
             method: Method::Get {
-                cursor: Some("cursor".to_owned()),
+                cursor: Some("cursor".into()),
             },
             session: Some("hunter2".to_owned()),
             version: None,

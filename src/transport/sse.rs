@@ -19,7 +19,7 @@ use futures_util::Stream;
 use memchr::memchr;
 
 use super::frame::{Found, Frame, Splitter};
-use crate::protocol::Arrival;
+use crate::{domain::EventId, protocol::Arrival};
 
 /// The name of a data line, as the splitter writes it.
 const DATA: &[u8] = b"data: ";
@@ -160,7 +160,7 @@ fn one_line(text: &[u8]) -> Option<Range<usize>> {
     (is_all && text.starts_with(DATA)).then_some(DATA.len()..end)
 }
 
-fn arrival(id: Option<String>, retry_ms: Option<u64>, data: String) -> Arrival {
+fn arrival(id: Option<EventId>, retry_ms: Option<u64>, data: String) -> Arrival {
     if data.is_empty() && id.is_none() && retry_ms.is_none() {
         return Arrival::Alive;
     }
@@ -182,7 +182,7 @@ mod tests {
 
     fn event(id: Option<&str>, retry_ms: Option<u64>, data: &str) -> Arrival {
         Arrival::Event {
-            id: id.map(str::to_owned),
+            id: id.map(EventId::new),
             retry_ms,
             data: data.to_owned(),
         }

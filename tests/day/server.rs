@@ -154,7 +154,14 @@ impl Server {
 
     fn event(&mut self, exchange: ExchangeId, id: Option<String>, data: String) {
         let retry_ms = None;
-        self.send(exchange, Arrival::Event { id, retry_ms, data });
+        self.send(
+            exchange,
+            Arrival::Event {
+                id: id.map(Into::into),
+                retry_ms,
+                data,
+            },
+        );
     }
 
     fn refuse(&mut self, exchange: ExchangeId, status: u16) {
@@ -164,7 +171,7 @@ impl Server {
             error: None,
             said: None,
         };
-        self.send(exchange, Arrival::Refused(refusal));
+        self.send(exchange, Arrival::Refused(Box::new(refusal)));
     }
 
     fn answer(&mut self, exchange: ExchangeId, id: &Value, result: &Value) {

@@ -188,7 +188,7 @@ fn take(screen: &mut Screen, step: &Step) {
                         1 => Happening::Progress {
                             value: 1.0,
                             total: None,
-                            message: Some(text.clone()),
+                            message: Some(text.as_str().into()),
                         },
                         _ => Happening::Log {
                             level: Level::Error,

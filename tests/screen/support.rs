@@ -89,10 +89,10 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 request_state: None,
                 was_cancelled: false,
                 cursors: Cursors {
-                    first: Some("s1_0".to_owned()),
-                    newest: Some("s1_31".to_owned()),
-                    data: Some("s1_30".to_owned()),
-                    before: Some("s1_29".to_owned()),
+                    first: Some("s1_0".into()),
+                    newest: Some("s1_31".into()),
+                    data: Some("s1_30".into()),
+                    before: Some("s1_29".into()),
                 },
                 retry_ms: Some(500),
                 last_value: Some(30.0),
@@ -122,7 +122,7 @@ pub(crate) fn settled(mut view: TaskView, status: Status, when: i64) -> TaskView
 }
 
 pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) -> Option<Progress> {
-    Progress::reported(value, total, message.map(str::to_owned))
+    Progress::reported(value, total, message.map(Into::into))
 }
 
 /// A question that came so long ago.

@@ -50,7 +50,7 @@ fn id() -> TaskId {
 
 fn event(id: &str, data: &Value) -> Arrival {
     Arrival::Event {
-        id: Some(id.to_owned()),
+        id: Some(id.into()),
         retry_ms: None,
         data: if data.is_null() {
             String::new()
@@ -68,12 +68,12 @@ fn opened() -> Arrival {
 }
 
 fn refused(status: u16) -> Arrival {
-    Arrival::Refused(Refusal {
+    Arrival::Refused(Box::new(Refusal {
         status,
         retry_after: None,
         error: None,
         said: None,
-    })
+    }))
 }
 
 impl Bench {
@@ -316,7 +316,9 @@ impl Bench {
     /// The GETs so far: when, on which exchange, from which cursor.
     fn gets(&self) -> Vec<(u64, ExchangeId, String)> {
         let read = |(at, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
-            Method::Get { cursor } => Some((*at, *exchange, cursor.clone().unwrap_or_default())),
+            Method::Get { cursor } => {
+                Some((*at, *exchange, cursor.clone().unwrap_or_default().into()))
+            }
             _ => None,
         };
         self.sent.iter().filter_map(read).collect()
@@ -888,12 +890,12 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
     let (get, _) = bench.last_get();
     bench.bring(
         get,
-        Arrival::Refused(Refusal {
+        Arrival::Refused(Box::new(Refusal {
             status: 503,
             retry_after: Some(Duration::from_secs(90)),
             error: None,
             said: None,
-        }),
+        })),
     );
     bench.secs(89);
     assert_eq!(bench.gets().len(), 1);
@@ -1074,7 +1076,7 @@ fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
     bench.bring(cancel, refused(405));
     bench.secs(6);
     let mut next = Bench::known();
-    next.feed(Input::Restored(vec![(bench.saved(), vec!["a".to_owned()])]));
+    next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(1);
     let remark = next.view().task.remark.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
@@ -1091,7 +1093,7 @@ fn after_our_own_death_the_old_token_and_the_old_request_id_still_count() {
     bench.secs(1);
     let task = bench.saved();
     let mut next = Bench::known();
-    next.feed(Input::Restored(vec![(task, vec!["a".to_owned()])]));
+    next.feed(Input::Restored(vec![(task, vec!["a".into()])]));
     next.secs(1);
     let (get, cursor) = next.last_get();
     assert_eq!(cursor, "a");

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
-    domain::Wall,
+    domain::{EventId, Wall},
     protocol::{Arrival, Body, Method, Refusal, Request},
 };
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ pub(crate) enum What {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    pub(crate) id: Option<String>,
+    pub(crate) id: Option<EventId>,
     pub(crate) data: String,
     /// Its place among all events of the server.
     pub(crate) order: u64,
@@ -257,7 +257,7 @@ pub(crate) struct Server {
     pub(crate) sessions: BTreeSet<String>,
     next_session: u64,
     pub(crate) streams: Vec<Stream>,
-    by_id: HashMap<String, (usize, usize)>,
+    by_id: HashMap<EventId, (usize, usize)>,
     by_request: HashMap<String, usize>,
     order: u64,
     runs: Vec<Run>,
@@ -318,7 +318,7 @@ impl Server {
             error: None,
             said: Some(said.to_owned()),
         };
-        self.send(conn, Arrival::Refused(refusal));
+        self.send(conn, Arrival::Refused(Box::new(refusal)));
     }
 
     pub(super) fn open(&mut self, conn: Conn, body: Body, session: Option<String>) {
@@ -565,7 +565,8 @@ impl Server {
         let Some(of) = self.streams.get_mut(stream) else {
             return;
         };
-        let id = gives_ids.then(|| format!("{:x}/{}", stream * 7919 % 4093, of.events.len()));
+        let id = gives_ids
+            .then(|| EventId::from(format!("{:x}/{}", stream * 7919 % 4093, of.events.len())));
         let is_lost = of.conn.is_some() && self.now < of.replays_until;
         let event = Event {
             id: id.clone(),
@@ -764,7 +765,7 @@ impl Server {
         is_kept.then_some((stream, at))
     }
 
-    fn asked_for(&mut self, conn: Conn, request: &Request, cursor: Option<&String>) {
+    fn asked_for(&mut self, conn: Conn, request: &Request, cursor: Option<&EventId>) {
         if !self.knows(request.session.as_ref()) {
             return self.no_session(conn);
         }
@@ -1118,7 +1119,7 @@ impl Server {
     }
 
     /// The truth about `lost`: whether a client with this cursor could still get the result.
-    pub(crate) fn can_deliver(&self, request: &str, cursor: Option<&String>) -> bool {
+    pub(crate) fn can_deliver(&self, request: &str, cursor: Option<&EventId>) -> bool {
         let Some(of) = self.stream_of(request) else {
             return false;
         };

@@ -419,7 +419,7 @@ impl Server {
             said: Some(error.message.clone()),
             error: Some(error),
         };
-        self.send(conn, Arrival::Refused(refusal));
+        self.send(conn, Arrival::Refused(Box::new(refusal)));
     }
 
     /// A JSON-RPC error, with a status of its own or in a 200.

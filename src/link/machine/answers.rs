@@ -53,7 +53,7 @@ impl Link {
                     total,
                     message,
                 } => {
-                    let message = message.map(std::borrow::Cow::into_owned);
+                    let message = message.map(Into::into);
                     // Mostly it is the call of this stream, which needs no look-up.
                     let own = task.filter(|id| {
                         let running = self.tasks.get(id);

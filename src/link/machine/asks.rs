@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::{Door, Kind, Link, adopt::Sought, tasks::TTL_WISH_MS};
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, CLIENT_ID, Done, Era, Happening, LostReason, NewCall, Phase, Price,
-        QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
-        Tool, Window, text,
+        Ask, AskId, AskedFor, CLIENT_ID, Done, Era, EventId, Happening, LostReason, NewCall, Phase,
+        Price, QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind,
+        TaskSupport, Tool, Window, text,
     },
     link::{
         Output,
@@ -535,7 +535,7 @@ impl Link {
     }
 
     /// Takes a task back from the session file: reading is automatic, side effects are not.
-    pub(super) fn restore(&mut self, task: Task, ids: Vec<String>) {
+    pub(super) fn restore(&mut self, task: Task, ids: Vec<EventId>) {
         let id = task.id.clone();
         let now = self.now;
         if task.forgotten_at.is_some() {

@@ -5,7 +5,8 @@ use core::time::Duration;
 use super::{Errand, Kind, Link};
 use crate::{
     domain::{
-        Era, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window, text,
+        Era, EventId, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
+        Window, text,
     },
     link::{
         ExchangeId,
@@ -180,7 +181,7 @@ impl Link {
                         let error = refusal.error.clone().unwrap_or_default();
                         self.errand_answered(errand, Err(error));
                     }
-                    _ => self.short_refused(&errand, refusal),
+                    _ => self.short_refused(&errand, *refusal),
                 }
             }
             Arrival::NotSent { why, is_refused } => {
@@ -337,6 +338,7 @@ impl Link {
             return;
         };
         let has_data = !data.is_empty();
+        let mut is_bare = false;
         let Some(attempt) = running.task.attempts.last_mut() else {
             return;
         };
@@ -376,14 +378,16 @@ impl Link {
             if !is_answer {
                 running.task.resumability.stream = Some(false);
                 running.touch(now);
-                self.gives_ids(false);
+                is_bare = true;
             }
         }
         let mut event = Held { id: event_id, data };
-        let running = self.tasks.get_mut(id);
-        if running.is_some_and(|running| running.took_step(now, &mut event)) {
+        if running.took_step(now, &mut event) {
             self.last_traffic = now.mono;
             return self.saver.touch(now.mono);
+        }
+        if is_bare {
+            self.gives_ids(false);
         }
         if let Some(event) = self.at_seam(id, event) {
             self.took(id, event);
@@ -412,7 +416,7 @@ impl Link {
     }
 
     /// Moves the cursors of a stream.
-    fn came_to(&mut self, id: &TaskId, event_id: String, has_data: bool) {
+    fn came_to(&mut self, id: &TaskId, event_id: EventId, has_data: bool) {
         let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use super::{Door, Errand, Kind, Link, earliest};
 use crate::{
     domain::{
-        AskedFor, Era, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
-        TaskKind, TaskState, Wall,
+        AskedFor, Era, EventId, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind,
+        TaskId, TaskKind, TaskState, Wall,
     },
     link::{
         ExchangeId,
@@ -43,7 +43,7 @@ const LAST_LISTEN: Duration = Duration::from_secs(60);
 pub(super) struct Listening {
     on: Option<ExchangeId>,
     /// The newest event id of the stream of the session.
-    cursor: Option<String>,
+    cursor: Option<EventId>,
     asked: BTreeSet<String>,
     /// Since when the present one stands.
     since: Mono,
@@ -538,9 +538,9 @@ impl Link {
     }
 
     /// The stream of the session brought an event.
-    pub(super) fn listened(&mut self, event_id: &str) {
+    pub(super) fn listened(&mut self, event_id: &EventId) {
         if self.era() == Era::Stateful {
-            self.listening.cursor = Some(event_id.to_owned());
+            self.listening.cursor = Some(event_id.clone());
         }
     }
 

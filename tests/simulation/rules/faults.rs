@@ -125,7 +125,7 @@ impl Lab {
                     why: "reset".to_owned(),
                 }],
                 Fault::Status { on, refusal } if *on == On::Both || (*on == On::Get) == is_get => {
-                    vec![Arrival::Refused(refusal.clone())]
+                    vec![Arrival::Refused(Box::new(refusal.clone()))]
                 }
                 Fault::Body(body) if is_get => vec![
                     Arrival::Opened {
@@ -249,7 +249,7 @@ impl Lab {
     /// One event down one connection, as the network lets it through.
     fn send(&mut self, bench: &mut Bench, conn: ExchangeId, id: &str, data: &str) {
         let event = |id: Option<&str>, retry_ms, data: &str| Arrival::Event {
-            id: id.map(str::to_owned),
+            id: id.map(Into::into),
             retry_ms,
             data: data.to_owned(),
         };

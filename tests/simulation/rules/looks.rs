@@ -86,7 +86,7 @@ impl Office {
             "tasks/get" => {
                 self.looks.push(bench.now);
                 if (FROM..UNTIL).contains(&bench.now) {
-                    bench.bring(exchange, Arrival::Refused(self.refusal.clone()));
+                    bench.bring(exchange, Arrival::Refused(Box::new(self.refusal.clone())));
                 } else {
                     bench.answer_on(exchange, body, &self.shape(bench.now));
                 }

@@ -23,7 +23,7 @@ fn with_task(poll_ms: Option<u64>) -> Bench {
 }
 
 fn error(status: u16, code: i64, data: Option<Value>) -> Arrival {
-    Arrival::Refused(Refusal {
+    Arrival::Refused(Box::new(Refusal {
         status,
         retry_after: None,
         error: Some(longhaul::protocol::RpcError {
@@ -32,7 +32,7 @@ fn error(status: u16, code: i64, data: Option<Value>) -> Arrival {
             data,
         }),
         said: None,
-    })
+    }))
 }
 
 /// The server begins to tell of the task; returns where.

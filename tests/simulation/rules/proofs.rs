@@ -197,3 +197,34 @@ fn whoever_names_a_time_is_not_asked_before_it_whatever_was_asked() {
         assert_eq!(bench.status(), &Status::Running, "{method}");
     }
 }
+
+#[test]
+fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
+    let mut bench = Bench::known();
+    for bits in [7, 8] {
+        bench.start_as(TaskId::from_bits(bits), "steps", Limits::default());
+        let (call, token) = bench.last_post("tools/call");
+        bench.bring(call, opened());
+        bench.step(call, "a", &token, 1);
+        bench.broken(call);
+    }
+    bench.secs(1);
+    let asked: Vec<ExchangeId> = bench.gets().iter().map(|(_, get, _)| *get).collect();
+    assert_eq!(asked.len(), 2);
+    for get in asked {
+        let why = "no route".to_owned();
+        let is_refused = true;
+        bench.bring(get, Arrival::NotSent { why, is_refused });
+    }
+    let (prober, _) = next_get(&mut bench, 2);
+    let refusal = Refusal {
+        status: 502,
+        retry_after: Some(Duration::from_secs(200)),
+        error: None,
+        said: None,
+    };
+    bench.bring(prober, Arrival::Refused(refusal));
+    bench.secs(190);
+    assert_eq!(bench.gets().len(), 3, "{:?}", bench.gets());
+    next_get(&mut bench, 3);
+}

@@ -76,6 +76,8 @@ pub enum Outside {
     Signal(u8),
     /// A panic in some thread; it was reported.
     Panic,
+    /// Somebody wants the program to stop for a while.
+    Stop,
     /// The program goes on after a stop.
     Continued,
 }
@@ -171,6 +173,13 @@ async fn turns<S: Surface, B: Backstage, T: Time>(
                     return Outcome { note: app::leave_note(state), exit: number.saturating_add(128) };
                 }
                 Outside::Panic => return Outcome { note: app::leave_note(state), exit: BUG },
+                Outside::Stop => {
+                    // Here, because the wait for what comes next may be dropped.
+                    let todo = vec![Command::Suspend];
+                    if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
+                        return gone(&error);
+                    }
+                }
                 Outside::Continued => events.push(Event::Resumed),
             },
             // While a frame is due already, more news can wait for it: in its slots the newest replaces the older.

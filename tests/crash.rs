@@ -589,6 +589,30 @@ fn a_plain_call_is_started_once_at_most_whatever_the_window() {
     every_window(Way::Plain);
 }
 
+#[test]
+fn what_a_replay_after_a_kill_brings_again_stands_once() {
+    let bench = Bench::new();
+    let way = Way::Checkpoint;
+    for lines in [3, 4] {
+        let tag = format!("again{lines}");
+        let state = bench.state(&tag);
+        let call = way.call(&tag).into_iter();
+        // Slow enough to be met at work, right behind the log line at its beginning.
+        let call = call.map(|word| word.replace("delay_ms=25", "delay_ms=300"));
+        life(
+            &state,
+            &[call.collect()],
+            Kill::Lines(lines, Whom::Everybody),
+        );
+        let killed = tasks(&state).remove(0);
+        let demo = bench.dir.path().join("demo");
+        demo::control(&demo, demo::Fault::DuplicateOnReplay).unwrap();
+        let watched = run(&state, &["watch", killed.id.as_str(), "--json"]);
+        let task = tasks(&state).remove(0);
+        check(&bench, &state, &tag, &task, &watched);
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a test's own switches")]
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

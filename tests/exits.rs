@@ -21,7 +21,7 @@ use std::{
 
 use longhaul::store::write_atomically;
 use pty::{House, Tui};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use support::server;
 
 /// The promise says 2 s; a machine that is busy with other tests may need more.
@@ -85,7 +85,7 @@ enum Way {
 }
 
 /// All of them on the screen, where what ended it is told by the code.
-const OF_SCREEN: [Way; 9] = [
+const OF_SCREEN: [Way; 10] = [
     Way::Signal(Signal::INT, 130),
     Way::Signal(Signal::TERM, 143),
     Way::Signal(Signal::HUP, 129),
@@ -94,6 +94,7 @@ const OF_SCREEN: [Way; 9] = [
     Way::Panic("screen"),
     Way::Panic("network"),
     Way::Panic("journal"),
+    Way::Panic("input"),
     Way::Key(0),
 ];
 /// And in a command: interrupted is interrupted.
@@ -264,8 +265,12 @@ fn leave(way: Way, bench: &Bench, tui: &mut Tui, what: &str) {
             tui.hang_up();
             0
         }
-        Way::Panic(_) => {
+        Way::Panic(thread) => {
             write_atomically(&bench.fuse(), b"").unwrap();
+            if thread == "input" {
+                // That one waits for a key, and a terminal that is lent out for the end of a line.
+                tui.press(" \r");
+            }
             70
         }
         Way::Key(code) => {
@@ -348,6 +353,22 @@ fn every_way_out_of_a_command_that_follows_does_so_too() {
     });
 }
 
+/// The program that a shell runs for this house.
+fn at_work(house: &House, shell: &Tui) -> Pid {
+    let shell = shell.pid();
+    let dir = house.path().to_str().unwrap();
+    let is_ours = |pid: &Pid| {
+        let of_proc = PathBuf::from(format!("/proc/{pid}"));
+        let environment = fs::read(of_proc.join("environ")).unwrap_or_default();
+        let name = fs::read_to_string(of_proc.join("comm")).unwrap_or_default();
+        name == "longhaul\n" && String::from_utf8_lossy(&environment).contains(dir)
+    };
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let found = pids.find_map(|pid| Pid::from_raw(pid).filter(|pid| *pid != shell && is_ours(pid)));
+    found.unwrap()
+}
+
 #[test]
 fn ctrl_z_and_back_keeps_every_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -362,8 +383,12 @@ fn ctrl_z_and_back_keeps_every_place() {
         shell.wait_for("$");
         shell.press(&format!("{} --session demo\r", pty::program()));
         bench.walk(&mut shell, place);
-        for _ in 0..2 {
-            shell.press("\u{1a}");
+        for is_key in [true, false, true] {
+            if is_key {
+                shell.press("\u{1a}");
+            } else {
+                kill_process(at_work(&bench.house, &shell), Signal::TSTP).unwrap();
+            }
             shell.wait_for("Stopped");
             assert!(shell.is_given_back(), "{what}");
             assert_switched_back(shell.raw(), what);
@@ -380,6 +405,58 @@ fn ctrl_z_and_back_keeps_every_place() {
         assert!(shell.is_given_back(), "{what}");
         assert_switched_back(shell.raw(), what);
         bench.assert_saved(what);
+    });
+}
+
+#[test]
+fn whoever_stops_and_wakes_it_finds_every_place_painted_anew() {
+    const TAKEN: &str = "\u{1b}[?1049h";
+    let dir = tempfile::tempdir().unwrap();
+    let server = server::demo(dir.path().join("demo"));
+    each(&PLACES, |place| {
+        let bench = Bench::new(&server.url());
+        let mut tui = bench.open(&["--session", "demo"], Way::Key(0));
+        bench.walk(&mut tui, place);
+        let is_printed = place.name == "printed below";
+        // Nobody could wake it from the first, so that it goes on at once.
+        for signals in [
+            &[Signal::TSTP][..],
+            &[Signal::STOP, Signal::CONT],
+            &[Signal::CONT],
+        ] {
+            let what = format!("{signals:?} in {}", place.name);
+            let taken = |tui: &Tui| String::from_utf8_lossy(tui.raw()).matches(TAKEN).count();
+            let before = taken(&tui);
+            for signal in signals {
+                tui.signal(*signal);
+            }
+            if is_printed {
+                // It stands outside of the screen anyway.
+                tui.watch_for(Duration::from_millis(300));
+                assert_eq!(taken(&tui), before, "{what}");
+                continue;
+            }
+            for _ in 0..500 {
+                if taken(&tui) > before {
+                    break;
+                }
+                tui.watch_for(Duration::from_millis(20));
+            }
+            assert!(taken(&tui) > before, "{what}:\n{}", tui.text());
+            tui.wait_for(&bench.named(place.shown));
+            assert!(tui.screen().alternate_screen(), "{what}");
+        }
+        if is_printed {
+            tui.press("\r");
+            tui.wait_for("q leave");
+        }
+        let way = Way::Signal(Signal::TERM, 143);
+        leave(
+            way,
+            &bench,
+            &mut tui,
+            &format!("after stops in {}", place.name),
+        );
     });
 }
 

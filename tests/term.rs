@@ -47,7 +47,7 @@ async fn shell(is_deaf: bool) -> i32 {
     let mut signals = Signals::catch().unwrap();
     let guard = Guard::enter(std::io::stdout()).unwrap();
     assert!(Guard::enter(std::io::stdout()).is_err(), "taken twice");
-    let mut inputs = InputStream::open(guard.tty()).unwrap();
+    let mut inputs = InputStream::open(guard.tty(), || {}).unwrap();
     let mut screen = Screen::new(&guard).unwrap();
     screen.send(&osc::title("ours")).unwrap();
     let mut line = String::from("READY");
@@ -82,6 +82,11 @@ async fn shell(is_deaf: bool) -> i32 {
             },
         };
         match signal {
+            Some(Signal::Stop) => {
+                assert_eq!(signals::suspend(&guard, &mut signals).await.unwrap(), None);
+                screen.clear().unwrap();
+                line = "BACK".into();
+            }
             Some(Signal::Continue) => {
                 guard.reenter().unwrap();
                 screen.clear().unwrap();

@@ -627,6 +627,15 @@ async fn what_is_over_the_cap_is_too_large_and_the_last() {
 #[tokio::test]
 async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_come_through() {
     let (small, large) = ("x".repeat(1_000), "x".repeat(2 << 20));
+    // Small enough to be waited for, and too large to come in one piece.
+    let piecewise = "x".repeat(900_000);
+    let server = Server::saying(format!("{SSE}data: {piecewise}\n\n")).await;
+    let mut options = HttpOptions::new(server.url());
+    let mut others = options.unread.part();
+    others.add(17 * DEFAULT_CAP_BYTES);
+    options.cap_bytes = DEFAULT_CAP_BYTES;
+    let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
+    assert!(arrivals.contains(&event(None, &piecewise)));
     for (kind, body) in [
         (
             "text/event-stream",

@@ -40,6 +40,7 @@ pub(super) fn fuse() -> Fuse {
             Some("screen") => Some(PanicIn::Screen),
             Some("network") => Some(PanicIn::Network),
             Some("journal") => Some(PanicIn::Journal),
+            Some("input") => Some(PanicIn::Input),
             _ => None,
         },
         lit_by: std::env::var_os("LONGHAUL_PANIC_WHEN").map(Into::into),

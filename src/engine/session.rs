@@ -90,6 +90,8 @@ pub enum PanicIn {
     Network,
     /// The one that writes.
     Journal,
+    /// The one that reads the keys.
+    Input,
 }
 
 /// An ask on its way to the engine.

@@ -336,4 +336,16 @@ mod tests {
             .count();
         assert!((140..150).contains(&spent), "{spent}");
     }
+
+    #[test]
+    fn a_budget_saves_nothing_up_beyond_its_burst_and_names_the_time_of_the_next() {
+        let day = 24 * 3_600_000;
+        let mut own = Budget::of_stream(Mono(0));
+        let spent = (0..1000).filter(|_| own.spend(Mono(day)).is_ok()).count();
+        assert_eq!(spent, 30, "after a day of rest");
+        let next = own.spend(Mono(day)).unwrap_err();
+        assert_eq!(own.next(Mono(day)), Some(next));
+        assert!(own.clone().spend(Mono(next.0 - 100)).is_err());
+        assert!(own.spend(next).is_ok());
+    }
 }

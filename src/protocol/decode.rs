@@ -672,6 +672,17 @@ mod tests {
         assert!(
             matches!(one(&error), Incoming::Response { outcome: Err(error), .. } if kept(&error.message))
         );
+        for request in [
+            format!(r#"{{"id":"{long}","method":"ping"}}"#),
+            format!(r#"{{"id":1,"method":"{long}"}}"#),
+        ] {
+            assert!(matches!(one(&request), Incoming::Unreadable));
+        }
+        let shake = format!(
+            r#"{{"protocolVersion":"{long}","capabilities":{{}},"serverInfo":{{"name":"{long}","version":"1"}}}}"#
+        );
+        let shake = handshake(&shake).unwrap();
+        assert!(kept(&shake.version) && kept(shake.server_info.as_deref().unwrap()));
         let list = format!(
             r#"{{"tools":[{{"name":"a","description":"{long}"}},{{"name":"{long}"}},{{"name":"b","inputSchema":{{"x":"{long}"}}}}]}}"#
         );

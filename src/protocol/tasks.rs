@@ -314,24 +314,26 @@ mod tests {
         let long = "x".repeat(100_000);
         let named = |id: &str| {
             task_shape(
-                &serde_json::json!({"taskId": id, "status": "working", "statusMessage": long})
+                &serde_json::json!({"taskId": id, "status": "working", "statusMessage": long, "lastUpdatedAt": long})
                     .to_string(),
             )
         };
         assert!(named(&long).is_none());
+        let updated = named("t").and_then(|task| task.updated).unwrap();
+        assert!(updated.len() < text::NAME_BYTES + 100, "{}", updated.len());
         let said = named("t").and_then(|task| task.message).unwrap();
         assert!(said.len() < text::SAID_BYTES + 100, "{}", said.len());
         let mut requests = serde_json::Map::new();
+        requests.insert(long, serde_json::json!({"method": "m"}));
         for number in 0..1000 {
             requests.insert(number.to_string(), serde_json::json!({"method": "m"}));
         }
-        requests.insert(long, serde_json::json!({"method": "m"}));
         let asking = serde_json::json!({"resultType": "input_required", "inputRequests": requests});
         let CallOutcome::InputRequired { asks, .. } = call_outcome(&asking.to_string(), false)
         else {
             panic!("a question")
         };
-        assert_eq!(asks.len(), MANY);
+        assert_eq!((asks.len(), asks[0].key.as_str()), (MANY, "0"));
         let versions: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         let discovery = serde_json::json!({"supportedVersions": versions, "capabilities": {}});
         assert_eq!(discovery_of(&discovery), MANY);

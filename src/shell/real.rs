@@ -68,7 +68,8 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
 }
 
 async fn show(opening: Opening) -> io::Result<Outcome> {
-    let mut terminal = Terminal::take()?;
+    let fuse = opening.engine.fuse.clone();
+    let mut terminal = Terminal::take(fuse.clone())?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
     let mut state = State::new(opening.setup);
@@ -86,7 +87,6 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     if let Err(error) = terminal.draw(&state, clock.now()) {
         return Ok(gone(&error));
     }
-    let fuse = opening.engine.fuse.clone();
     let session = Session::open(opening.engine);
     let mut engine = Engine::new(session, paths, opening.demo_dir, fuse);
     for what in opening.asks {
@@ -118,7 +118,14 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
 
 /// Waits for a signal that ends the program.
 async fn ending(signals: &mut Signals) {
-    while !signals.next().await.ends() {}
+    loop {
+        match signals.next().await {
+            // If it does not work, the user waits a moment for the end.
+            Signal::Stop => drop(signals::stop_group()),
+            signal if signal.ends() => return,
+            _ => {}
+        }
+    }
 }
 
 /// What the session file shows before anybody drives.
@@ -190,11 +197,11 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn take() -> io::Result<Self> {
+    fn take(fuse: Fuse) -> io::Result<Self> {
         // Before the terminal is taken: a signal in between would leave it painted.
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
-        let inputs = InputStream::open(guard.tty())?;
+        let inputs = InputStream::open(guard.tty(), move || fuse.burn(PanicIn::Input))?;
         let mut screen = Screen::new(&guard)?;
         // A process that was killed on this terminal left its picture there, and we would paint only what differs.
         screen.clear()?;
@@ -223,6 +230,12 @@ impl Terminal {
                 () = guard::over() => return Err(io::ErrorKind::NotConnected.into()),
                 signal = self.signals.next() => match signal {
                     Signal::Continue => {}
+                    Signal::Stop => {
+                        self.pending = signals::stop(&self.guard, &mut self.signals).await?;
+                        if self.pending.is_some() {
+                            return Ok(());
+                        }
+                    }
                     // Ctrl-C: here the terminal makes a signal of it.
                     Signal::Interrupt => break,
                     Signal::Terminate | Signal::HangUp | Signal::Quit => {
@@ -261,6 +274,7 @@ impl Surface for Terminal {
             Signal::Interrupt => Outside::Signal(2),
             Signal::Quit => Outside::Signal(3),
             Signal::Terminate => Outside::Signal(15),
+            Signal::Stop => Outside::Stop,
             Signal::Continue => {
                 // Stopped by somebody else; its modes may have changed meanwhile.
                 let is_back = self.guard.reenter().and_then(|()| self.screen.clear());

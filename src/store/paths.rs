@@ -223,15 +223,16 @@ pub(super) fn companion(db: &Path, suffix: &str) -> PathBuf {
 pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
     // The log first: whoever makes a session now writes the file before it.
     let log = check_file(&companion(db, "-wal"))?.map_or(0, |found| found.len());
-    // SQLite takes a file of one byte for an empty one.
-    let is_empty = check_file(db)?.is_none_or(|found| found.len() <= 1);
-    if is_empty && log > 0 {
-        return Err(StoreError::Damaged {
-            path: db.to_owned(),
-            why: "it is empty, but its log is not".to_owned(),
-        });
-    }
-    Ok(())
+    let why = match check_file(db)?.map_or(0, |found| found.len()) {
+        // SQLite takes a file of one byte for an empty one.
+        0 | 1 if log > 0 => "it is empty, but its log is not",
+        1 => "its end is missing",
+        _ => return Ok(()),
+    };
+    Err(StoreError::Damaged {
+        path: db.to_owned(),
+        why: why.to_owned(),
+    })
 }
 
 /// A place for a socket whose own path is too long, the same for every process of this user.

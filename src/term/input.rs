@@ -36,8 +36,9 @@ pub struct InputStream {
 }
 
 impl InputStream {
-    /// Starts to read the terminal; has to be called within a runtime, and once at a time.
-    pub fn open(tty: Arc<OwnedFd>) -> io::Result<Self> {
+    /// Starts to read the terminal; has to be called within a runtime, and once at a time. The thread calls `each_time`
+    /// before it reads.
+    pub fn open(tty: Arc<OwnedFd>, each_time: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (stopped, stop) = io::pipe()?;
         let (sender, inputs) = mpsc::channel(QUEUE);
         let resized = unix::signal(SignalKind::window_change())?;
@@ -50,7 +51,7 @@ impl InputStream {
         };
         std::thread::Builder::new()
             .name("terminal input".into())
-            .spawn(move || read(&keyboard, &stopped, &sender))?;
+            .spawn(move || read(&keyboard, &stopped, &sender, each_time))?;
         Ok(Self {
             tty,
             inputs,
@@ -88,11 +89,13 @@ pub fn size(tty: impl AsFd) -> (u16, u16) {
 }
 
 /// Reads until the terminal or the stream is gone.
-fn read(tty: &OwnedFd, stopped: &PipeReader, sender: &mpsc::Sender<Input>) {
+fn read(tty: &OwnedFd, stopped: &PipeReader, sender: &mpsc::Sender<Input>, each_time: impl Fn()) {
     let mut keys = Keys::default();
     let mut chunk = [0; CHUNK];
     loop {
-        let inputs = match wait_for_bytes(tty, stopped, keys.patience()) {
+        let waited = wait_for_bytes(tty, stopped, keys.patience());
+        each_time();
+        let inputs = match waited {
             Wait::Bytes => match rustix::io::read(tty, &mut chunk) {
                 // An end of file is Ctrl-D while the terminal is lent out; a hang-up is told by the wait.
                 Ok(count) => keys.take(chunk.get(..count).unwrap_or_default()),

@@ -17,6 +17,8 @@ pub enum Signal {
     HangUp,
     /// SIGQUIT.
     Quit,
+    /// SIGTSTP: from outside, because in raw mode Ctrl-Z is a key.
+    Stop,
     /// SIGCONT: after a stop that we may not have asked for, so the terminal is to be taken anew.
     Continue,
 }
@@ -24,7 +26,7 @@ pub enum Signal {
 impl Signal {
     /// Whether the program is to end.
     pub fn ends(self) -> bool {
-        self != Self::Continue
+        !matches!(self, Self::Stop | Self::Continue)
     }
 }
 
@@ -36,6 +38,7 @@ pub struct Signals {
     terminate: unix::Signal,
     hang_up: unix::Signal,
     quit: unix::Signal,
+    stop: unix::Signal,
     resume: unix::Signal,
 }
 
@@ -47,6 +50,7 @@ impl Signals {
             terminate: unix::signal(SignalKind::terminate())?,
             hang_up: unix::signal(SignalKind::hangup())?,
             quit: unix::signal(SignalKind::quit())?,
+            stop: unix::signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
             resume: unix::signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
         })
     }
@@ -59,6 +63,7 @@ impl Signals {
             _ = self.terminate.recv() => Signal::Terminate,
             _ = self.quit.recv() => Signal::Quit,
             _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.stop.recv() => Signal::Stop,
             _ = self.resume.recv() => Signal::Continue,
         }
     }
@@ -68,24 +73,41 @@ impl Signals {
 /// shell wakes what it brings to the front if it thinks it awake.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Gives the terminal back, stops the process group as Ctrl-Z would, and takes the terminal again once the user comes
-/// back to us. Woken in the background (`bg`) the program goes on without a screen.
+/// Gives the terminal back, stops, and takes the terminal again once the user comes back to us. Woken in the background
+/// (`bg`) the program goes on without a screen.
 ///
-/// To be called on the main thread, where the system delivers the signal before the call ends. Gives back a signal that
-/// ends the program, if one came meanwhile; then the terminal is not taken again. Otherwise the screen has to be
-/// cleared and painted. Where nobody could wake us (no shell with job control) the system does not stop us.
+/// Gives back a signal that ends the program, if one came meanwhile; then the terminal is not taken again. Otherwise the
+/// screen has to be cleared and painted.
 pub async fn suspend(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
+    let ended = stop(guard, signals).await?;
+    if ended.is_none() {
+        guard.reenter()?;
+    }
+    Ok(ended)
+}
+
+/// As [`suspend`], without taking the terminal again.
+pub async fn stop(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
     guard.leave();
-    rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+    stop_group()?;
     loop {
         match tokio::time::timeout(LOOK, signals.next()).await {
             Ok(signal) if signal.ends() => return Ok(Some(signal)),
             // Taking the terminal in the background would stop us within the call, deaf to SIGTERM; and a signal that
             // comes just before we stop ourselves would be heard only when somebody wakes us.
             _ if !is_foreground(guard.tty()) => {}
-            _ => break,
+            _ => return Ok(None),
         }
     }
-    guard.reenter()?;
-    Ok(None)
+}
+
+/// Stops the process group as Ctrl-Z would. Where nobody could wake us (no shell with job control) the system does not
+/// stop us.
+///
+/// To be called on the main thread, where the system delivers the signal before the call ends.
+pub fn stop_group() -> io::Result<()> {
+    // Not SIGTSTP, which we catch so that whoever sends it finds the terminal given back.
+    Ok(rustix::process::kill_current_process_group(
+        rustix::process::Signal::TTOU,
+    )?)
 }

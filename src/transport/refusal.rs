@@ -175,6 +175,16 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_error_the_beginning_is_kept() {
+        let long = "x".repeat(40_000);
+        let body = format!(r#"{{"error":{{"code":1,"message":"{long}"}}}}"#);
+        let refusal = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
+        let (error, said) = (refusal.error.unwrap(), refusal.said.unwrap());
+        assert!(error.message.len() < text::SAID_BYTES + 100);
+        assert!(said.len() <= SAID_CHARS);
+    }
+
+    #[test]
     fn a_json_rpc_error_is_found_under_any_content_type() {
         let body = br#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#;
         for kind in ["application/json", "text/plain", "text/html; charset=utf-8"] {

@@ -804,6 +804,22 @@ fn enter_on_a_failed_task_shows_its_error() {
 }
 
 #[test]
+fn arguments_without_measure_are_not_laid_out() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut view = morning().remove(3);
+    let id = view.task.id.to_string();
+    view.task.arguments = format!(r#"{{"x":"{}"}}"#, "x".repeat(300_000));
+    news(&mut screen, view);
+    screen.go_to(&id);
+    screen.keys("enter");
+    while screen.state.tab != Tab::Arguments {
+        screen.keys("]");
+    }
+    let drawn = screen.draw();
+    assert!(drawn.contains("too much for this pane"), "{drawn}");
+}
+
+#[test]
 fn the_bell_rings_for_what_needs_a_person() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();

@@ -17,6 +17,7 @@ mod bounds;
 mod faults;
 mod looks;
 mod newer;
+mod proofs;
 mod seams;
 mod session_stream;
 mod silence;

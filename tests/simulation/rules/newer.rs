@@ -159,6 +159,51 @@ fn a_poll_that_fails_is_no_failed_task_and_the_next_comes_later_each_time_up_to_
 }
 
 #[test]
+fn an_error_that_says_nothing_of_the_task_is_a_look_that_failed() {
+    for code in [-32700, -32603, -32000, 0, 1] {
+        let mut bench = with_task(Some(500));
+        let mut answered = 0;
+        for _ in 0..600 {
+            bench.secs(1);
+            let (poll, request_id) = bench.last_post("tasks/get");
+            if bench.count("tasks/get") > answered {
+                answered = bench.count("tasks/get");
+                let data = json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}});
+                let (id, retry_ms, data) = (None, None, data.to_string());
+                bench.bring(poll, opened());
+                bench.bring(poll, Arrival::Event { id, retry_ms, data });
+            }
+            assert_eq!(bench.status(), &Status::Running, "{code}");
+        }
+        assert!(answered > 5, "{code}: {answered}");
+        while bench.count("tasks/get") == answered {
+            bench.secs(1);
+        }
+        let mut done = task("t", "completed", None);
+        done["result"] = json!({"content": [{"type": "text", "text": "done"}]});
+        bench.answer("tasks/get", &done);
+        assert_eq!(bench.status(), &Status::Completed, "{code}");
+    }
+}
+
+#[test]
+fn a_modern_call_is_sent_once_whatever_it_is_answered_with() {
+    for status in [
+        300, 302, 408, 409, 413, 425, 429, 500, 501, 502, 503, 504, 599,
+    ] {
+        let mut bench = modern();
+        bench.start("steps", Limits::default());
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(call, refused(status));
+        bench.secs(3600);
+        assert_eq!(bench.count("tools/call"), 1, "{status}");
+        let is_known = matches!(status, 300 | 302 | 409 | 413 | 429 | 503);
+        let word = if is_known { "failed" } else { "unknown" };
+        assert_eq!(bench.status().word(), word, "{status}");
+    }
+}
+
+#[test]
 fn looks_that_fail_are_no_cut_while_the_server_tells_of_the_task() {
     for is_told in [true, false] {
         let mut bench = with_task(Some(1000));

@@ -113,6 +113,31 @@ fn the_cursor_stays_before_the_seam_until_everything_is_there() {
 }
 
 #[test]
+fn a_second_reading_that_breaks_while_its_stream_waits_for_the_way_moves_no_cursor() {
+    let mut bench = Bench::known();
+    let (get, token) = resumed(&mut bench);
+    bench.bring(get, event("p", &Value::Null));
+    bench.step(get, "a9", &token, 9);
+    let (again, _) = bench.last_get();
+    bench.bring(again, opened());
+    // The way is down, and another call is its prober when the machine wakes from sleep.
+    bench.start_as(TaskId::from_bits(1), "steps", Limits::default());
+    let why = "no route".to_owned();
+    let (call, _) = bench.last_post("tools/call");
+    let is_refused = false;
+    bench.bring(call, Arrival::NotSent { why, is_refused });
+    bench.slept += 60_000;
+    bench.feed(Input::Timer);
+    assert!(bench.closed.contains(&get) && !bench.closed.contains(&again));
+    bench.broken(again);
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    bench.secs(1);
+    assert_eq!(bench.last_get().1, "a5");
+    assert_eq!(steps(&bench), up_to(5));
+}
+
+#[test]
 fn a_server_that_primes_and_loses_nothing_is_read_twice_a_few_times_at_most() {
     let mut bench = Bench::known();
     let (mut stream, token) = bench.call("steps");

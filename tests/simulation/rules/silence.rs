@@ -122,6 +122,37 @@ fn what_the_list_calls_over_is_fetched_where_the_stream_stays_silent() {
 }
 
 #[test]
+fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_is_told() {
+    let (mut bench, call) = silent();
+    bench.broken(call);
+    let mut asked: Vec<u64> = Vec::new();
+    for _ in 0..600 {
+        bench.secs(1);
+        while let Some((at, exchange, request)) = bench.sent.get(bench.seen).cloned() {
+            bench.seen += 1;
+            if matches!(&request.method, Method::Post { body, .. } if body.contains("list_session_tasks"))
+            {
+                asked.push(at / 1000);
+                let (status, retry_after) = (503, Some(Duration::from_secs(30)));
+                let refusal = Refusal {
+                    status,
+                    retry_after,
+                    error: None,
+                    said: None,
+                };
+                bench.bring(exchange, Arrival::Refused(refusal));
+            }
+        }
+    }
+    assert!(asked.len() > 10, "{asked:?}");
+    let early = asked.windows(2).find(|pair| pair[1] - pair[0] < 29);
+    assert_eq!(early, None, "{asked:?}");
+    assert_eq!((bench.status(), works(&bench)), (&Status::Running, 1));
+    pass(&mut bench, 120, |_| ("completed", 50));
+    assert_eq!(works(&bench), 2, "its result is fetched");
+}
+
+#[test]
 fn a_tool_that_tells_no_steps_is_not_belied_by_a_list_that_moves() {
     let mut bench = Bench::known();
     let (call, _) = bench.call("work");

@@ -156,7 +156,7 @@ fn refused_for_a_while(bench: &mut Bench, method: &str, wait: u64) -> Vec<u64> {
                     said: None,
                 };
                 refusal.retry_after = Some(Duration::from_secs(wait));
-                bench.bring(exchange, Arrival::Refused(refusal));
+                bench.bring(exchange, Arrival::Refused(Box::new(refusal)));
             } else if body.contains("tasks/get") {
                 let done = json!({"taskId": "t", "status": "completed", "pollInterval": 1000});
                 bench.answer_on(exchange, body, &done);
@@ -223,7 +223,7 @@ fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
         error: None,
         said: None,
     };
-    bench.bring(prober, Arrival::Refused(refusal));
+    bench.bring(prober, Arrival::Refused(Box::new(refusal)));
     bench.secs(190);
     assert_eq!(bench.gets().len(), 3, "{:?}", bench.gets());
     next_get(&mut bench, 3);

@@ -140,7 +140,7 @@ fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_i
                     error: None,
                     said: None,
                 };
-                bench.bring(exchange, Arrival::Refused(refusal));
+                bench.bring(exchange, Arrival::Refused(Box::new(refusal)));
             }
         }
     }

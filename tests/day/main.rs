@@ -425,7 +425,7 @@ impl Day {
             for (at, per_task) in [0, 0, SETTLED_ID].into_iter().enumerate() {
                 // The newest attempts of a checkpoint tool are kept, up to a number that is reached in some hours.
                 let was = if hour < 9 {
-                    first.links[at] * 5 / 4
+                    first.links[at] * 2
                 } else {
                     full.links[at]
                 };

@@ -67,8 +67,8 @@ impl Line {
 }
 
 /// The newest event ids of a stream, by their hash: two in 2^64 are taken for one, which costs a server that aims at it
-/// its own event. Two generations, because with many streams a queue of them would cost more than everything else of an
-/// event: nothing of it is ever in the processor's cache.
+/// its own event. Two generations rather than a queue of them: with many streams nothing of that is in the
+/// processor's cache when an event comes.
 #[derive(Default)]
 pub(super) struct RecentIds {
     young: HashSet<u64, BuildHasherDefault<AsIs>>,

@@ -20,7 +20,8 @@ const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_millis(250);
 /// Rests grow from [`SHORT`] while each brings no more arrivals than this ...
 const MANY: usize = 1000;
-/// ... above, they are shorter than a flood takes to fill its sockets, so that no server waits for us.
+/// ... above, so many streams share [`SHORT`], down to [`IN_A_FLOOD`]: the system gives much room to one that brings
+/// much, little to each of many, and no server is to wait for us.
 const IN_A_FLOOD: Duration = Duration::from_millis(4);
 
 /// The rests of one thread; copies are handles to the same ones.
@@ -60,10 +61,11 @@ impl Rest {
         self.breath().longest = (pace / 4).clamp(SHORT, LONG);
     }
 
-    /// So many arrivals were taken in.
-    pub(super) fn took(&self, arrivals: usize) {
+    /// So many arrivals of so many streams were taken in.
+    pub(super) fn took(&self, arrivals: usize, streams: usize) {
         let mut breath = self.breath();
         breath.taken = breath.taken.saturating_add(arrivals);
+        breath.streams = breath.streams.max(streams);
     }
 
     /// Somebody asks: no rest now, nor while the thread answers.
@@ -94,6 +96,8 @@ struct Breath {
     refilled: Option<Instant>,
     /// Arrivals since the last rest.
     taken: usize,
+    /// The most streams that they came from at once.
+    streams: usize,
     next: Duration,
     longest: Duration,
 }
@@ -104,6 +108,7 @@ impl Default for Breath {
             left: AT_ONCE,
             refilled: None,
             taken: 0,
+            streams: 0,
             next: SHORT,
             longest: SHORT,
         }
@@ -127,9 +132,10 @@ impl Breath {
             return Duration::ZERO;
         }
         let is_many = std::mem::take(&mut self.taken) > MANY;
+        let streams = u32::try_from(std::mem::take(&mut self.streams)).unwrap_or(u32::MAX);
         let rest = if is_many {
             self.next = SHORT;
-            IN_A_FLOOD
+            (SHORT / streams.max(1)).max(IN_A_FLOOD)
         } else {
             let rest = self.next.min(self.longest);
             self.next = rest * 2;
@@ -183,8 +189,10 @@ mod tests {
         breath.longest = LONG;
         while breath.next(now) == Duration::ZERO {}
         while breath.next(now) < LONG {}
-        breath.taken = MANY + 1;
-        assert_eq!(breath.next(now), IN_A_FLOOD);
+        for (streams, rest) in [(1, SHORT), (2, SHORT / 2), (100, IN_A_FLOOD)] {
+            (breath.taken, breath.streams) = (MANY + 1, streams);
+            assert_eq!(breath.next(now), rest);
+        }
         assert_eq!(breath.next(now), SHORT);
     }
 

@@ -97,14 +97,20 @@ fn what_fell_between_a_replay_and_what_is_live_is_read_a_second_time_and_stands_
     assert_eq!((gaps(&bench).len(), bench.gets().len()), (0, 2));
 }
 
-#[test]
-fn the_cursor_stays_before_the_seam_until_everything_is_there() {
-    let mut bench = Bench::known();
-    let (get, token) = resumed(&mut bench);
+/// A second reading under way: what is live has come to `a9`, what is missing begins with `a6`.
+fn rereading(bench: &mut Bench) -> (ExchangeId, ExchangeId, String) {
+    let (get, token) = resumed(bench);
     bench.bring(get, event("p", &Value::Null));
     bench.step(get, "a9", &token, 9);
     let (again, _) = bench.last_get();
     bench.bring(again, opened());
+    (get, again, token)
+}
+
+#[test]
+fn the_cursor_stays_before_the_seam_until_everything_is_there() {
+    let mut bench = Bench::known();
+    let (get, again, token) = rereading(&mut bench);
     bench.step(again, "a6", &token, 6);
     bench.broken(get);
     assert!(bench.closed.contains(&again), "one network carries both");
@@ -115,11 +121,7 @@ fn the_cursor_stays_before_the_seam_until_everything_is_there() {
 #[test]
 fn a_second_reading_that_breaks_while_its_stream_waits_for_the_way_moves_no_cursor() {
     let mut bench = Bench::known();
-    let (get, token) = resumed(&mut bench);
-    bench.bring(get, event("p", &Value::Null));
-    bench.step(get, "a9", &token, 9);
-    let (again, _) = bench.last_get();
-    bench.bring(again, opened());
+    let (get, again, _) = rereading(&mut bench);
     // The way is down, and another call is its prober when the machine wakes from sleep.
     bench.start_as(TaskId::from_bits(1), "steps", Limits::default());
     let why = "no route".to_owned();

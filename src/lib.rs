@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! domain <- protocol <- transport <- engine -+
+//! transport, store <- auth <- engine, cli ---+
 //! domain <- protocol <- link <- engine ------+
 //! domain <- store <- engine -----------------+-> shell <- cli <- main
 //! domain <- app <- ui -----------------------+
@@ -18,7 +19,8 @@
 //! | `transport` | bytes to events: the frame splitter, SSE, HTTP, headers, TLS | |
 //! | `link` | the machine of one server: eras, sessions, streams, resumption, server tasks, questions, checkpoints, back-off | yes |
 //! | `store` | the session file on SQLite, the driver's lock, quarantine | |
-//! | `engine` | runs the machines: journal thread, driver loop, socket, take-over | |
+//! | `auth` | sign-in: authorization servers, tokens and their time, the file of logins | |
+//! | `engine` | runs the machines: journal thread, driver loop, socket, take-over; the look of `doctor` at one server | |
 //! | `app` | the screen as a value: state, events, update, keys, selection | yes |
 //! | `ui` | the state as a picture | yes |
 //! | `term` | the terminal's edge: modes, input, signals, escape sequences | |
@@ -34,6 +36,7 @@
 //! save that each output waits for, and `tests/simulation.rs` attacks that.
 
 pub mod app;
+pub mod auth;
 mod cli;
 #[cfg(feature = "demo")]
 pub mod demo;
@@ -50,4 +53,4 @@ pub mod ui;
 pub use cli::run;
 /// The readers of files that somebody else wrote, for those who attack them.
 #[doc(hidden)]
-pub use cli::{Config, Saved, SavedTask};
+pub use cli::{Config, Imported, Saved, SavedTask};

@@ -53,6 +53,8 @@ pub trait Backstage {
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
     /// Opens a page in the user's browser; only a failure is an event later.
     fn open_page(&mut self, url: &str);
+    /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
+    fn import(&mut self, takes: bool);
     /// Breaks something on the demo server; what came of it is an event later.
     fn break_demo(&mut self, what: &str);
 }
@@ -288,6 +290,14 @@ async fn carry_out<S: Surface, B: Backstage>(
         }
         Command::Break(what) => {
             backstage.break_demo(&what);
+            Vec::new()
+        }
+        Command::FindServers => {
+            backstage.import(false);
+            Vec::new()
+        }
+        Command::TakeServers => {
+            backstage.import(true);
             Vec::new()
         }
         Command::OpenPage(url) => {

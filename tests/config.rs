@@ -135,6 +135,35 @@ fn a_wrong_line_is_named_and_a_file_that_is_no_toml_stops_nobody_from_looking() 
 }
 
 #[test]
+fn keys_of_the_users_own_act_on_the_screen_and_their_conflicts_are_messages() {
+    let house = House::new();
+    configure(
+        house.path(),
+        "[keys]\nhelp = \"f2\"\nquit = [\"Q\"]\npause = \"esc\"\nmark-all = \"i\"\n",
+    );
+    let listed = run(house.path(), &["ls"]);
+    assert_eq!(listed.code, Some(0), "{listed:#?}");
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for_line(&["F2", "all keys"]);
+    screen.press("?");
+    screen.wait_for("? does nothing here; F2 shows the keys");
+    screen.press("\u{1b}OQ");
+    screen.wait_for("Everywhere, and in the list");
+    screen.press("Q");
+    screen.wait_until("the page is closed", |screen| {
+        !screen.contents().contains("Everywhere, and in the list")
+    });
+    screen.press("4");
+    screen.wait_for("config.toml:4: pause is passed over: Esc keeps its meaning");
+    screen.wait_for("config.toml:5: mark-all takes i from import");
+    screen.press("q");
+    screen.wait_for("q does nothing here");
+    screen.press("QQ");
+    let (code, _) = screen.end();
+    assert_eq!(code, 0);
+}
+
+#[test]
 fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
     let house = House::new();
     let server = server::demo(house.path().join("server"));
@@ -186,6 +215,40 @@ fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
     }
     let cancelled = run(house.path(), &["cancel", "--all"]);
     assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
+}
+
+#[test]
+fn the_defaults_hold_where_the_command_line_and_the_server_say_nothing() {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    configure(
+        house.path(),
+        &format!(
+            "[defaults]\nsession = \"nightly\"\nidle_timeout = \"1h\"\nmax_time = \"2h\"\n\
+             [servers.lab]\nurl = {url:?}\nidle_timeout = \"10m\"\n"
+        ),
+    );
+    let limits = |flags: &[&str]| {
+        let burst = ["--json", "-s", "lab", "call", "send_burst", "count=1"];
+        let ran = run(house.path(), &[&burst[..], flags].concat());
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let id = ran.events()[0]["id"].as_str().unwrap().to_owned();
+        let task = run(house.path(), &["show", &id, "--json"]).document();
+        ["idle_timeout_s", "max_time_s"].map(|key| task[key].as_f64())
+    };
+    assert_eq!(limits(&[]), [Some(600.0), Some(7200.0)]);
+    assert_eq!(
+        limits(&["--idle-timeout", "off", "--max-time", "1m"]),
+        [None, Some(60.0)]
+    );
+    let listed = |flags: &[&str]| {
+        let ran = run(house.path(), &[flags, &["ls", "--json"]].concat());
+        ran.document().as_array().unwrap().len()
+    };
+    assert_eq!(listed(&["--session", "nightly"]), 2);
+    assert_eq!(listed(&[]), 2);
+    assert_eq!(listed(&["--session", "default"]), 0);
 }
 
 #[test]

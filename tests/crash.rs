@@ -21,14 +21,6 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    Router,
-    body::Body,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse as _, Response},
-    routing::post,
-};
 use futures_util::stream;
 use longhaul::{
     demo,
@@ -138,13 +130,17 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let server = server::demo(dir.path().join("demo"));
         let plain_calls = std::sync::Arc::<Mutex<Vec<String>>>::default();
-        let router = Router::new()
-            .route("/mcp", post(plain))
-            .with_state(std::sync::Arc::clone(&plain_calls));
+        let calls = std::sync::Arc::clone(&plain_calls);
+        let plain = server::one_tool("plain", move |call| {
+            let tag = call.arguments()["tag"].as_str().unwrap().to_owned();
+            let last = call.result(&format!("done {tag}"));
+            calls.lock().unwrap().push(tag);
+            stream::iter([call.step(1), call.step(2), call.step(3), last])
+        });
         Self {
             dir,
             server,
-            plain: server::serve(router),
+            plain,
             plain_calls,
         }
     }
@@ -219,37 +215,6 @@ impl Bench {
 }
 
 /// Three steps without ids, and a result.
-async fn plain(State(calls): State<std::sync::Arc<Mutex<Vec<String>>>>, body: String) -> Response {
-    let message: Value = serde_json::from_str(&body).unwrap();
-    let (id, params) = (&message["id"], &message["params"]);
-    let answer = |result: Value| {
-        let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-        ([("content-type", "application/json")], body).into_response()
-    };
-    match message["method"].as_str() {
-        Some("initialize") => answer(json!({"protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}}, "serverInfo": {"name": "plain", "version": "1"}})),
-        Some("tools/list") => {
-            answer(json!({"tools": [{"name": "plain", "inputSchema": {"type": "object"}}]}))
-        }
-        Some("tools/call") => {
-            let tag = params["arguments"]["tag"].as_str().unwrap().to_owned();
-            let result = json!({"content": [{"type": "text", "text": format!("done {tag}")}]});
-            calls.lock().unwrap().push(tag);
-            let step = |done: u32| {
-                json!({"jsonrpc": "2.0", "method": "notifications/progress",
-                    "params": {"progressToken": params["_meta"]["progressToken"], "progress": done}})
-            };
-            let last = json!({"jsonrpc": "2.0", "id": id, "result": result});
-            let events = [step(1), step(2), step(3), last].map(|it| format!("data: {it}\n\n"));
-            let body = Body::from_stream(stream::iter(events.map(Ok::<_, std::io::Error>)));
-            ([("content-type", "text/event-stream")], body).into_response()
-        }
-        _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
-        _ => answer(json!({})),
-    }
-}
-
 fn paths(state: &Path) -> Paths {
     Paths::resolve(Some(state.to_owned()), "default").unwrap()
 }
@@ -270,6 +235,7 @@ fn whole_lines(out: &str) -> &str {
 
 /// What holds of a task at the end, whatever was killed before; `watched` is what a last `watch` printed.
 fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
+    assert!(!watched.err.contains("damaged"), "{watched:#?}");
     let way = Way::of(task);
     let tag = &way.tag(round);
     let history = Reader::open(&paths(state))

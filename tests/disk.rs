@@ -8,47 +8,39 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+#[path = "support/disk.rs"]
+mod disk;
 #[path = "support/pty.rs"]
 mod pty;
 mod support;
 
 use std::{
     fs,
+    net::SocketAddr,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
+use disk::shim;
+use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use longhaul::{
     demo,
     store::{Lookup, Paths, Reader, write_atomically},
 };
 use pty::House;
+use serde_json::Value;
 use support::{
     program::{Ran, Running, finish, program},
-    server,
+    server::{self, Call},
 };
 use tempfile::TempDir;
-
-/// The library that is the disk, built once.
-fn shim() -> &'static Path {
-    static SHIM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = SHIM.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("disk.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/disk.c");
-        let built = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(&path)
-            .arg(source)
-            .status();
-        assert!(built.unwrap().success());
-        (dir, path)
-    });
-    path
-}
+use tokio::sync::{Mutex, watch};
 
 /// How a disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,6 +255,181 @@ fn what_a_killed_driver_left_on_a_failing_disk_can_be_read_there() {
         let taken = bench.call("taken");
         assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
         assert!(!taken.err.contains("damaged"), "{disk:?}: {taken:#?}");
+    }
+}
+
+/// How long the results of [`Large`] are.
+const LARGE: usize = 8 << 20;
+
+/// A server whose calls all wait for one moment, and give large results then, one after the other.
+#[derive(Clone)]
+struct Large {
+    may_end: Arc<watch::Sender<bool>>,
+    turn: Arc<Mutex<()>>,
+    called: Arc<AtomicUsize>,
+    /// Results that were taken to their end.
+    taken: Arc<AtomicUsize>,
+}
+
+/// What tells the calls of it apart.
+fn tag(arguments: &Value) -> String {
+    arguments["tag"].to_string().trim_matches('"').to_owned()
+}
+
+impl Large {
+    fn serve(&self) -> SocketAddr {
+        let server = self.clone();
+        server::one_tool("large", move |call| {
+            server.clone().result_of(call.clone()).flatten_stream()
+        })
+    }
+
+    async fn result_of(self, call: Call) -> impl Stream<Item = String> {
+        self.called.fetch_add(1, Ordering::SeqCst);
+        let mut moment = self.may_end.subscribe();
+        moment.wait_for(|may_end| *may_end).await.unwrap();
+        let turn = self.turn.lock_owned().await;
+        let event = call.result(&format!("{}:{}", tag(call.arguments()), "x".repeat(LARGE)));
+        let parts: Vec<String> = event
+            .as_bytes()
+            .chunks(1 << 16)
+            .map(|part| String::from_utf8(part.to_vec()).unwrap())
+            .collect();
+        let end = stream::once(async move {
+            self.taken.fetch_add(1, Ordering::SeqCst);
+            drop(turn);
+            String::new()
+        });
+        stream::iter(parts).chain(end)
+    }
+}
+
+#[test]
+fn results_that_a_full_disk_leaves_no_room_for_wait_at_their_servers() {
+    const CALLS: usize = 14;
+    // 64 MiB in memory, one on the way to there, and what the system keeps of the next.
+    const READ: usize = (64 << 20) / LARGE + 2;
+    let bench = Bench::new();
+    let server = Large {
+        may_end: Arc::new(watch::Sender::new(false)),
+        turn: Arc::default(),
+        called: Arc::default(),
+        taken: Arc::default(),
+    };
+    let url = format!("http://{}/mcp", server.serve());
+    // It drives for the others, and shows what is said of the disk.
+    fs::create_dir(bench.state()).unwrap();
+    let house = House::at(bench.state());
+    let environment = bench.environment();
+    let variables = environment
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let mut tui = house.open_with(&variables, pty::program(), &[], (160, 36));
+    tui.wait_for("longhaul default");
+    let calls: Vec<Running> = (0..CALLS)
+        .map(|tag| {
+            let tag = format!("tag={tag}");
+            Running::start(&mut bench.command(&with(&url, &["large", &tag, "-q"])))
+        })
+        .collect();
+    while server.called.load(Ordering::SeqCst) < CALLS {
+        tui.watch_for(Duration::from_millis(20));
+    }
+    bench.becomes(Disk::Full);
+    server.may_end.send_replace(true);
+    tui.press("4");
+    tui.wait_for("nothing more is read from any server until they are saved");
+    let before = server.taken.load(Ordering::SeqCst);
+    // Some tries in vain later the rest still waits.
+    assert_eq!(bench.call("refused").code, Some(73));
+    tui.watch_for(Duration::from_secs(3));
+    let taken = server.taken.load(Ordering::SeqCst);
+    assert!(before <= taken && taken <= READ, "{before}, {taken}");
+    bench.becomes(Disk::Well);
+    for call in calls {
+        let ran = call.end();
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+    assert_eq!(server.taken.load(Ordering::SeqCst), CALLS);
+    let mut reader = Reader::open(&bench.paths()).unwrap();
+    let all = reader
+        .tasks(longhaul::store::ListFilter::default())
+        .unwrap();
+    let mut whole = 0;
+    for task in all {
+        let result = reader.result(&task.id).unwrap().unwrap();
+        let tag = tag(&serde_json::from_str(&task.arguments).unwrap());
+        assert!(
+            result.contains(&format!("\"{tag}:xxx")) && result.len() > LARGE,
+            "{tag}"
+        );
+        whole += 1;
+    }
+    assert_eq!(whole, CALLS);
+    tui.press("\u{3}\u{3}");
+    tui.end();
+}
+
+#[test]
+fn a_spoiled_log_waits_untouched_for_room_to_copy_it_and_is_told_then() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let url = bench.server.url();
+    let crunch = with(&url, &["crunch", "steps=600", "step_ms=20", "--json"]);
+    let mut call = Running::start(&mut bench.command(&crunch));
+    call.prints(|event| event["value"] == 20);
+    call.signal(rustix::process::Signal::KILL);
+    call.end();
+    let db = bench.paths().db();
+    let log = db.with_extension("db-wal");
+    let mut spoiled = fs::read(&log).unwrap();
+    let middle = spoiled.len() / 2;
+    spoiled[middle] ^= 1;
+    write_atomically(&log, &spoiled).unwrap();
+    let file = fs::read(&db).unwrap();
+    for disk in [Disk::Full, Disk::ReadOnly, Disk::Errors] {
+        bench.becomes(disk);
+        let refused = bench.call("refused");
+        assert_eq!(refused.code, Some(73), "{disk:?}: {refused:#?}");
+        let names_place = refused.err.contains(bench.state().to_str().unwrap());
+        assert!(names_place, "{disk:?}: {refused:#?}");
+        assert!(fs::read(&log).unwrap() == spoiled, "{disk:?}");
+        assert!(fs::read(&db).unwrap() == file, "{disk:?}");
+    }
+    bench.becomes(Disk::Well);
+    let taken = bench.call("taken");
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let is_told = taken
+        .err
+        .contains("was damaged and copied whole as default.damaged-");
+    assert!(is_told, "{taken:#?}");
+    let kept: Vec<Vec<u8>> = fs::read_dir(bench.paths().sessions_dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().contains(".damaged-"))
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    assert!(kept.len() == 2 && kept.contains(&spoiled) && kept.contains(&file));
+    assert!(bench.run(&["ls"]).out.contains("before"));
+    let again = bench.call("again");
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    assert!(!again.err.contains("damaged"), "{again:#?}");
+}
+
+#[test]
+fn what_was_set_aside_is_told_even_where_no_new_file_can_be_made() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let db = bench.paths().db();
+    write_atomically(&db, &vec![7; 20_000]).unwrap();
+    bench.becomes(Disk::Full);
+    let refused = bench.call("refused");
+    assert_eq!(refused.code, Some(73), "{refused:#?}");
+    for words in [
+        "the disk is full",
+        "default.db was damaged and set aside whole as default.damaged-",
+    ] {
+        assert!(refused.err.contains(words), "{words}: {refused:#?}");
     }
 }
 

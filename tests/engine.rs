@@ -67,9 +67,12 @@ impl Bench {
             paths: self.paths.clone(),
             servers: vec![server],
             config: Vec::new(),
+            environment: |_| None,
+            insecure_http: false,
             protocol: None,
             seed: 7,
             clock: Clock::start(),
+            hook: None,
             die_after: None,
             fuse: Fuse::default(),
         })

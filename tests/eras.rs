@@ -115,9 +115,12 @@ impl Bench {
             paths: paths(&self.state()),
             servers: Vec::new(),
             config: Vec::new(),
+            environment: |_| None,
+            insecure_http: false,
             protocol: None,
             seed: 7,
             clock: Clock::start(),
+            hook: None,
             die_after: None,
             fuse: Fuse::default(),
         });

@@ -224,6 +224,124 @@ fn a_secret_goes_in_the_clear_to_this_machine_only_unless_that_is_asked_for_each
 }
 
 #[test]
+fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_named() {
+    let (plain, addr) = Plain::serve();
+    let (other, elsewhere) = Plain::serve();
+    let house = House::new();
+    let configure = |url: &str, more: &str| {
+        let text = format!(
+            "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{LAB_TOKEN}}\" }}\n{more}"
+        );
+        write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+    };
+    let near = format!("http://{addr}/mcp");
+    configure(&near, "");
+    let ran = |words: &[&str], token: Option<&str>| {
+        let mut command = program(house.path(), words);
+        if let Some(token) = token {
+            command.env("LAB_TOKEN", token);
+        }
+        finish(&mut command)
+    };
+    let call = ["-s", "lab", "call", "quick"];
+    for token in [None, Some(""), Some("  ")] {
+        let missing = ran(&call, token);
+        assert_eq!(missing.code, Some(3), "{missing:#?}");
+        assert!(missing.err.contains("LAB_TOKEN"), "{missing:#?}");
+    }
+    assert!(
+        plain.shared.heads.lock().unwrap().is_empty(),
+        "nothing was sent"
+    );
+    let ran_well = ran(&call, Some("canary-of-the-lab\n"));
+    assert_eq!(ran_well.code, Some(0), "{ran_well:#?}");
+    let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());
+    let is_right = |head: &HeaderMap| head["authorization"] == "Bearer canary-of-the-lab";
+    assert!(!heads.is_empty() && heads.iter().all(is_right));
+
+    // The command line wins over it, and a server of another place gets nothing of it.
+    let by_hand = ran(
+        &[&["-H", "authorization: Bearer mine"], &call[..]].concat(),
+        Some("canary-of-the-lab"),
+    );
+    assert_eq!(by_hand.code, Some(0), "{by_hand:#?}");
+    let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());
+    assert!(
+        heads
+            .iter()
+            .all(|head| head["authorization"] == "Bearer mine")
+    );
+    let url = format!("http://{elsewhere}/mcp");
+    let there = ran(&["-s", &url, "call", "quick"], Some("canary-of-the-lab"));
+    assert_eq!(there.code, Some(0), "{there:#?}");
+    let heads = other.shared.heads.lock().unwrap().clone();
+    assert!(heads.iter().all(|head| head.get("authorization").is_none()));
+
+    // Plain http to another machine; the screen too, which goes on with a task by itself.
+    let far = format!("http://0.0.0.0:{}/mcp", addr.port());
+    configure(&far, "");
+    let refused = ran(&call, Some("canary-of-the-lab"));
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("--insecure-http"), "{refused:#?}");
+    let asked_for = ran(
+        &[&["--insecure-http"], &call[..]].concat(),
+        Some("canary-of-the-lab"),
+    );
+    assert_eq!(asked_for.code, Some(0), "{asked_for:#?}");
+
+    configure(&near, "imported_from = \".mcp.json\"\n");
+    plain.shared.heads.lock().unwrap().clear();
+    let withheld = ran(&call, Some("canary-of-the-lab"));
+    assert_eq!(withheld.code, Some(3), "{withheld:#?}");
+    assert!(
+        withheld.err.contains("longhaul servers consent lab"),
+        "{withheld:#?}"
+    );
+    assert!(plain.shared.heads.lock().unwrap().is_empty());
+    // Written nowhere.
+    for entry in fs::read_dir(house.path().join("sessions")).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        let is_in = bytes.windows(17).any(|part| part == b"canary-of-the-lab");
+        assert!(!is_in);
+    }
+}
+
+#[test]
+fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
+    let (plain, addr) = Plain::serve();
+    let house = House::new();
+    let text = format!(
+        "[servers.lab]\nurl = \"http://{addr}/mcp\"\nheaders = {{ X-Key = \"${{LAB_TOKEN}}\" }}"
+    );
+    write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+    let call = ["-s", "lab", "call", "stuck", "--json"];
+    // The answer would come on any stream.
+    plain.send_elsewhere("GET", 409, "", usize::MAX);
+    let mut command = program(house.path(), &call);
+    let mut first = Running::start(command.env("LAB_TOKEN", "canary"));
+    let started = first.prints(|event| event["event"] == "progress");
+    first.signal(Signal::KILL);
+    let _ = first.end();
+    let id = started["id"].as_str().unwrap();
+    let mut screen = house.open(&["attach", id], (120, 36));
+    screen.wait_for("sign in");
+    screen.press("3");
+    screen.wait_for("wants the variable LAB_TOKEN");
+    // Nothing left this one: whatever the server read, the first one sent.
+    let knows = |head: &HeaderMap| head.get("x-key").is_some_and(|key| key == "canary");
+    assert!(plain.shared.heads.lock().unwrap().iter().all(knows));
+    // Somebody comes who has it: the task goes on.
+    plain.send_elsewhere("GET", 409, "", 0);
+    let mut command = program(house.path(), &["-s", "lab", "resume", id]);
+    let resumed = finish(command.env("LAB_TOKEN", "canary"));
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+    screen.press("1");
+    screen.wait_for("leave: nothing is under way");
+    screen.press("q");
+    screen.end();
+}
+
+#[test]
 fn no_redirect_carries_anything_off_the_origin() {
     let (_, other) = Plain::serve();
     let watched = FaultProxy::start(other);
@@ -476,6 +594,25 @@ fn a_server_that_cannot_prove_who_it_is_is_told_nothing() {
             "{url}: it is not tried again and again"
         );
     }
+    // Who only looks around stops there too.
+    let words = [
+        "-s",
+        "https://evil.test/mcp",
+        "-H",
+        "Authorization: Bearer canary",
+        "doctor",
+    ];
+    let mut command = program(dir.path(), &words);
+    command
+        .env("SSL_CERT_FILE", &trusted)
+        .env("HTTPS_PROXY", &through);
+    let ran = finish(&mut command);
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    let said = "cannot prove who it is: its certificate is for another name";
+    assert!(
+        ran.out.contains(said) && !ran.out.contains("canary"),
+        "{ran:#?}"
+    );
     assert_eq!((read.load(Ordering::SeqCst), plain.calls()), (0, 0));
 }
 
@@ -499,6 +636,7 @@ fn assert_nowhere(dir: &Path, secrets: &[&str], kept: &[&str]) {
 }
 
 /// No process but those given has one of `secrets` among its arguments.
+#[cfg(feature = "demo")]
 fn assert_in_no_arguments(secrets: &[&str], but: &[u32]) {
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let pid = entry.file_name().to_string_lossy().parse::<u32>();

@@ -160,6 +160,8 @@ impl Backstage for FakeBackstage {
 
     fn open_page(&mut self, _url: &str) {}
 
+    fn import(&mut self, _takes: bool) {}
+
     fn break_demo(&mut self, _what: &str) {}
 }
 

@@ -142,7 +142,7 @@ fn log(seq: u64, level: Level) -> Entry {
 fn history(number: u64, entries: Vec<Entry>) -> Row {
     Row::History {
         task: id(number),
-        entries,
+        entries: entries.into(),
     }
 }
 
@@ -253,7 +253,7 @@ fn assert_filled(paths: &Paths, rows: &[Row]) {
             Row::Link(link) => assert!(restored.links.contains(link)),
             Row::History { task, entries } => {
                 let saved = reader.history(task, 0, usize::MAX).unwrap();
-                assert!(entries.iter().all(|entry| saved.contains(entry)));
+                assert!(entries.iter().all(|entry| saved.contains(&entry)));
             }
             Row::Result { task, json } => {
                 assert_eq!(reader.result(task).unwrap().as_ref(), Some(json));
@@ -765,7 +765,14 @@ fn assert_set_aside(bytes: &[u8]) -> Result<(), TestCaseError> {
         .into_iter()
         .find(|name| name.contains(".damaged-") && !name.contains(".db-"));
     let aside = paths.sessions_dir().join(aside.unwrap_or_default());
-    prop_assert!(opened.remarks[0].contains(aside.to_str().unwrap()));
+    let (name, dir) = (aside.file_name().unwrap(), paths.sessions_dir());
+    // A narrow screen shows two lines of it.
+    let begin = "default.db was damaged and set aside whole as ";
+    let first = format!("{begin}{}: ", name.to_str().unwrap());
+    prop_assert!(opened.remarks[0].starts_with(&first) && begin.len() <= 60);
+    for part in [name.as_ref(), dir.as_path()] {
+        prop_assert!(opened.remarks[0].contains(part.to_str().unwrap()));
+    }
     prop_assert_eq!(fs::read(aside).unwrap(), bytes);
     // The session can go on.
     let saved = opened.writer.save(&[row(&task(1))], Durability::Full, NOW);

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc,
     time::Duration,
@@ -15,7 +16,10 @@ use longhaul::{
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::support::{cpu_of, now, pass};
+use crate::{
+    disk::shim,
+    support::{cpu_of, now, pass},
+};
 
 /// Only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -259,23 +263,52 @@ impl Drop for Server {
 /// A state directory; it is gone with this value.
 pub(crate) struct House {
     dir: tempfile::TempDir,
+    /// Whether its programs write through `tests/support/disk.c`.
+    can_fail: bool,
 }
 
 impl House {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir }
+        Self {
+            dir,
+            can_fail: false,
+        }
     }
 
-    fn environment(&self) -> [(&'static str, String); 5] {
-        let dir = self.dir.path().to_str().unwrap().to_owned();
-        [
-            ("LONGHAUL_STATE_DIR", dir.clone()),
-            ("HOME", dir),
+    /// One whose disk can be told to fail.
+    pub(crate) fn that_can_fail() -> Self {
+        let can_fail = true;
+        Self {
+            can_fail,
+            ..Self::new()
+        }
+    }
+
+    /// From now on nothing can be written there, or everything again.
+    pub(crate) fn fails(&self, fails: bool) {
+        let order: &[u8] = if fails { b"errors" } else { b"well" };
+        longhaul::store::write_atomically(&self.dir.path().join("state.orders"), order).unwrap();
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let mut variables = vec![
+            ("LONGHAUL_STATE_DIR", text(&self.state())),
+            ("HOME", text(self.dir.path())),
             ("TERM", "xterm-256color".to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
             ("TZ", "UTC".to_owned()),
-        ]
+        ];
+        if self.can_fail {
+            variables.push(("LD_PRELOAD", text(shim())));
+            variables.push(("LONGHAUL_TEST_DISK", text(&self.state())));
+        }
+        variables
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -300,7 +333,7 @@ impl House {
     }
 
     fn paths(&self) -> Paths {
-        Paths::resolve(Some(self.dir.path().to_owned()), "default").unwrap()
+        Paths::resolve(Some(self.state()), "default").unwrap()
     }
 
     /// Waits until a screen drives the session.
@@ -458,8 +491,12 @@ impl Tui {
 
     /// Reads until the screen shows this; gives the seconds since the program was started.
     pub(crate) fn wait_for(&mut self, text: &str) -> f64 {
-        self.wait_until(text, |tui| tui.screen.screen().contents().contains(text));
+        self.wait_until(text, |tui| tui.shows(text));
         self.begin.elapsed().as_secs_f64()
+    }
+
+    pub(crate) fn shows(&self, text: &str) -> bool {
+        self.screen.screen().contents().contains(text)
     }
 
     /// The row that the cursor of the list stands on.

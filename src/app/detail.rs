@@ -7,7 +7,7 @@ use crate::domain::{
     Status, Task, TaskKind, TaskState, text,
 };
 
-use super::{State, Tab, state::Entity};
+use super::{Action, State, Tab, state::Entity};
 
 /// Arguments longer than this are not laid out.
 const ARGUMENTS_BYTES: usize = 256 * 1024;
@@ -50,7 +50,8 @@ fn result_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
         lines.push("Reading the result ...".to_owned());
     } else if let Some(reason) = task.status.reason() {
         lines.push(format!("No result: {reason}."));
-        lines.push("Enter shows what can be done now.".to_owned());
+        let key = state.key(Action::Open);
+        lines.push(format!("{key} shows what can be done now."));
     } else if task.status.is_settled() {
         lines.push("No result.".to_owned());
     } else {
@@ -255,7 +256,10 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
     let server = state.server(&task.server);
     let mut lines = Vec::new();
     if task.status.is_settled() {
-        lines.push("It has ended; there is nothing to pick up. R runs it again.".to_owned());
+        let key = state.key(Action::RunAgain);
+        lines.push(format!(
+            "It has ended; there is nothing to pick up. {key} runs it again."
+        ));
     } else {
         match task.resumability.strongest() {
             Some(Resumable::Task) => {

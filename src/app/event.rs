@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::domain::{Ask, AskId, Colour, Entry, Input, News, ServerView, TaskId, TaskView, Wall};
+use super::Keymap;
+use crate::domain::{
+    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerView, TaskId,
+    TaskView, ThemeName, UsualLimits, Wall,
+};
 
 /// What the shell knows before the first frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +27,12 @@ pub struct Setup {
     pub look: Look,
     /// Whether nothing may be started, changed or stopped.
     pub readonly: bool,
+    /// What limits a new call has.
+    pub limits: UsualLimits,
+    /// What is told beside the screen.
+    pub notify: Notify,
+    /// What each key does.
+    pub keys: Keymap,
     /// Where the ids of new tasks come from; each start brings fresh dice.
     pub seed: u64,
 }
@@ -37,6 +47,9 @@ impl Default for Setup {
             tz: TimeZone::UTC,
             look: Look::default(),
             readonly: false,
+            limits: UsualLimits::default(),
+            notify: Notify::default(),
+            keys: Keymap::default(),
             seed: 0,
         }
     }
@@ -47,6 +60,8 @@ impl Default for Setup {
 pub struct Look {
     /// How many colours.
     pub colour: Colour,
+    /// Which of them.
+    pub theme: ThemeName,
     /// Whether only ASCII may be drawn.
     pub ascii: bool,
     /// Whether anything may move by itself.
@@ -57,10 +72,22 @@ impl Default for Look {
     fn default() -> Self {
         Self {
             colour: Colour::Ansi16,
+            theme: ThemeName::default(),
             ascii: false,
             motion: true,
         }
     }
+}
+
+/// The servers that other programs know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// A line for each file, and for each server what becomes or became of it.
+    pub lines: Vec<String>,
+    /// How many of them are new here.
+    pub new: usize,
+    /// What the configuration says after they were taken over.
+    pub servers: Vec<ServerConfig>,
 }
 
 /// Something that happened.
@@ -97,6 +124,10 @@ pub enum Event {
     },
     /// Something that the shell tried worked, in words: a demo fault, a page that was opened.
     Worked(String),
+    /// The answer to [`Command::FindServers`].
+    ServersFound(Findings),
+    /// The answer to [`Command::TakeServers`].
+    ServersTaken(Findings),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
     /// The time that [`super::next_wake`] named has come.
@@ -133,9 +164,17 @@ pub enum Command {
     SetTitle(String),
     /// Ring.
     Bell,
+    /// Show a notification of the desktop; it is clean.
+    Notify(String),
+    /// Show the overall progress in the taskbar.
+    Progress(Overall),
     /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`,
     /// `polls`, `hang`.
     Break(String),
+    /// Look for the servers that other programs know; answered by [`Event::ServersFound`].
+    FindServers,
+    /// Write them into the configuration; answered by [`Event::ServersTaken`].
+    TakeServers,
     /// Open this page in the user's browser; http or https, and the user has agreed.
     OpenPage(String),
     /// Leave the program.

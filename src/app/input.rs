@@ -12,7 +12,7 @@ use crate::domain::{Ask, AskId, Chord, ServerName, Stamp, TaskId};
 
 use super::{
     Command, Entity, Group, Input, Menu, Overlay, Pane, State,
-    keymap::{self, Action, lookup},
+    keymap::{Action, pretty},
     select,
     state::Pending,
     status::scope,
@@ -41,8 +41,8 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
             state.size = (columns, rows);
             select::keep_in_sight(state);
         }
-        Input::FocusGained => state.has_focus = true,
-        Input::FocusLost => state.has_focus = false,
+        Input::FocusGained => (state.has_focus, state.tells_focus) = (true, true),
+        Input::FocusLost => (state.has_focus, state.tells_focus) = (false, true),
     }
 }
 
@@ -77,7 +77,13 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             }
         }
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => {}
-        None => state.answer("pasted text is never read as keys; open a field first (/ n : )"),
+        None => {
+            let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
+            let keys = keys.join(" ");
+            state.answer(format!(
+                "pasted text is never read as keys; open a field first ({keys} )"
+            ));
+        }
     }
 }
 
@@ -87,7 +93,7 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
     state.looked_since = Some(now.mono);
     state.remark = None;
     let scope = scope(state);
-    let action = lookup(scope, chord);
+    let action = state.setup.keys.lookup(scope, chord);
     match action {
         Some(Action::Interrupt) => return interrupt(state, now, todo),
         Some(Action::Suspend) => return todo.push(Command::Suspend),
@@ -120,8 +126,9 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
     match action {
         Some(action) => perform(state, action, now, todo),
         None => state.answer(format!(
-            "{} does nothing here; ? shows the keys",
-            keymap::pretty(&chord.to_string())
+            "{} does nothing here; {} shows the keys",
+            pretty(chord),
+            state.key(Action::Help)
         )),
     }
 }
@@ -211,7 +218,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
         Overlay::Menu { menu, .. } => match menu {
             Menu::StopNow(task) | Menu::WhatNow(task) | Menu::Copy(task) => task == id,
             Menu::Cancel(tasks) => tasks.contains(id),
-            Menu::Leave | Menu::Break => false,
+            Menu::Leave | Menu::Break | Menu::Import { .. } | Menu::SignIn { .. } => false,
         },
         Overlay::Edit(form) => &form.task == id,
         Overlay::Question(form) => &form.task == id,
@@ -232,7 +239,7 @@ pub(super) fn is_copying(state: &State) -> bool {
     })
 }
 
-fn open_menu(state: &mut State, menu: Menu, now: Stamp) {
+pub(super) fn open_menu(state: &mut State, menu: Menu, now: Stamp) {
     state.overlays.push(Overlay::Menu {
         menu,
         cursor: 0,

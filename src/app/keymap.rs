@@ -1,6 +1,13 @@
-//! The one table of keys: it feeds dispatch, the footer, the help and the palette.
+//! The one table of keys, and the keys that hold once the user changed some: they feed dispatch, the footer, the help,
+//! the palette, and every sentence that names a key.
 
-use crate::domain::{Chord, text};
+mod wish;
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Chord, Key, text};
+
+pub use wish::Wish;
 
 /// Something that the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +56,7 @@ pub enum Action {
     Freeze,
     SignIn,
     AddServer,
+    Import,
     Adopt,
     Palette,
     Help,
@@ -69,7 +77,7 @@ pub enum Action {
 }
 
 /// Where keys go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The list of tasks.
     List,
@@ -126,7 +134,7 @@ impl Scope {
 pub struct Binding {
     /// What it does.
     pub action: Action,
-    /// The chords that do it, as [`Chord`] writes them; the first is shown in the footer.
+    /// The chords that do it where the user wants no others, as [`Chord`] writes them; the first is shown.
     pub chords: &'static [&'static str],
     /// Where it does it.
     pub scopes: &'static [Scope],
@@ -300,7 +308,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "answer",
         "answer",
-        "answer what the server asks; in the list Enter does it",
+        "answer what the server asks; in the list, open does it",
     ),
     bind(
         Action::Forget,
@@ -308,7 +316,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "rm",
         "forget",
-        "forget it here; u brings it back",
+        "forget it here; undo brings it back",
     ),
     bind(
         Action::Undo,
@@ -472,6 +480,14 @@ pub const BINDINGS: &[Binding] = &[
         "add a server by its URL",
     ),
     bind(
+        Action::Import,
+        &["i"],
+        &[List, Tools, Servers],
+        "import",
+        "import servers",
+        "take over the servers that other programs know",
+    ),
+    bind(
         Action::Adopt,
         &["A"],
         &[Servers],
@@ -533,7 +549,7 @@ pub const BINDINGS: &[Binding] = &[
         &Scope::ALL,
         "",
         "leave",
-        "as q in the list, from anywhere; twice leaves now",
+        "leave, from anywhere; twice leaves now",
     ),
     bind(
         Action::Suspend,
@@ -633,94 +649,177 @@ pub const BINDINGS: &[Binding] = &[
     ),
 ];
 
-/// What a chord does in a scope.
-pub fn lookup(scope: Scope, chord: Chord) -> Option<Action> {
-    let text = chord.to_string();
-    BINDINGS
-        .iter()
-        .find(|binding| binding.scopes.contains(&scope) && binding.chords.contains(&text.as_str()))
-        .map(|binding| binding.action)
+/// The keys that hold: those of the table, with what the user changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keymap {
+    /// Every row of the table with its keys; the first of them is shown.
+    rows: Vec<(&'static Binding, Vec<Chord>)>,
+    /// What a key does where.
+    actions: BTreeMap<(Scope, Chord), Action>,
 }
 
-/// The first key of an action in a scope, as it is shown.
-pub fn key_of(scope: Scope, action: Action) -> Option<&'static Binding> {
-    BINDINGS
-        .iter()
-        .find(|binding| binding.action == action && binding.scopes.contains(&scope))
+impl Default for Keymap {
+    fn default() -> Self {
+        Self::new(
+            BINDINGS
+                .iter()
+                .map(|binding| (binding, binding.defaults()))
+                .collect(),
+        )
+    }
+}
+
+impl Keymap {
+    fn new(rows: Vec<(&'static Binding, Vec<Chord>)>) -> Self {
+        let mut actions = BTreeMap::new();
+        for (binding, chords) in &rows {
+            for scope in binding.scopes {
+                actions.extend(
+                    chords
+                        .iter()
+                        .map(|chord| ((*scope, *chord), binding.action)),
+                );
+            }
+        }
+        Self { rows, actions }
+    }
+
+    /// What a chord does in a scope.
+    pub fn lookup(&self, scope: Scope, chord: Chord) -> Option<Action> {
+        self.actions.get(&(scope, chord)).copied()
+    }
+
+    /// An action that has a key in a scope, and the first of its keys as people write it.
+    pub fn key_of(&self, scope: Scope, action: Action) -> Option<(&'static Binding, String)> {
+        let (binding, chords) = self.row(scope, action)?;
+        Some((binding, pretty(*chords.first()?)))
+    }
+
+    /// The key of an action as a sentence names it: the one of this scope, else the one of where the action is at home;
+    /// without any, its command.
+    pub fn said(&self, scope: Scope, action: Action) -> String {
+        let elsewhere = || self.rows.iter().find(|(row, _)| row.action == action);
+        match self.row(scope, action).or_else(elsewhere) {
+            Some((binding, chords)) => match chords.first() {
+                Some(chord) => pretty(*chord),
+                None => format!(":{}", binding.word),
+            },
+            None => String::new(),
+        }
+    }
+
+    /// The first key of a row of the table as people write it; empty where it has none.
+    pub fn first_key(&self, binding: &Binding) -> String {
+        let mut rows = self.rows.iter();
+        let row = rows.find(|(row, _)| *row == binding);
+        row.and_then(|(_, chords)| chords.first())
+            .map_or(String::new(), |chord| pretty(*chord))
+    }
+
+    fn row(&self, scope: Scope, action: Action) -> Option<&(&'static Binding, Vec<Chord>)> {
+        self.rows
+            .iter()
+            .find(|(row, _)| row.action == action && row.scopes.contains(&scope))
+    }
+
+    /// The help in lines for a screen so many columns wide: a title has no keys, and what goes on below has a blank there.
+    pub fn help_page(&self, columns: u16) -> Vec<(String, String)> {
+        // The keys, the frame and what lies beside it.
+        let room = usize::from(columns).min(96).saturating_sub(28).max(20);
+        let mut page = Vec::new();
+        for (keys, help) in self.help_lines() {
+            let mut keys = keys;
+            let mut line = String::new();
+            for word in help.split(' ') {
+                if !line.is_empty() && text::width(&line) + 1 + text::width(word) > room {
+                    page.push((keys, std::mem::take(&mut line)));
+                    keys = String::from(" ");
+                }
+                if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            page.push((keys, line));
+        }
+        page
+    }
+
+    /// The help in lines: a title has no keys, and an action without a key has its command there.
+    pub fn help_lines(&self) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        let mut told: Vec<(Action, &str)> = Vec::new();
+        for scope in Scope::ALL {
+            let of_scope: Vec<&(&Binding, Vec<Chord>)> = self
+                .rows
+                .iter()
+                .filter(|(binding, _)| binding.scopes.contains(&scope))
+                .filter(|(binding, _)| !told.contains(&(binding.action, binding.help)))
+                .collect();
+            if of_scope.is_empty() {
+                continue;
+            }
+            if !lines.is_empty() {
+                lines.push((String::new(), String::new()));
+            }
+            lines.push((String::new(), scope.title().to_owned()));
+            for (binding, chords) in of_scope {
+                told.push((binding.action, binding.help));
+                let keys: Vec<String> = chords.iter().map(|chord| pretty(*chord)).collect();
+                let keys = match keys.as_slice() {
+                    [] => format!(":{}", binding.word),
+                    keys => keys.join(" "),
+                };
+                lines.push((keys, binding.help.to_owned()));
+            }
+        }
+        lines
+    }
+}
+
+impl Binding {
+    /// Its keys in the table.
+    fn defaults(&self) -> Vec<Chord> {
+        let chords = self.chords.iter();
+        chords.filter_map(|chord| chord.parse().ok()).collect()
+    }
+
+    /// What people call it.
+    fn name(&self) -> &'static str {
+        if self.word.is_empty() {
+            self.label
+        } else {
+            self.word
+        }
+    }
 }
 
 /// A chord as people write it: `Enter`, `Esc`, `Ctrl-C`, `p`.
-pub fn pretty(chord: &str) -> String {
-    if let Some(letter) = chord.strip_prefix("ctrl-") {
-        return format!("Ctrl-{}", letter.to_uppercase());
-    }
-    match chord {
-        "enter" => "Enter",
-        "esc" => "Esc",
-        "tab" => "Tab",
-        "backtab" => "Shift-Tab",
-        "space" => "Space",
-        "pgup" => "PgUp",
-        "pgdn" => "PgDn",
-        "home" => "Home",
-        "end" => "End",
-        "up" => "Up",
-        "down" => "Down",
-        "left" => "Left",
-        "right" => "Right",
-        "f1" => "F1",
-        other => other,
-    }
-    .to_owned()
-}
-
-/// The help in lines for a screen so many columns wide: a title has no keys, and what goes on below has a blank there.
-pub fn help_page(columns: u16) -> Vec<(String, String)> {
-    // The keys, the frame and what lies beside it.
-    let room = usize::from(columns).min(96).saturating_sub(28).max(20);
-    let mut page = Vec::new();
-    for (keys, help) in help_lines() {
-        let mut keys = keys;
-        let mut line = String::new();
-        for word in help.split(' ') {
-            if !line.is_empty() && text::width(&line) + 1 + text::width(word) > room {
-                page.push((keys, std::mem::take(&mut line)));
-                keys = String::from(" ");
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        page.push((keys, line));
-    }
-    page
-}
-
-/// The help in lines: a title has no keys.
-pub fn help_lines() -> Vec<(String, String)> {
-    let mut lines = Vec::new();
-    let mut told: Vec<(Action, &str)> = Vec::new();
-    for scope in Scope::ALL {
-        let of_scope: Vec<&Binding> = BINDINGS
-            .iter()
-            .filter(|binding| binding.scopes.contains(&scope))
-            .filter(|binding| !told.contains(&(binding.action, binding.help)))
-            .collect();
-        if of_scope.is_empty() {
-            continue;
-        }
-        if !lines.is_empty() {
-            lines.push((String::new(), String::new()));
-        }
-        lines.push((String::new(), scope.title().to_owned()));
-        for binding in of_scope {
-            told.push((binding.action, binding.help));
-            let keys: Vec<String> = binding.chords.iter().map(|chord| pretty(chord)).collect();
-            lines.push((keys.join(" "), binding.help.to_owned()));
+pub fn pretty(chord: Chord) -> String {
+    let mut text = String::new();
+    for (is_held, name) in [
+        (chord.ctrl, "Ctrl-"),
+        (chord.alt, "Alt-"),
+        (chord.shift, "Shift-"),
+    ] {
+        if is_held {
+            text.push_str(name);
         }
     }
-    lines
+    let name = Chord::plain(chord.key).to_string();
+    match chord.key {
+        Key::BackTab => text.push_str("Shift-Tab"),
+        Key::PageUp => text.push_str("PgUp"),
+        Key::PageDown => text.push_str("PgDn"),
+        Key::Char(letter) if letter != ' ' && !chord.ctrl => text.push(letter),
+        Key::Char(letter) if letter != ' ' => text.extend(letter.to_uppercase()),
+        _ => {
+            let mut letters = name.chars();
+            text.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+            text.push_str(letters.as_str());
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -745,12 +844,13 @@ mod tests {
 
     #[test]
     fn every_chord_of_the_table_is_a_key_and_finds_its_action() {
+        let keys = Keymap::default();
         for binding in BINDINGS {
             for chord in binding.chords {
                 let parsed: Chord = chord.parse().unwrap();
                 assert_eq!(parsed.to_string(), *chord);
                 for scope in binding.scopes {
-                    assert_eq!(lookup(*scope, parsed), Some(binding.action), "{chord}");
+                    assert_eq!(keys.lookup(*scope, parsed), Some(binding.action), "{chord}");
                 }
             }
         }
@@ -758,7 +858,7 @@ mod tests {
 
     #[test]
     fn every_action_is_bound_and_in_the_help() {
-        let lines = help_lines();
+        let lines = Keymap::default().help_lines();
         let last = Action::ChoiceAfter as usize;
         let bound: std::collections::BTreeSet<usize> = BINDINGS
             .iter()
@@ -766,9 +866,27 @@ mod tests {
             .collect();
         assert_eq!(bound, (0..=last).collect());
         for binding in BINDINGS {
-            let keys: Vec<String> = binding.chords.iter().map(|chord| pretty(chord)).collect();
+            let keys: Vec<String> = binding.defaults().into_iter().map(pretty).collect();
             let line = (keys.join(" "), binding.help.to_owned());
             assert!(lines.contains(&line), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn chords_are_shown_as_people_write_them() {
+        for (chord, shown) in [
+            ("enter", "Enter"),
+            ("ctrl-c", "Ctrl-C"),
+            ("alt-x", "Alt-x"),
+            ("alt-X", "Alt-X"),
+            ("ctrl-pgup", "Ctrl-PgUp"),
+            ("ctrl-space", "Ctrl-Space"),
+            ("backtab", "Shift-Tab"),
+            ("shift-down", "Shift-Down"),
+            ("f12", "F12"),
+            ("G", "G"),
+        ] {
+            assert_eq!(pretty(chord.parse().unwrap()), shown);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Price, Stamp, Status, TaskId, text};
+use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
-use super::{Prices, State, detail, leave::is_viewer, select::hidden_marks};
+use super::{Action, Prices, State, detail, leave::is_viewer, select::hidden_marks};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
@@ -24,12 +24,26 @@ pub enum Menu {
     Copy(TaskId),
     /// Break something of the demo.
     Break,
+    /// Take over the servers that other programs know.
+    Import {
+        /// A line for each file and server.
+        lines: Vec<String>,
+        /// How many are new here.
+        new: usize,
+    },
+    /// Open the page of a sign-in.
+    SignIn {
+        /// Where to.
+        server: ServerName,
+        /// Its page.
+        page: SignInPage,
+    },
 }
 
 impl Menu {
     /// Whether a key typed by reflex would do harm.
     pub(super) fn is_grave(&self) -> bool {
-        !matches!(self, Self::Copy(_) | Self::Break)
+        !matches!(self, Self::Copy(_) | Self::Break | Self::Import { .. })
     }
 }
 
@@ -44,6 +58,10 @@ pub enum Act {
     Copy(String),
     /// Break this.
     Break(String),
+    /// Take the servers over that were found.
+    TakeServers,
+    /// Open this page in the browser.
+    OpenPage(String),
     /// Open the form with its arguments.
     RunAgain(TaskId),
     /// Forget it.
@@ -116,6 +134,8 @@ pub fn title(menu: &Menu) -> String {
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
         Menu::Break => "Break something".to_owned(),
+        Menu::Import { .. } => "Import servers?".to_owned(),
+        Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
     }
 }
 
@@ -224,6 +244,20 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         }
         Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
         Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
+        Menu::SignIn { page, .. } => {
+            let host = text::clean_line(&page.host);
+            let mut lines = vec![told(format!("A page at {host} asks you."))];
+            // On lines of their own, so that a long host does not hide them.
+            lines.extend(page.beside.iter().map(|who| told(text::clean_line(who))));
+            lines.push(told("longhaul waits here for its answer, 15 minutes."));
+            lines
+        }
+        Menu::Import { lines, .. } => {
+            let first = told("Nobody is contacted and nothing is started.");
+            std::iter::once(first)
+                .chain(lines.iter().map(|line| told(text::clean_line(line))))
+                .collect()
+        }
     }
 }
 
@@ -284,6 +318,21 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
         ],
         Menu::WhatNow(id) => what_now(state, id),
         Menu::Copy(id) => copies(state, id),
+        Menu::SignIn { page, .. } => vec![
+            item(
+                'o',
+                "open it in the browser",
+                Act::OpenPage(page.url.clone()),
+            ),
+            item('y', "copy its URL", Act::Copy(page.url.clone())),
+            item('l', "later", Act::Close),
+        ],
+        Menu::Import { new, .. } => {
+            let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");
+            let take = item('t', format!("take {count} over"), Act::TakeServers);
+            let why_not = (*new == 0).then(|| "none is new here".to_owned());
+            vec![item('n', "not now", Act::Close), Item { why_not, ..take }]
+        }
         Menu::Break => vec![
             item(
                 'c',
@@ -370,7 +419,10 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
     }
     items.push(item(
         'f',
-        "forget it here (u brings it back)",
+        format!(
+            "forget it here ({} brings it back)",
+            state.key(Action::Undo)
+        ),
         Act::Forget(id.clone()),
     ));
     if state.setup.readonly {

@@ -1,13 +1,13 @@
 //! Which tasks are shown, in what order, and where the cursor stands.
 
-use std::{cmp::Ordering, time::Duration};
+use std::{borrow::Cow, cmp::Ordering, time::Duration};
 
-use crate::domain::{Stamp, Status, TaskId, text};
+use crate::domain::{Contact, Stamp, Status, Task, TaskId, text};
 
 use super::{
     Pane, State,
     room::{Room, window},
-    state::Entity,
+    state::{Entity, short_arguments},
 };
 
 /// Rows keep their order for this long after a key, so that nobody acts on a row that has just moved away.
@@ -164,26 +164,50 @@ impl Filter {
         self.terms.is_empty()
     }
 
-    /// Whether a task is let through.
+    /// Whether a task of the screen is let through.
     pub fn fits(&self, entity: &Entity) -> bool {
+        let view = &entity.view;
+        self.lets(&view.task, &view.contact, || {
+            Cow::Borrowed(&*entity.arguments)
+        })
+    }
+
+    /// Whether a task that stands on no screen is let through.
+    pub fn fits_task(&self, task: &Task, contact: &Contact) -> bool {
+        self.lets(task, contact, || {
+            Cow::Owned(short_arguments(&task.arguments))
+        })
+    }
+
+    fn lets<'a>(
+        &self,
+        task: &Task,
+        contact: &Contact,
+        arguments: impl Fn() -> Cow<'a, [(String, String)]>,
+    ) -> bool {
         self.terms
             .iter()
-            .all(|term| term.fits(entity) != term.is_negated)
+            .all(|term| term.fits(task, contact, &arguments) != term.is_negated)
     }
 }
 
 impl Term {
-    fn fits(&self, entity: &Entity) -> bool {
-        let task = &entity.view.task;
+    fn fits<'a>(
+        &self,
+        task: &Task,
+        contact: &Contact,
+        arguments: &impl Fn() -> Cow<'a, [(String, String)]>,
+    ) -> bool {
         let has = |text: &str| text.to_lowercase().contains(&self.words);
         match self.field {
             Some(Named::Status) => {
                 task.status.word().starts_with(&self.words)
                     || (self.words == "done" && task.status == Status::Completed)
+                    || (self.words == "asks" && task.status == Status::InputRequired)
                     || task
                         .asked
                         .is_some_and(|asked| asked.what.word().starts_with(&self.words))
-                    || entity.view.contact.word().starts_with(&self.words)
+                    || contact.word().starts_with(&self.words)
             }
             Some(Named::Server) => has(task.server.as_str()),
             Some(Named::Tag) => task.tag.as_deref().is_some_and(has),
@@ -197,8 +221,7 @@ impl Term {
                     || has(task.status.word())
                     || task.tag.as_deref().is_some_and(has)
                     || task.note.as_deref().is_some_and(has)
-                    || entity
-                        .arguments
+                    || arguments()
                         .iter()
                         .any(|(key, value)| has(&format!("{key}={value}")))
             }

@@ -12,8 +12,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Field, Filter, Group, LeaveNote, Leaving, Line, Menu, QuestionForm, Setup, SortKey,
-    TaskLog, log::ResultText,
+    Action, CallForm, Field, Filter, Group, LeaveNote, Leaving, Line, Menu, QuestionForm, Setup,
+    SortKey, TaskLog, log::ResultText, notify::Telling, pane_scope,
 };
 
 /// Messages kept; older ones are counted.
@@ -209,7 +209,7 @@ pub(super) fn mark_of(contact: &Contact) -> Mark {
 }
 
 /// Arguments as short text, in their order; values that are no scalars stay out.
-fn short_arguments(json: &str) -> Vec<(String, String)> {
+pub(super) fn short_arguments(json: &str) -> Vec<(String, String)> {
     // A list shows a few of them; beyond this size nobody tells tasks apart by eye.
     const LONGEST: usize = 16 * 1024;
     if json.len() > LONGEST {
@@ -440,6 +440,8 @@ pub enum Pending {
     },
     /// Tasks of this server are taken over.
     Adopt(ServerName),
+    /// A sign-in at this server begins.
+    SignIn(ServerName),
 }
 
 /// How many shown tasks stand where; kept with every change, so that a frame never counts them.
@@ -589,6 +591,8 @@ pub struct State {
 
     /// Tasks forgotten here, newest last; `u` brings them back.
     pub(super) undo: Vec<Vec<TaskId>>,
+    /// Those of them that were asked back and have not come yet.
+    pub(super) returning: BTreeSet<TaskId>,
     /// Asks without an answer.
     pub(super) pending: BTreeMap<AskId, Pending>,
     /// The number of the next ask.
@@ -603,8 +607,10 @@ pub struct State {
     pub(super) last_event: Option<Stamp>,
     /// Whether the terminal window has the focus.
     pub has_focus: bool,
-    /// The title last set.
-    pub(super) title: String,
+    /// Whether the terminal ever spoke of its focus.
+    pub(super) tells_focus: bool,
+    /// What was told beside the screen.
+    pub(super) told: Telling,
     /// Whether something changed since the last frame.
     pub(super) is_dirty: bool,
 }
@@ -665,6 +671,7 @@ impl State {
             leaving: Leaving::default(),
             over: None,
             undo: Vec::new(),
+            returning: BTreeSet::new(),
             pending: BTreeMap::new(),
             next_ask: 1,
             ids_made: 0,
@@ -672,7 +679,8 @@ impl State {
             looked_since: None,
             last_event: None,
             has_focus: true,
-            title: String::new(),
+            tells_focus: false,
+            told: Telling::default(),
             is_dirty: true,
         }
     }
@@ -838,6 +846,11 @@ impl State {
     }
 
     /// Answers a key after which nothing is shown.
+    /// The key of an action as a sentence names it.
+    pub fn key(&self, action: Action) -> String {
+        self.setup.keys.said(pane_scope(self), action)
+    }
+
     pub(super) fn answer_empty(&mut self, words: &str) {
         self.answer(words);
         if let Some(remark) = &mut self.remark {

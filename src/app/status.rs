@@ -6,7 +6,7 @@ use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
     Focus, Leaving, Overlay, Pane, Stage, State, Tab,
-    keymap::{Action, Scope, key_of, pretty},
+    keymap::{Action, Scope},
     select::hidden_marks,
     why_not,
 };
@@ -85,8 +85,9 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
         return (
             format!(
-                "frozen at {}; news of {held} waits; Z goes on",
-                state.clock_seconds(frozen.at.wall)
+                "frozen at {}; news of {held} waits; {} goes on",
+                state.clock_seconds(frozen.at.wall),
+                state.key(Action::Freeze)
             ),
             Attention::Pressing,
         );
@@ -153,7 +154,8 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
             "{title}: pause asked {since} ago, the server still moves{at}; at {DID_NOT_STOP_S} s this becomes \"the server did not stop\""
         ),
         AskedFor::Pausing => format!(
-            "{title}: pause asked {since} ago, the server did not stop{at}; p again: stop it now, the checkpoint stays"
+            "{title}: pause asked {since} ago, the server did not stop{at}; {} again: stop it now, the checkpoint stays",
+            state.key(Action::Pause)
         ),
         AskedFor::Resuming => {
             format!("{title}: asked to go on {since} ago, nothing has moved yet{at}")
@@ -171,16 +173,18 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
     let title = text::clean_line(entity.view.task.title()).into_owned();
     let words = match &entity.view.contact {
         Contact::Reconnecting { attempt, next, why } => format!(
-            "{title}: {}; try {} {} (r now)",
+            "{title}: {}; try {} {} ({} now)",
             text::clean_line(why),
             attempt.saturating_add(1),
-            in_time(*next, now)
+            in_time(*next, now),
+            state.key(Action::Resume)
         ),
         Contact::Offline { next, why, .. } => format!(
-            "{title}: could not reach {} ({}), next try {} (r now)",
+            "{title}: could not reach {} ({}), next try {} ({} now)",
             text::clean_line(entity.view.task.server.as_str()),
             text::clean_line(why),
-            in_time(*next, now)
+            in_time(*next, now),
+            state.key(Action::Resume)
         ),
         contact => {
             let since = entity.remark_since.max(entity.contact_since);
@@ -200,22 +204,30 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
 
 /// What to try in the demo.
 fn demo_line(state: &State, columns: usize) -> String {
+    let [new, again, cut, leave] = [
+        Action::NewCall,
+        Action::RunAgain,
+        Action::Break,
+        Action::Leave,
+    ]
+    .map(|action| state.key(action));
     if state.open.is_empty() && !state.tasks.is_empty() {
-        return "try: n new call, R run again, b break".to_owned();
+        return format!("try: {new} new call, {again} run again, {cut} break");
     }
     match state.driver {
         Some((pid, true)) => {
             let whole = format!(
-                "try: b c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
+                "try: {cut} c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
             );
             if text::width(&whole) <= columns {
                 whole
             } else {
-                format!("try: b c cuts the network; kill -9 {pid}, then start again")
+                format!("try: {cut} c cuts the network; kill -9 {pid}, then start again")
             }
         }
-        _ => "try: b c cuts the network 5 s; q leaves, the same command comes back to all of it"
-            .to_owned(),
+        _ => format!(
+            "try: {cut} c cuts the network 5 s; {leave} leaves, the same command comes back to all of it"
+        ),
     }
 }
 
@@ -325,7 +337,14 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             keys
         }
         Scope::Tools => vec![Do::Open, Do::AddServer, Do::Back],
-        Scope::Servers => vec![Do::Open, Do::Resume, Do::AddServer, Do::Adopt, Do::Back],
+        Scope::Servers => vec![
+            Do::Open,
+            Do::Resume,
+            Do::AddServer,
+            Do::Import,
+            Do::Adopt,
+            Do::Back,
+        ],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
         Scope::Form => match state.overlays.last() {
@@ -350,9 +369,8 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     let mut keys: Vec<(String, String)> = wanted
         .into_iter()
         .filter(|action| scope != Scope::List || why_not(state, *action).is_none())
-        .filter_map(|action| key_of(scope, action))
-        .map(|binding| {
-            let chord = binding.chords.first().copied().unwrap_or_default();
+        .filter_map(|action| state.setup.keys.key_of(scope, action))
+        .map(|(binding, key)| {
             let label = match (binding.action, scope, selected) {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
@@ -370,16 +388,17 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::Servers, _) => "tools",
                 _ => binding.label,
             };
-            (pretty(chord), label.to_owned())
+            (key, label.to_owned())
         })
         .collect();
     if scope == Scope::List && state.tasks.is_empty() {
-        keys.insert(0, ("a".to_owned(), "add a server".to_owned()));
+        // Where there is nothing to mark, this adds a server.
+        keys.insert(0, (state.key(Do::MarkAll), "add a server".to_owned()));
+        keys.insert(1, (state.key(Do::Import), "import".to_owned()));
     }
     for action in [Do::Palette, Do::Help] {
-        if let Some(binding) = key_of(scope, action) {
-            let chord = binding.chords.first().copied().unwrap_or_default();
-            keys.push((pretty(chord), binding.label.to_owned()));
+        if let Some((binding, key)) = state.setup.keys.key_of(scope, action) {
+            keys.push((key, binding.label.to_owned()));
         }
     }
     keys

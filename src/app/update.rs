@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::domain::{
-    AskId, Contact, Done, LinkState, News, NoticeLevel, Refused, ServerView, Stamp, Status, TaskId,
-    TaskView, Wall, text,
+    Ask, AskId, Contact, Done, LinkState, News, NoticeLevel, Refused, ServerView, Stamp, Status,
+    TaskId, TaskView, Wall, text,
 };
 
 use super::{
-    CallForm, Command, Event, Group, Leaving, Overlay, Pane, ResultText, Stage, State, Tab, away,
-    input, leave_note,
+    CallForm, Command, Event, Findings, Group, Leaving, Menu, Overlay, Pane, ResultText, Stage,
+    State, Tab, away, input, leave_note, notify,
     select::{self, settle_places},
     state::{Entity, Mark, Pending},
 };
@@ -66,6 +66,22 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             state.results.insert(task, text);
             state.is_dirty = true;
         }
+        Event::ServersFound(found) if found.lines.is_empty() => {
+            let words = "no file of another program found here or in your home";
+            state.say(NoticeLevel::Info, words, now);
+        }
+        Event::ServersFound(Findings { lines, new, .. }) => {
+            input::open_menu(state, Menu::Import { lines, new }, now);
+        }
+        Event::ServersTaken(taken) => {
+            for line in &taken.lines {
+                state.note(NoticeLevel::Info, line, now.wall);
+            }
+            let count = text::plural(u64::try_from(taken.new).unwrap_or(u64::MAX), "server");
+            let words = format!("took {count} over; 4 lists what became of each");
+            state.say(NoticeLevel::Info, &words, now);
+            let _ = input::ask(state, Ask::Configure(taken.servers), Pending::Plain, todo);
+        }
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
         Event::Resumed => {
@@ -92,7 +108,7 @@ fn follow(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     settle_places(state, now);
     want_files(state, todo);
     finish_leaving(state, now, todo);
-    set_title(state, todo);
+    notify::follow(state, now, todo);
 }
 
 /// A jump of the wall clock beside the monotonic one is sleep: the banner counts what happened meanwhile.
@@ -117,7 +133,7 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
             if let Some(frozen) = &mut state.frozen {
                 frozen.held.insert(view.task.id.clone(), view);
             } else {
-                take_task(state, view, now, todo);
+                take_task(state, view, now);
             }
         }
         News::Erased(id) => erase(state, &id),
@@ -149,12 +165,7 @@ pub(super) fn take_server(state: &mut State, server: ServerView) {
 }
 
 /// Takes the newest picture of a task, and says aloud what it means for the user.
-pub(super) fn take_task(
-    state: &mut State,
-    view: Arc<TaskView>,
-    now: Stamp,
-    todo: &mut Vec<Command>,
-) {
+pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let id = view.task.id.clone();
     state.count(&id, false);
     let mut before = state
@@ -185,15 +196,19 @@ pub(super) fn take_task(
         // A filter may let it through, or no longer.
         state.is_order_stale |= !state.filter.is_empty() || state.needs_only;
     } else {
-        if state
-            .restored_at
-            .is_some_and(|at| view.task.created_at >= at)
+        let returns = state.returning.remove(&id);
+        if !returns
+            && state
+                .restored_at
+                .is_some_and(|at| view.task.created_at >= at)
         {
             // It may begin and end between two pictures; its end is told all the same.
             before = Some((Group::Running, Status::Running));
         }
         add_task(state, view, now);
-        is_asked_for = state.wanted.as_ref() == Some(&id) || state.lines.is_empty();
+        is_asked_for = state.wanted.as_ref() == Some(&id)
+            || state.lines.is_empty()
+            || (returns && state.returning.is_empty());
     }
     state.count(&id, true);
     input::close_gone(state, &id, now);
@@ -209,7 +224,7 @@ pub(super) fn take_task(
         state.are_headings_stale |= state
             .task(&id)
             .is_some_and(|it| it.belongs() != group || it.view.task.status != status);
-        announce(state, &id, group, &status, now, todo);
+        notify::announce(state, &id, group, &status, now);
     }
 }
 
@@ -232,56 +247,6 @@ fn index_arguments(state: &mut State, id: &TaskId) {
             .entry(key.clone())
             .and_modify(|(first, differs)| *differs |= first != value)
             .or_insert_with(|| (value.clone(), false));
-    }
-}
-
-/// Rings for what needs a person, and tells of what ended.
-fn announce(
-    state: &mut State,
-    id: &TaskId,
-    group_before: Group,
-    status_before: &Status,
-    now: Stamp,
-    todo: &mut Vec<Command>,
-) {
-    let Some(entity) = state.tasks.get(id) else {
-        return;
-    };
-    let task = &entity.view.task;
-    if task.status == *status_before {
-        return;
-    }
-    let title = text::clean_line(task.title()).into_owned();
-    let needs_person = entity.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
-    let words = match &task.status {
-        Status::Completed => {
-            let line = task.result_words().unwrap_or("done".into());
-            format!("{id} {title} is done: {}", text::clean_line(&line))
-        }
-        Status::Failed => {
-            let message = task
-                .error
-                .as_ref()
-                .map_or(String::new(), crate::domain::TaskError::words);
-            let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
-            format!("{id} {title} failed: {line}")
-        }
-        Status::Cancelled => format!("{id} {title} is cancelled"),
-        Status::Lost(reason) => format!("{id} {title} is lost: {reason}"),
-        Status::Unknown(window) => format!("{id} {title} is unknown: {window}"),
-        Status::InputRequired => format!("{id} {title} asks something"),
-        Status::Paused => format!("{id} {title} is paused"),
-        Status::Running => return,
-    };
-    let level = match &task.status {
-        Status::Failed | Status::Lost(_) => NoticeLevel::Error,
-        Status::Unknown(_) | Status::InputRequired => NoticeLevel::Warning,
-        _ => NoticeLevel::Info,
-    };
-    let is_end = task.status.is_settled();
-    state.say(level, &words, now);
-    if needs_person || (is_end && !state.has_focus) {
-        todo.push(Command::Bell);
     }
 }
 
@@ -375,6 +340,9 @@ fn take_answer(
         (Pending::Answer { task, key, word }, outcome) => {
             input::took_answer(state, &task, &key, word, outcome, now);
         }
+        (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
+            input::open_menu(state, Menu::SignIn { server, page }, now);
+        }
         (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
             let words = match u64::try_from(tasks.len()) {
@@ -436,9 +404,8 @@ fn restore(
     for server in servers {
         take_server(state, server);
     }
-    let mut silent = Vec::new();
     for view in views {
-        take_task(state, view, now, &mut silent);
+        take_task(state, view, now);
     }
     state.looked_since = Some(now.mono);
     (state.saved_at, state.restored_at) = (saved_at, Some(now.wall));
@@ -525,26 +492,6 @@ pub(super) fn quit(state: &mut State, todo: &mut Vec<Command>) {
     let note = leave_note(state);
     state.over = Some(note.clone());
     todo.push(Command::Quit(note));
-}
-
-fn set_title(state: &mut State, todo: &mut Vec<Command>) {
-    if state.over.is_some() || !state.is_dirty {
-        return;
-    }
-    let super::Counts { needs, running, .. } = state.counts;
-    let session = text::clean_line(&state.setup.session).into_owned();
-    let mut title = format!("longhaul {session}");
-    if running > 0 {
-        title = format!("{running} running - {title}");
-    }
-    if needs > 0 {
-        let need = if needs == 1 { "needs" } else { "need" };
-        title = format!("{needs} {need} you, {title}");
-    }
-    if title != state.title {
-        state.title.clone_from(&title);
-        todo.push(Command::SetTitle(title));
-    }
 }
 
 /// Whether a server can be asked for its tools without waiting for it to come back.

@@ -11,12 +11,12 @@ use super::{
 pub const FRAME_MS: u64 = 250;
 /// Ages, rates and countdowns change every second.
 const SECOND_MS: u64 = 1_000;
-/// The clock in the header.
-const MINUTE_MS: i64 = 60_000;
+/// What ended yesterday is shown by its day, from midnight on.
+const HOUR_MS: i64 = 3_600_000;
 
 /// When the shell should send a [`super::Event::Tick`]; `None` when nothing changes by itself.
 ///
-/// Once a second while a row ages, once a frame while a bar moves, once a minute for the clock.
+/// Once a second while a row ages, once a frame while a bar moves, once an hour for the date.
 pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
     if state.is_over().is_some() {
         return None;
@@ -27,9 +27,9 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
     if state.frozen.is_none() {
-        let minute = now.wall.0.rem_euclid(MINUTE_MS);
-        let to_minute = u64::try_from(MINUTE_MS - minute).unwrap_or(SECOND_MS);
-        wakes.push(Mono(now.mono.0.saturating_add(to_minute)));
+        let into_hour = now.wall.0.rem_euclid(HOUR_MS);
+        let to_hour = u64::try_from(HOUR_MS - into_hour).unwrap_or(SECOND_MS);
+        wakes.push(Mono(now.mono.0.saturating_add(to_hour)));
         if ages(state) {
             wakes.push(next_step(now.mono, SECOND_MS));
         }
@@ -37,6 +37,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
+    wakes.extend(state.told.wake());
     if state.are_headings_stale {
         wakes.push(state.counted_at.unwrap_or(now.mono).after(CALM));
     }
@@ -59,8 +60,9 @@ fn next_step(now: Mono, step: u64) -> Mono {
     Mono((now.0 / step).saturating_add(1).saturating_mul(step))
 }
 
-/// Whether anything on the screen counts seconds.
-fn ages(state: &State) -> bool {
+/// Whether anything on the screen counts seconds. Where nothing does there is no clock either, so that a screen on which
+/// nothing happens is left alone.
+pub fn ages(state: &State) -> bool {
     let down = state
         .servers
         .iter()

@@ -4,21 +4,26 @@ use std::time::Duration;
 
 use super::{
     Context,
-    args::{Clean, Rm, Wait, Which},
+    args::{Clean, EditTask, Limit, Rm, Wait, Which},
     block_on,
-    fail::{Fail, code, outcome},
+    fail::{Fail, code, outcome, worst},
     json,
     live::{Event, Live},
     read,
     servers::Servers,
 };
 use crate::{
-    domain::{Ask, Contact, Phase, Status, Task, TaskId, TaskView, text},
+    domain::{Ask, Contact, Limits, Phase, Status, Task, TaskId, TaskView, text},
     store::ListFilter,
 };
 
 /// How long a server that cannot be reached is waited for before that is said.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a change may take until it stands in the session file; a driver saves four times a second.
+const SAVED_WITHIN: Duration = Duration::from_secs(5);
+/// How often that is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is asked of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +187,7 @@ fn judge(
     }
     if is_late && view.contact == Contact::NeedsLogin {
         let words = format!(
-            "{} wants credentials; pass them with -H or --bearer-env",
+            "{0} wants credentials; sign in with `longhaul login {0}`, or pass them with -H or --bearer-env",
             task.server
         );
         return Some(Came::new(code::NEEDS_LOGIN, words));
@@ -251,6 +256,20 @@ fn judge(
 pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let mut tasks: Vec<Task> = Vec::new();
+    if let Some(tag) = &wait.tag {
+        let of_tag = reader.tasks(ListFilter::default())?;
+        tasks.extend(
+            of_tag
+                .into_iter()
+                .filter(|task| task.tag.as_ref() == Some(tag)),
+        );
+        if tasks.is_empty() {
+            return Err(Fail::usage(format!(
+                "no task has the tag {tag:?}; `longhaul ls{}` lists what there is",
+                context.flags()
+            )));
+        }
+    }
     for id in &wait.ids {
         let task = context.find(&mut reader, id)?;
         if !tasks.iter().any(|known| known.id == task.id) {
@@ -308,12 +327,82 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             }
         }
     }
-    let codes = ended.iter().map(outcome).filter(|code| *code != code::OK);
-    Ok(codes.into_iter().next().unwrap_or(code::OK))
+    Ok(worst(ended.iter().map(outcome)))
+}
+
+/// `edit`.
+pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail> {
+    context.may_act()?;
+    let mut reader = context.reader_to_act()?;
+    let task = context.find(&mut reader, &edit.id)?;
+    let id = task.id.clone();
+    // Without anything in it, it is taken away.
+    let or_none = |given: Option<String>, before: Option<String>| match given {
+        Some(given) => Some(given.trim().to_owned()).filter(|given| !given.is_empty()),
+        None => before,
+    };
+    let limit = |given: Option<Limit>, before| given.map_or(before, |Limit(given)| given);
+    let name = or_none(edit.name, task.name);
+    let note = or_none(edit.note, task.note);
+    let limits = Limits {
+        idle: limit(edit.idle_timeout, task.limits.idle),
+        hard: limit(edit.max_time, task.limits.hard),
+    };
+    let what = Ask::Edit {
+        id: id.clone(),
+        name: name.clone(),
+        note: note.clone(),
+        limits,
+    };
+    let is_saved = |task: &Task| task.name == name && task.note == note && task.limits == limits;
+    block_on(async {
+        let mut live = Live::open(context, Vec::new())?;
+        let outcome = live.ask(context, what).await;
+        if let Err(fail) = outcome {
+            live.close();
+            return Err(fail);
+        }
+        // Whoever drives saves it in a moment, and what is asked next should find it.
+        let until = tokio::time::Instant::now() + SAVED_WITHIN;
+        while !is_saved(&context.find(&mut reader, id.as_str())?)
+            && tokio::time::Instant::now() < until
+        {
+            let news = tokio::time::timeout(LOOK_EVERY, live.next(context)).await;
+            if matches!(news, Ok(Ok(Event::Interrupted | Event::Ended) | Err(_))) {
+                break;
+            }
+        }
+        live.leave(context, &[]).await;
+        Ok(())
+    })?;
+    let task = context.find(&mut reader, id.as_str())?;
+    if context.global.json {
+        let document = read::document(context, &mut reader, &task)?;
+        context.terminal.document(&json::pretty(&document))?;
+        return Ok(code::OK);
+    }
+    let told = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));
+    let rows = [
+        ("name", task.name),
+        ("note", task.note),
+        ("idle limit", told(task.limits.idle)),
+        ("time limit", told(task.limits.hard)),
+    ];
+    context.terminal.line(&format!("{id} has now"))?;
+    for (key, value) in rows {
+        let value = value.unwrap_or_else(|| "none".to_owned());
+        context
+            .terminal
+            .line(&format!("  {key:<11} {}", text::clean_line(&value)))?;
+    }
+    Ok(code::OK)
 }
 
 /// `rm`.
 pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
+    if let Some(older_than) = rm.older_than {
+        return forget_settled(context, Some(older_than), 0);
+    }
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let tasks = rm
@@ -329,9 +418,6 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
     let (tasks, done): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|task| task.forgotten_at.is_some() == rm.undo);
-    for task in &done {
-        context.terminal.line(&format!("{} {already}", task.id))?;
-    }
     each(context, &tasks, |id| {
         if rm.undo {
             Ask::Unforget(id)
@@ -339,6 +425,15 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
             Ask::Forget(id)
         }
     })?;
+    if context.global.json {
+        let word = word.replace(' ', "_");
+        let document = serde_json::json!({word: ids_of(&tasks), "unchanged": ids_of(&done)});
+        context.terminal.document(&json::text_of(&document))?;
+        return Ok(code::OK);
+    }
+    for task in &done {
+        context.terminal.line(&format!("{} {already}", task.id))?;
+    }
     for task in &tasks {
         let goes_on = !rm.undo && task.status == Status::Running;
         let more = if goes_on {
@@ -350,36 +445,58 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
             .terminal
             .line(&format!("{} {word}{more}", task.id))?;
     }
-    if !rm.undo && !tasks.is_empty() {
-        let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
-        let flags = context.flags();
-        context.terminal.remark(&format!(
-            "within seven days: longhaul rm --undo {}{flags}",
-            ids.join(" ")
-        ));
+    if !rm.undo {
+        say_way_back(context, &tasks);
     }
     Ok(code::OK)
 }
 
+/// Says how what was forgotten comes back.
+fn say_way_back(context: &mut Context<'_>, forgotten: &[Task]) {
+    if !forgotten.is_empty() {
+        let flags = context.flags();
+        context.terminal.remark(&format!(
+            "within seven days: longhaul rm --undo {}{flags}",
+            ids_of(forgotten).join(" ")
+        ));
+    }
+}
+
+fn ids_of(tasks: &[Task]) -> Vec<&str> {
+    tasks.iter().map(|task| task.id.as_str()).collect()
+}
+
 /// `clean`.
 pub(super) fn clean(context: &mut Context<'_>, clean: &Clean) -> Result<u8, Fail> {
+    forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
+}
+
+/// Forgets what has ended, and ended so long ago, but for the newest `keep`.
+fn forget_settled(
+    context: &mut Context<'_>,
+    older_than: Option<Duration>,
+    keep: usize,
+) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;
-    let is_old = |task: &Task| {
-        let age = now.since(task.settled_at.unwrap_or(task.updated_at));
-        task.status.is_settled() && clean.older.is_none_or(|older| age >= older)
-    };
-    let mut tasks = reader.tasks(ListFilter {
-        all: false,
-        limit: None,
-    })?;
-    tasks.retain(is_old);
+    let ended = |task: &Task| task.settled_at.unwrap_or(task.updated_at);
+    let mut tasks = reader.tasks(ListFilter::default())?;
+    tasks.retain(|task| task.status.is_settled());
+    tasks.sort_by_key(|task| std::cmp::Reverse(ended(task)));
+    tasks.drain(..keep.min(tasks.len()));
+    tasks.retain(|task| older_than.is_none_or(|older| now.since(ended(task)) >= older));
     each(context, &tasks, Ask::Forget)?;
+    if context.global.json {
+        let document = serde_json::json!({"forgotten": ids_of(&tasks)});
+        context.terminal.document(&json::text_of(&document))?;
+        return Ok(code::OK);
+    }
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
     context
         .terminal
         .line(&format!("{} forgotten", text::plural(count, "task")))?;
+    say_way_back(context, &tasks);
     Ok(code::OK)
 }
 

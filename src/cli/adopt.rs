@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool, place, text,
+        Ask, Convention, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool,
+        place, text,
     },
     store::Reader,
 };
@@ -181,11 +182,12 @@ async fn call_all(
     saved: &Saved,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
+    let convention = context.config()?.convention(&name);
     let mut live = Live::open(context, vec![server])?;
     let begun = async {
         let tools = calls::list(context, &mut live, &name).await?;
         for task in &saved.tasks {
-            must_keep_checkpoint(&tools, &task.tool)?;
+            must_keep_checkpoint(&tools, &task.tool, &convention)?;
         }
         let mut ids = Vec::new();
         for task in &saved.tasks {
@@ -222,9 +224,13 @@ async fn call_all(
     }
 }
 
-pub(super) fn must_keep_checkpoint(tools: &[Tool], name: &str) -> Result<(), Fail> {
+pub(super) fn must_keep_checkpoint(
+    tools: &[Tool],
+    name: &str,
+    convention: &Convention,
+) -> Result<(), Fail> {
     let tool = tools.iter().find(|tool| tool.name == name);
-    match tool.map(|tool| tool.keeps_checkpoint(tools)) {
+    match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {
         Some(true) => Ok(()),
         Some(false) => Err(Fail::usage(format!(
             "{name} keeps no checkpoint there, so it would begin anew; nothing was called"

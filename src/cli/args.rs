@@ -40,6 +40,13 @@ States:
   running, cut      the connection is lost and is being made again
   ..., forgotten    forgotten here, with --all; `longhaul rm --undo ID` brings it back";
 
+/// What a trace leaves out.
+const EXPORTED: &str = "\
+In it:
+  always            states, times, steps, attempts, contact, versions, the tool's and the server's name and origin
+  --with-content    names, notes, arguments, messages, logs, questions, results and errors; else their sizes
+  never             headers, tokens, server sessions, event ids, client ids, paths and queries of URLs, answers";
+
 /// What stands under the help of a command: lines to copy, and how it ends.
 fn help(examples: &str) -> String {
     format!("Examples:\n{examples}\n\n{EXIT_CODES}")
@@ -78,9 +85,10 @@ pub(super) struct Global {
     /// One JSON document, or one JSON object a line while something is followed.
     #[arg(long, global = true)]
     pub(super) json: bool,
-    /// When to use colour.
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
-    pub(super) color: Color,
+    // Without a default of clap's: the configuration may have one.
+    /// When to use colour [default: auto]
+    #[arg(long, value_name = "WHEN", global = true)]
+    pub(super) color: Option<Color>,
     /// Only ASCII characters on the screen.
     #[arg(long, global = true)]
     pub(super) ascii: bool,
@@ -133,6 +141,10 @@ impl std::fmt::Debug for Header {
     }
 }
 
+/// A limit as it is typed: a length of time, or none at all, whatever the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit(pub(super) Option<Duration>);
+
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {
@@ -164,7 +176,7 @@ pub(super) enum Command {
     Again(Again),
     /// List the tasks of the session; reads the file, contacts nobody.
     #[command(alias = "ps")]
-    #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls --all --json")))]
+    #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
     Ls(Ls),
     /// Everything that is known of a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
@@ -181,8 +193,8 @@ pub(super) enum Command {
     /// Follow a task in lines: its history first, then live; ends with its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
     Watch(Watch),
-    /// Wait until tasks have ended; ends with the first outcome that is not a success.
-    #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any"))]
+    /// Wait until tasks have ended; ends with the worst of their outcomes.
+    #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
     Wait(Wait),
     /// Pause a task by its server's pause tool.
     #[command(after_help = help("  longhaul pause q7m\n  longhaul pause --all"))]
@@ -199,15 +211,231 @@ pub(super) enum Command {
     /// Take tasks into the list that a server has and this session does not know.
     #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt -s lab --client-id nightly-7\n  longhaul adopt -s lab --client-id nightly-7 task-1 dataset=eu\n  longhaul adopt --from session_state.json"))]
     Adopt(Adopt),
+    /// Change the name, note or limits of a task, also while it runs; what is not named stays.
+    #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
+    Edit(EditTask),
     /// Forget tasks here; nothing is sent. Can be undone for seven days.
-    #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m"))]
+    #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
     Rm(Rm),
     /// Forget every task that has ended.
-    #[command(after_help = help("  longhaul clean\n  longhaul clean --older 7d"))]
+    #[command(after_help = help("  longhaul clean\n  longhaul clean --older-than 7d\n  longhaul clean --keep 100"))]
     Clean(Clean),
+    /// The servers of the configuration: list, add, remove and test them.
+    #[command(after_help = help("  longhaul servers list\n  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers test lab"))]
+    Servers {
+        #[command(subcommand)]
+        what: ServersCommand,
+    },
+    /// Write what is known of a task as a trace for a bug report; secrets are never in it.
+    #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
+    Export(Export),
+    /// The saved sessions of this state directory: list and remove them.
+    #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]
+    Sessions {
+        #[command(subcommand)]
+        what: SessionsCommand,
+    },
+    /// Print what makes a shell complete longhaul's commands and options.
+    #[command(after_help = help("  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul\n  longhaul completions zsh > ~/.zfunc/_longhaul\n  longhaul completions fish > ~/.config/fish/completions/longhaul.fish\n  longhaul completions powershell >> ~/.config/powershell/profile.ps1"))]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page of longhaul or of one of its commands, or write all of them.
+    #[command(after_help = help("  longhaul man call\n  longhaul man servers add\n  longhaul man --dir ~/.local/share/man/man1"))]
+    Man(Manual),
+    /// Look at everything that longhaul stands on, and say what to do where something is wrong; changes nothing.
+    #[command(after_help = help("  longhaul doctor\n  longhaul doctor --offline\n  longhaul -s lab doctor --json"))]
+    Doctor(Doctor),
+    /// Sign in to a server by way of a browser; its tasks that wait for it go on.
+    #[command(after_help = help("  longhaul login lab\n  longhaul login https://lab.example/mcp\n  longhaul login lab --browser 'firefox --new-window'\n  longhaul login lab --client-id my-id --client-secret-env MY_SECRET"))]
+    Login(Login),
+    /// Delete the tokens of a server here, and revoke them there.
+    #[command(after_help = help("  longhaul logout lab"))]
+    Logout(Logout),
     /// Where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
+}
+
+/// `edit`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub(super) struct EditTask {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// Its name; '' takes it away.
+    #[arg(long, group = "what")]
+    pub(super) name: Option<String>,
+    /// A note to it; '' takes it away.
+    #[arg(long, value_name = "TEXT", group = "what")]
+    pub(super) note: Option<String>,
+    /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h, or off.
+    #[arg(long, value_name = "D", value_parser = limit, group = "what")]
+    pub(super) idle_timeout: Option<Limit>,
+    /// Cancel it so long after its start; or off.
+    #[arg(long, value_name = "D", value_parser = limit, group = "what")]
+    pub(super) max_time: Option<Limit>,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// Contact no server.
+    #[arg(long)]
+    pub(super) offline: bool,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    /// The task; a unique beginning of its id is enough.
+    pub(super) id: String,
+    /// As a page for people, with the timeline as a picture; it needs no other file and runs nothing.
+    #[arg(long)]
+    pub(super) html: bool,
+    /// With what you and the server wrote, not only its sizes; what looks like a token is taken out.
+    #[arg(long)]
+    pub(super) with_content: bool,
+    /// Write it to this file instead of stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+}
+
+/// `sessions`.
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionsCommand {
+    /// List them: size, tasks, who drives and when it was last used.
+    #[command(alias = "ls", after_help = help("  longhaul sessions list\n  longhaul sessions list --json"))]
+    List,
+    /// Remove sessions for good, with all their tasks, histories and results; never one that is driven.
+    #[command(alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
+    Rm(RemoveSessions),
+}
+
+/// `sessions rm`.
+#[derive(Debug, Args)]
+pub(super) struct RemoveSessions {
+    /// The sessions.
+    #[arg(required = true)]
+    pub(super) names: Vec<String>,
+    /// Also where tasks are unsettled, or where the file cannot be read.
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub(super) struct Manual {
+    /// The command; without it, the page of longhaul itself.
+    #[arg(conflicts_with = "dir")]
+    pub(super) command: Vec<String>,
+    /// Write the page of every command into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+}
+
+/// `servers`.
+#[derive(Debug, Subcommand)]
+pub(super) enum ServersCommand {
+    /// List the servers of the configuration and of this session; contacts nobody.
+    #[command(alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
+    List,
+    /// Write a server into the configuration, whose comments and order stay as they are.
+    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp --header 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
+    Add(AddServer),
+    /// Take a server out of the configuration.
+    #[command(alias = "rm", after_help = help("  longhaul servers remove lab"))]
+    Remove(RemoveServer),
+    /// Connect, and say what a server speaks and what leaving a call there would do.
+    #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
+    Test(TestServers),
+    /// Take over the servers of Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts nobody and starts nothing.
+    #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
+    Import(Import),
+    /// Agree that the variables of an imported server go to its host.
+    #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
+    Consent(OfServer),
+}
+
+/// `servers add`.
+#[derive(Debug, Args)]
+pub(super) struct AddServer {
+    /// What `-s` is to call it.
+    pub(super) name: String,
+    /// Its endpoint.
+    pub(super) url: String,
+    // The global one in its words for this command; clap gives both the same value.
+    /// A header to send to it, with its secret as a variable: 'Authorization: Bearer ${VAR}'
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]
+    header: Vec<Header>,
+}
+
+/// `servers import`.
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// The file of another program; without it, every one that is found in its usual place and in this directory.
+    pub(super) file: Option<PathBuf>,
+    /// Agree that their variables go to their hosts, as each line says.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// `servers remove`.
+#[derive(Debug, Args)]
+pub(super) struct RemoveServer {
+    /// The server.
+    pub(super) name: String,
+    /// Remove it although tasks there are unsettled.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// `servers test`.
+#[derive(Debug, Args)]
+pub(super) struct TestServers {
+    /// The server; without it, every one that there is.
+    pub(super) name: Option<String>,
+}
+
+/// `servers consent`.
+#[derive(Debug, Args)]
+pub(super) struct OfServer {
+    /// The server.
+    pub(super) name: String,
+    /// Agree without a question.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// `login`.
+#[derive(Debug, Args)]
+pub(super) struct Login {
+    // Not called `server`, which is the global -s: clap would give both the same value.
+    /// The server, by its name or its URL [default: the only one].
+    #[arg(value_name = "SERVER")]
+    pub(super) at: Option<String>,
+    /// The command that opens a page, its URL behind it or in place of %s [env: BROWSER]
+    #[arg(long, value_name = "CMD")]
+    pub(super) browser: Option<String>,
+    /// An id that longhaul was registered with by hand at the authorization server.
+    #[arg(long, value_name = "ID")]
+    pub(super) client_id: Option<String>,
+    /// The environment variable that holds the secret to that id.
+    #[arg(long, value_name = "VAR", requires = "client_id")]
+    pub(super) client_secret_env: Option<String>,
+    /// Where a document that describes this client is; used where the authorization server reads such.
+    #[arg(long, value_name = "URL", conflicts_with = "client_id")]
+    pub(super) client_metadata_url: Option<String>,
+}
+
+/// `logout`.
+#[derive(Debug, Args)]
+pub(super) struct Logout {
+    // Not called `server`, which is the global -s: clap would give both the same value.
+    /// The server, by its name or its URL [default: the only one].
+    #[arg(value_name = "SERVER")]
+    pub(super) at: Option<String>,
 }
 
 /// `demo`.
@@ -284,12 +512,12 @@ pub(super) struct How {
     /// Print the id and leave as soon as leaving does not end the call; refuse where it always would.
     #[arg(long)]
     pub(super) detach: bool,
-    /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h.
-    #[arg(long, value_name = "D", value_parser = text::read_duration)]
-    pub(super) idle_timeout: Option<Duration>,
-    /// Cancel it so long after its start.
-    #[arg(long, value_name = "D", value_parser = text::read_duration)]
-    pub(super) max_time: Option<Duration>,
+    /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h, or off.
+    #[arg(long, value_name = "D", value_parser = limit)]
+    pub(super) idle_timeout: Option<Limit>,
+    /// Cancel it so long after its start; or off.
+    #[arg(long, value_name = "D", value_parser = limit)]
+    pub(super) max_time: Option<Limit>,
     /// What becomes of the server's questions: ask (they wait for `longhaul answer`), defaults, decline.
     #[arg(long, value_name = "WHAT", value_parser = on_input())]
     pub(super) on_input: Option<OnInput>,
@@ -298,6 +526,9 @@ pub(super) struct How {
 /// `ls`.
 #[derive(Debug, Args)]
 pub(super) struct Ls {
+    /// Only tasks that fit, as `/` on the screen: words, !word, status:, server:, tag:, tool: and id:.
+    #[arg(value_name = "FILTER")]
+    pub(super) filter: Vec<String>,
     /// Forgotten tasks too.
     #[arg(long)]
     pub(super) all: bool,
@@ -313,6 +544,12 @@ pub(super) struct Ls {
     /// Only tasks with this tag.
     #[arg(long)]
     pub(super) tag: Option<String>,
+    /// Only calls of this tool.
+    #[arg(long)]
+    pub(super) tool: Option<String>,
+    /// Only tasks that began since: a time (2026-11-20T06:00:00Z) or how long ago (10m).
+    #[arg(long, value_name = "T", value_parser = since)]
+    pub(super) since: Option<Since>,
 }
 
 /// One task.
@@ -372,6 +609,19 @@ pub(super) enum Since {
     Ago(Duration),
 }
 
+impl Since {
+    /// The time that is meant, as of `now`.
+    pub(super) fn at(self, now: Wall) -> Wall {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ago) => {
+                let ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+                Wall(now.0.saturating_sub(ms))
+            }
+        }
+    }
+}
+
 /// `attach`.
 #[derive(Debug, Args)]
 pub(super) struct Attach {
@@ -393,8 +643,11 @@ pub(super) struct Watch {
 #[derive(Debug, Args)]
 pub(super) struct Wait {
     /// The tasks; a unique beginning of each id is enough.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "tag")]
     pub(super) ids: Vec<String>,
+    /// Every task with this tag.
+    #[arg(long)]
+    pub(super) tag: Option<String>,
     /// End as soon as one of them has ended.
     #[arg(long)]
     pub(super) any: bool,
@@ -453,19 +706,25 @@ pub(super) struct Adopt {
 #[derive(Debug, Args)]
 pub(super) struct Rm {
     /// The tasks; a unique beginning of each id is enough.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "older_than")]
     pub(super) ids: Vec<String>,
     /// Bring them back.
     #[arg(long)]
     pub(super) undo: bool,
+    /// Instead of naming tasks: all that ended longer ago than this, e.g. 7d; never what is unsettled.
+    #[arg(long, value_name = "D", value_parser = text::read_duration, conflicts_with_all = ["ids", "undo"])]
+    pub(super) older_than: Option<Duration>,
 }
 
 /// `clean`.
 #[derive(Debug, Args)]
 pub(super) struct Clean {
     /// Only tasks that ended longer ago than this, e.g. 7d.
-    #[arg(long, value_name = "D", value_parser = text::read_duration)]
-    pub(super) older: Option<Duration>,
+    #[arg(long, alias = "older", value_name = "D", value_parser = text::read_duration)]
+    pub(super) older_than: Option<Duration>,
+    /// Keep the newest N of those that ended.
+    #[arg(long, value_name = "N")]
+    pub(super) keep: Option<usize>,
 }
 
 /// A status by its word; `done` is what people say for `completed`.
@@ -493,7 +752,7 @@ fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
     })
 }
 
-fn header(text: &str) -> Result<Header, String> {
+pub(super) fn header(text: &str) -> Result<Header, String> {
     // The text itself stays out of the message: it may hold a secret.
     let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
     let is_name =
@@ -514,6 +773,13 @@ fn header(text: &str) -> Result<Header, String> {
     })
 }
 
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "off" => Ok(Limit(None)),
+        _ => text::read_duration(text).map(|length| Limit(Some(length))),
+    }
+}
+
 fn since(text: &str) -> Result<Since, String> {
     if let Some(at) = Wall::parse_rfc3339(text) {
         return Ok(Since::At(at));
@@ -532,6 +798,66 @@ mod tests {
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {
         Cli::command().debug_assert();
+    }
+
+    /// What a shell gives to `longhaul` in a line.
+    fn words_of(line: &str) -> Vec<String> {
+        // A function takes the place of the program, and says what reached it.
+        let script = format!("longhaul() {{ printf '%s\\0' longhaul \"$@\"; }}\n{line}");
+        let ran = std::process::Command::new("sh")
+            .args(["-euc", &script])
+            .env("HOME", "/home/somebody")
+            .current_dir(tempfile::tempdir().unwrap().path())
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{line}: {ran:?}");
+        let words = String::from_utf8(ran.stdout).unwrap();
+        words.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    /// The lines to copy under a help text.
+    fn examples(notes: &str) -> Vec<String> {
+        let block = notes
+            .split("\n\n")
+            .find_map(|block| block.strip_prefix("Examples:\n"));
+        let lines = block.unwrap_or_default().lines();
+        lines.map(|line| line.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn every_command_shows_examples_and_each_of_them_is_one_of_it() {
+        let mut root = Cli::command();
+        root.build();
+        let mut waiting: Vec<(Vec<String>, &clap::Command)> = vec![(Vec::new(), &root)];
+        let mut count = 0;
+        while let Some((path, command)) = waiting.pop() {
+            for below in command.get_subcommands() {
+                let name = below.get_name().to_owned();
+                waiting.push(([path.clone(), vec![name]].concat(), below));
+            }
+            let notes = command
+                .get_after_long_help()
+                .or_else(|| command.get_after_help())
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let examples = examples(&notes);
+            assert!(!examples.is_empty(), "{path:?} shows no example");
+            for line in examples {
+                count += 1;
+                // What is written into a file is for the reader; the words before it are for us.
+                let call = line.split(" >").next().unwrap();
+                let words = words_of(call);
+                let found = Cli::command().try_get_matches_from(&words);
+                let mut found = &found.unwrap_or_else(|error| panic!("{line}: {error}"));
+                let mut named = Vec::new();
+                while let Some((name, below)) = found.subcommand() {
+                    named.push(name.to_owned());
+                    found = below;
+                }
+                assert!(named.starts_with(&path), "{line} stands under {path:?}");
+            }
+        }
+        assert!(count > 50, "{count}");
     }
 
     #[test]

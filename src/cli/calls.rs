@@ -413,6 +413,7 @@ async fn begin(
             context.terminal.remark(&line);
         }
     }
+    let usual = context.config()?.usual_limits().of(&server.name);
     let new = NewCall {
         id: TaskId::from_bits(dice()),
         server: server.name,
@@ -425,8 +426,8 @@ async fn begin(
         goes_on: None,
         must_survive: how.detach,
         limits: Limits {
-            idle: how.idle_timeout,
-            hard: how.max_time,
+            idle: how.idle_timeout.map_or(usual.idle, |limit| limit.0),
+            hard: how.max_time.map_or(usual.hard, |limit| limit.0),
         },
         on_input: how.on_input.unwrap_or_default(),
     };

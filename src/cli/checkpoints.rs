@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, CLIENT_ID, Checkpoint, Done, Limits, NewCall, OnInput, Progress, ServerRef, Task,
+        Ask, Checkpoint, Convention, Done, Limits, NewCall, OnInput, Progress, ServerRef, Task,
         TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
@@ -36,6 +36,7 @@ pub(super) fn take_over(
     client_id: &str,
 ) -> Result<u8, Fail> {
     let server = Servers::of(context, reader)?.one()?;
+    let convention = context.config()?.convention(&server.name);
     let (listed, tools) = block_on(look(context, &server, client_id))?;
     let here = reader.tasks(ListFilter {
         all: true,
@@ -49,7 +50,7 @@ pub(super) fn take_over(
             context.terminal.remark(&text::clean_line(&words));
             continue;
         }
-        match offer(checkpoint, wanted, client_id, &tools)? {
+        match offer(checkpoint, wanted, client_id, (&tools, &convention))? {
             Ok(offer) => offers.push(offer),
             Err(checkpoint) => {
                 is_short_of_arguments = true;
@@ -153,12 +154,12 @@ fn offer(
     checkpoint: Checkpoint,
     wanted: &Adopt,
     client_id: &str,
-    tools: &[Tool],
+    (tools, convention): (&[Tool], &Convention),
 ) -> Result<Result<Offer, Checkpoint>, Fail> {
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));
     };
-    adopt::must_keep_checkpoint(tools, &tool)?;
+    adopt::must_keep_checkpoint(tools, &tool, convention)?;
     let described = tools.iter().find(|it| it.name == tool);
     let takes_none = described.is_some_and(|it| it.arguments().len() <= 1);
     if checkpoint.arguments.is_none() && wanted.pairs.is_empty() && !takes_none {
@@ -166,7 +167,8 @@ fn offer(
     }
     let shown = checkpoint.arguments.as_deref().unwrap_or("{}");
     let mut base: Map<String, Value> = serde_json::from_str(shown).unwrap_or_default();
-    base.insert(CLIENT_ID.to_owned(), Value::String(client_id.to_owned()));
+    let key = convention.client_id.clone();
+    base.insert(key, Value::String(client_id.to_owned()));
     let pairs = wanted.pairs.iter().map(|text| calls::pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
     let arguments = calls::arguments(base, pairs, described)

@@ -41,14 +41,12 @@ pub(super) fn run(context: &mut Context<'_>, what: &args::Demo) -> Result<ExitCo
         serve(context, what, &dir)
     } else if what.stop {
         demo::stop(&dir)?;
-        context.terminal.line("the demo server has stopped")?;
-        Ok(ExitCode::from(code::OK))
+        said(context, "the demo server has stopped")
     } else if what.reset {
         reset(context, &dir)
     } else if let Some(fault) = what.fault {
         let said = demo::control(&dir, fault)?;
-        context.terminal.line(&said)?;
-        Ok(ExitCode::from(code::OK))
+        self::said(context, &said)
     } else {
         open(context, &dir)
     }
@@ -74,44 +72,38 @@ fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<Exi
 }
 
 fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
-    if let Some(pid) = DriverLock::holder(&context.paths) {
+    let Some(lock) = DriverLock::try_take(&context.paths)? else {
+        let who = DriverLock::holder(&context.paths);
+        let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         return Err(Fail::usage(format!(
-            "process {pid} uses the demo's session; leave it first, then reset"
+            "{who} uses the demo's session; leave it first, then reset"
         )));
-    }
+    };
     match demo::stop(dir) {
         Ok(()) | Err(DemoError::NotRunning { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    let paths = &context.paths;
-    let db = paths.db();
-    let beside = |suffix: &str| {
-        let mut name = OsString::from(&db);
-        name.push(suffix);
-        std::path::PathBuf::from(name)
-    };
-    let fail = |path: &Path, error: &std::io::Error| {
-        Fail::new(
-            code::CANNOT_SAVE,
-            format!("could not remove {}: {error}", path.display()),
-        )
-    };
-    let is_gone = |outcome: std::io::Result<()>| match outcome {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    };
-    is_gone(std::fs::remove_dir_all(dir)).map_err(|error| fail(dir, &error))?;
-    for path in [
-        beside("-wal"),
-        beside("-shm"),
-        db.clone(),
-        paths.socket(),
-        paths.log(),
-        paths.lock(),
-    ] {
-        is_gone(std::fs::remove_file(&path)).map_err(|error| fail(&path, &error))?;
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let words = format!("could not remove {}: {error}", dir.display());
+            return Err(Fail::new(code::CANNOT_SAVE, words));
+        }
+        _ => {}
     }
-    context.terminal.line("the demo is as new")?;
+    context.paths.remove(lock)?;
+    said(context, "the demo is as new")
+}
+
+/// What was done, in words or as a document.
+fn said(context: &mut Context<'_>, words: &str) -> Result<ExitCode, Fail> {
+    if context.global.json {
+        let document = json!({"done": words});
+        context
+            .terminal
+            .document(&super::json::text_of(&document))?;
+    } else {
+        context.terminal.line(words)?;
+    }
     Ok(ExitCode::from(code::OK))
 }
 

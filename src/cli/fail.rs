@@ -88,3 +88,23 @@ pub(super) fn outcome(task: &Task) -> u8 {
         (Status::Failed, None) => code::TOOL_FAILED,
     }
 }
+
+/// The worst of several outcomes: what nobody can know before what failed, then what was stopped, then what waits for a
+/// person.
+pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
+    const WORST_FIRST: [u8; 8] = [
+        code::UNKNOWN,
+        code::TOOL_FAILED,
+        code::REFUSED,
+        code::NEEDS_LOGIN,
+        code::UNREACHABLE,
+        code::TIMED_OUT,
+        code::CANCELLED,
+        code::INPUT,
+    ];
+    let rank = |code: &u8| WORST_FIRST.iter().position(|worse| worse == code);
+    codes
+        .filter(|code| rank(code).is_some())
+        .min_by_key(|code| rank(code))
+        .unwrap_or(code::OK)
+}

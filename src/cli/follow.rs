@@ -10,12 +10,13 @@ use super::{
     fail::{Fail, code, outcome},
     json, lines,
     live::{Event, Live},
+    quoted,
     servers::Servers,
 };
 use crate::{
     domain::{
-        Ask, Contact, Elicitation, Entry, Happening, News, Pace, Phase, Price, Progress, Status,
-        Task, TaskErrorKind, TaskId, TaskView, text, whole_percent,
+        Ask, Contact, Elicitation, Entry, Happening, LinkState, News, Pace, Phase, Price, Progress,
+        ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, text, whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -319,9 +320,14 @@ async fn follow_to(
                         if view.task.status.ends_waiting() {
                             let status = view.task.status.word();
                             let flags = context.flags();
-                            context.terminal.say(&format!(
+                            let words = format!(
                                 "longhaul: {id} came to an end before it could be left: {status}; longhaul result {id}{flags} shows it"
-                            ));
+                            );
+                            if view.task.status == Status::Completed {
+                                context.terminal.remark(&words);
+                            } else {
+                                context.terminal.say(&words);
+                            }
                         }
                         print_id(context, printer)?;
                         return Ok(Left::Detached);
@@ -340,7 +346,7 @@ async fn follow_to(
                             waiting_words(view.leaving.as_ref(), waited).filter(|_| !was_waiting)
                         {
                             was_waiting = true;
-                            context.terminal.say(&words);
+                            context.terminal.remark(&words);
                         }
                     }
                 }
@@ -509,6 +515,27 @@ fn print_id(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail
     context.terminal.line(printer.id.as_str())
 }
 
+/// What a server wants before anything else, and what a person can do about it.
+pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> (String, String) {
+    let state = live.servers.get(server).map(|server| &server.state);
+    let sign_in = format!(
+        "Sign in with `longhaul login {}{}`, or pass credentials with -H or --bearer-env",
+        quoted(server.as_str()),
+        context.flags()
+    );
+    match state {
+        Some(LinkState::NeedsLogin {
+            why,
+            takes_sign_in: false,
+        }) => (
+            why.clone(),
+            "Pass credentials with -H or --bearer-env".to_owned(),
+        ),
+        Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
+        _ => (format!("{server} wants credentials"), sign_in),
+    }
+}
+
 /// The exit code, once the task has come to an end that is on disk.
 async fn ended(
     context: &mut Context<'_>,
@@ -518,6 +545,7 @@ async fn ended(
 ) -> Result<Option<u8>, Fail> {
     let id = printer.id.clone();
     if view.contact == Contact::NeedsLogin {
+        let (why, hint) = wants(context, live, &view.task.server);
         if view
             .task
             .attempt()
@@ -527,22 +555,14 @@ async fn ended(
             // Left in the queue it would go out some day, beside the one that the user is about to start again.
             live.ask_quietly(context, Ask::Cancel(id.clone())).await;
             printer.catch_up(context)?;
-            return Err(Fail::new(
-                code::NEEDS_LOGIN,
-                format!(
-                    "{} wants credentials; nothing was run. Pass them with -H or --bearer-env",
-                    view.task.server
-                ),
-            ));
+            let words = format!("nothing was run. {hint}");
+            return Err(Fail::new(code::NEEDS_LOGIN, format!("{why}; {words}")));
         }
-        return Err(Fail::new(
-            code::NEEDS_LOGIN,
-            format!(
-                "{} wants credentials; {id} stays. Go on with `longhaul watch {id}{}` and -H or --bearer-env",
-                view.task.server,
-                context.flags()
-            ),
-        ));
+        let words = format!(
+            "{why}; {id} stays. {hint}; then go on with `longhaul watch {id}{}`",
+            context.flags()
+        );
+        return Err(Fail::new(code::NEEDS_LOGIN, words));
     }
     if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
         return Ok(None);

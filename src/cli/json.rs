@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
-    Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, Tool, Wall, text,
+    Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, TaskView, Tool, Wall, text,
 };
 
 /// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
@@ -137,6 +137,16 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "result": seen.result.map(parsed),
         "error": task.error.as_ref().map(error_of),
     })
+}
+
+/// A task object for the command of the user that hears of it.
+pub(super) fn told(view: &TaskView, result: Option<&str>) -> String {
+    let seen = Seen {
+        contact: &view.contact,
+        leaving: view.leaving.as_ref(),
+        result,
+    };
+    text_of(&task(&view.task, &seen))
 }
 
 /// An event of a task's history. `result` is added to the one that settles it.

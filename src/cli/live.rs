@@ -16,7 +16,10 @@ use super::{
     fail::{Fail, code},
 };
 use crate::{
-    domain::{Ask, Done, News, Notice, NoticeLevel, ServerRef, TaskId, TaskView, text},
+    domain::{
+        Ask, Done, News, Notice, NoticeLevel, ServerName, ServerRef, ServerView, TaskId, TaskView,
+        text,
+    },
     engine::{Options, Session, Subscription},
 };
 
@@ -41,6 +44,8 @@ pub(super) struct Live {
     waiting: VecDeque<News>,
     /// The newest picture of every task.
     pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    /// The newest picture of every server.
+    pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives.
     pub(super) is_driver: bool,
     interrupt: Signal,
@@ -62,6 +67,7 @@ impl Live {
             listen(SignalKind::quit())?,
         ];
         let config = context.config()?.servers.clone();
+        let hook = context.config()?.hook();
         // Once is enough, also where a command opens the session twice.
         let remarks = context
             .config
@@ -74,9 +80,12 @@ impl Live {
             paths: context.paths.clone(),
             servers,
             config,
+            environment: super::variable,
+            insecure_http: context.global.insecure_http,
             protocol: context.global.protocol.0,
             seed: super::dice(),
             clock: context.clock,
+            hook,
             die_after: super::die_after(),
             fuse: super::screen::fuse(),
         });
@@ -86,6 +95,7 @@ impl Live {
             news,
             waiting: VecDeque::new(),
             tasks: BTreeMap::new(),
+            servers: BTreeMap::new(),
             is_driver: false,
             interrupt,
             ends,
@@ -106,7 +116,10 @@ impl Live {
                     News::Driver { is_us, .. } => self.is_driver = *is_us,
                     News::Notice(notice) => tell(context, notice),
                     News::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
-                    News::Server(_) | News::Undriven | News::Answer { .. } => {}
+                    News::Server(view) => {
+                        self.servers.insert(view.name.clone(), Arc::clone(view));
+                    }
+                    News::Undriven | News::Answer { .. } => {}
                 }
                 return Ok(Event::News(news));
             }

@@ -14,15 +14,22 @@ mod checkpoints;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
+mod doctor;
+mod export;
 mod fail;
 mod follow;
+mod import;
 mod json;
 mod lines;
 mod live;
+mod login;
+mod manual;
 mod read;
+mod roster;
 mod saved;
 mod screen;
 mod servers;
+mod sessions;
 mod terminal;
 
 use std::{
@@ -36,13 +43,14 @@ use std::{
 use clap::Parser as _;
 
 use self::{
-    args::{Cli, Command, Global},
+    args::{Cli, Command, Global, ServersCommand, SessionsCommand},
     fail::{Fail, code},
     terminal::Terminal,
 };
 #[doc(hidden)]
 pub use self::{
     config::Config,
+    import::Imported,
     saved::{Saved, SavedTask},
 };
 use crate::{
@@ -60,6 +68,8 @@ struct Context<'o> {
     clock: Clock,
     /// What the user's file says; `Err` says in words why it cannot be read.
     config: Result<Config, String>,
+    /// The session that is used when none is named.
+    usual_session: String,
 }
 
 impl Context<'_> {
@@ -72,7 +82,7 @@ impl Context<'_> {
 
     /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
     fn flags(&self) -> String {
-        self.flags_beside(args::DEFAULT_SESSION)
+        self.flags_beside(&self.usual_session)
     }
 
     /// As [`Self::flags`], for a command that takes the session `own` by itself.
@@ -102,20 +112,10 @@ impl Context<'_> {
 
     /// The other sessions beside this one, by name; what cannot be read is left out, as it is only for a hint.
     fn other_sessions(&self) -> Vec<(String, Reader)> {
-        let Ok(entries) = std::fs::read_dir(self.paths.sessions_dir()) else {
-            return Vec::new();
-        };
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".db")?.to_owned()))
-            .filter(|name| name != self.paths.session())
-            .collect();
-        names.sort();
-        let open = |name: String| {
-            let paths = Paths::resolve(Some(self.paths.dir().to_owned()), &name).ok()?;
-            Some((name, Reader::open(&paths).ok()?))
-        };
-        names.into_iter().filter_map(open).collect()
+        let all = self.paths.all().unwrap_or_default().into_iter();
+        let others = all.filter(|it| it.session() != self.paths.session());
+        let open = |paths: Paths| Some((paths.session().to_owned(), Reader::open(&paths).ok()?));
+        others.filter_map(open).collect()
     }
 
     /// The words for a task that is not in this session, and where it is if another one has it.
@@ -243,12 +243,26 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
 }
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
-    let Cli { global, command } = cli;
+    let Cli {
+        mut global,
+        command,
+    } = cli;
+    let config = config::read(config::path().as_deref());
+    let defaults = config.as_ref().map(|it| &it.defaults).ok();
+    let usual_session = defaults
+        .and_then(|it| it.session.clone())
+        .unwrap_or_else(|| args::DEFAULT_SESSION.to_owned());
+    if let Some(defaults) = defaults {
+        global.color = global.color.or(defaults.color);
+        global.ascii |= defaults.ascii;
+        global.no_motion |= defaults.no_motion;
+        terminal.use_ascii(global.ascii);
+    }
     let own = match &command {
         // The demo has a session of its own.
         #[cfg(feature = "demo")]
         Some(Command::Demo(_)) => args::DEMO_SESSION,
-        _ => args::DEFAULT_SESSION,
+        _ => &usual_session,
     };
     let session = global.session.as_deref().unwrap_or(own);
     let from_environment = || {
@@ -264,7 +278,8 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         paths,
         terminal: terminal.reborrow(),
         clock: Clock::start(),
-        config: config::read(config::path().as_deref()),
+        config,
+        usual_session,
     };
     let context = &mut context;
     let code = match command {
@@ -286,8 +301,27 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         Some(Command::Cancel(which)) => act::act(context, act::Wish::Cancel, &which),
         Some(Command::Answer(args)) => answer::answer(context, &args),
         Some(Command::Adopt(args)) => adopt::adopt(context, &args),
+        Some(Command::Edit(edit)) => act::edit(context, edit),
         Some(Command::Rm(rm)) => act::rm(context, &rm),
         Some(Command::Clean(clean)) => act::clean(context, &clean),
+        Some(Command::Servers { what }) => match what {
+            ServersCommand::List => roster::list(context),
+            ServersCommand::Add(add) => roster::add(context, &add),
+            ServersCommand::Remove(remove) => roster::remove(context, &remove),
+            ServersCommand::Test(test) => roster::test(context, &test),
+            ServersCommand::Import(import) => import::import(context, &import),
+            ServersCommand::Consent(of) => roster::consent(context, &of),
+        },
+        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor),
+        Some(Command::Export(which)) => export::export(context, &which),
+        Some(Command::Sessions { what }) => match what {
+            SessionsCommand::List => sessions::list(context),
+            SessionsCommand::Rm(remove) => sessions::remove(context, &remove),
+        },
+        Some(Command::Completions { shell }) => manual::completions(context, shell),
+        Some(Command::Man(man)) => manual::man(context, &man),
+        Some(Command::Login(args)) => login::login(context, &args),
+        Some(Command::Logout(args)) => login::logout(context, &args),
         Some(Command::Paths) => read::paths(context),
     }?;
     Ok(ExitCode::from(code))
@@ -335,6 +369,13 @@ impl Write for CleanFile {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
+}
+
+/// What a variable of the environment holds, for whoever sends it to a server; nothing where it is empty.
+fn variable(name: &str) -> Option<secrecy::SecretString> {
+    let value = std::env::var_os(name)?.into_string().ok()?;
+    let value = value.trim();
+    (!value.is_empty()).then(|| secrecy::SecretString::from(value))
 }
 
 /// Random bits of the operating system, for ids and jitter; the one place where dice are thrown.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
-    args::{Logs, Ls, ResultOf, Since},
+    args::{Logs, Ls, ResultOf},
     calls::title,
     config,
     fail::{Fail, code},
@@ -15,6 +15,7 @@ use super::{
     servers::Servers,
 };
 use crate::{
+    app::Filter,
     domain::{Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, text},
     store::{DriverLock, ListFilter, Reader, StoreError},
 };
@@ -65,7 +66,8 @@ pub(super) fn document(
 ) -> Result<Value, Fail> {
     let has_driver = DriverLock::holder(&context.paths).is_some();
     let contact = contact(reader, task, has_driver)?;
-    let leaving = Price::of_task(task);
+    let now = context.clock.now().wall;
+    let leaving = Price::of_task(task).map(|price| price.at(now));
     let result = match task.result_bytes {
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
@@ -108,13 +110,29 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         _ => Some(Servers::of(context, &mut reader)?),
     };
     let servers = servers.as_ref().map_or_else(Vec::new, Servers::names);
+    let since = ls.since.map(|since| since.at(context.clock.now().wall));
+    let filter = Filter::read(&ls.filter.join(" "));
     tasks.retain(|task| {
         (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
             && (!ls.needs_me || task.status.needs_you(task.is_seen))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
+            && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
+            && (since.is_none_or(|since| task.created_at >= since))
             && (servers.is_empty() || servers.contains(&&task.server))
     });
+    if !filter.is_empty() {
+        // The grammar is that of the screen, which knows the contact.
+        let has_driver = DriverLock::holder(&context.paths).is_some();
+        let mut fitting = Vec::new();
+        for task in tasks {
+            let contact = contact(&mut reader, &task, has_driver)?;
+            if filter.fits_task(&task, &contact) {
+                fitting.push(task);
+            }
+        }
+        tasks = fitting;
+    }
     if context.global.json {
         let documents = tasks
             .iter()
@@ -159,7 +177,7 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
             let count = reader.tasks(listed).ok()?.len();
             (count > 0).then_some((name, count))
         })?;
-    let flags = context.flags_to(&name, super::args::DEFAULT_SESSION);
+    let flags = context.flags_to(&name, &context.usual_session);
     Some(format!(
         "no task in session {}; session {name} has {count}: longhaul{flags} ls",
         context.paths.session()
@@ -376,13 +394,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;
-    let since = logs.since.map(|since| match since {
-        Since::At(at) => at,
-        Since::Ago(ago) => Wall(
-            now.0
-                .saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)),
-        ),
-    });
+    let since = logs.since.map(|since| since.at(now));
     let is_wanted = |entry: &Entry| since.is_none_or(|since| entry.at >= since);
     let style = if context.global.json {
         Style::Json

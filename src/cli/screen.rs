@@ -11,10 +11,13 @@ use super::{
 };
 use crate::{
     app::{Look, Setup},
-    domain::{Ask, ServerRef, TaskId, text},
+    domain::{Ask, ServerRef, TaskId, ThemeName, text},
     engine::{Fuse, Options, PanicIn},
     shell::real::{Opening, open as open_shell},
-    term::caps::{Capabilities, ColorChoice, Environment},
+    term::{
+        browser::Browser,
+        caps::{Capabilities, ColorChoice, Environment},
+    },
 };
 
 /// What a command brings to the screen.
@@ -48,7 +51,7 @@ pub(super) fn fuse() -> Fuse {
 }
 
 /// What the terminal can show, by the environment and the flags.
-fn capabilities(context: &Context<'_>) -> Capabilities {
+pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
     let variable =
         |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let environment = Environment {
@@ -59,11 +62,16 @@ fn capabilities(context: &Context<'_>) -> Capabilities {
         lc_ctype: variable("LC_CTYPE"),
         lang: variable("LANG"),
         tmux: variable("TMUX"),
+        term_program: variable("TERM_PROGRAM"),
+        kitty: variable("KITTY_WINDOW_ID"),
+        windows_terminal: variable("WT_SESSION"),
+        conemu: variable("ConEmuANSI"),
+        vte: variable("VTE_VERSION"),
     };
     let choice = match context.global.color {
-        args::Color::Auto => ColorChoice::Auto,
-        args::Color::Always => ColorChoice::Always,
-        args::Color::Never => ColorChoice::Never,
+        None | Some(args::Color::Auto) => ColorChoice::Auto,
+        Some(args::Color::Always) => ColorChoice::Always,
+        Some(args::Color::Never) => ColorChoice::Never,
     };
     Capabilities::detect(&environment, choice)
 }
@@ -117,26 +125,34 @@ pub(super) fn show(
 ) -> Result<ExitCode, Fail> {
     check(context)?;
     let able = capabilities(context);
-    let look = Look {
+    let mut look = Look {
         colour: able.colour,
+        theme: ThemeName::default(),
         ascii: context.global.ascii || !able.is_unicode,
         motion: !context.global.no_motion,
     };
     // The demo is what it is, whatever is configured.
     let told = std::mem::replace(&mut context.config, Ok(Config::default()));
-    let (config, remarks) = match told {
-        Ok(_) if extra.is_demo => (Vec::new(), Vec::new()),
-        Ok(config) => (config.servers, config.remarks),
-        Err(words) => (Vec::new(), vec![words]),
+    let (config, unreadable) = match told {
+        Ok(_) if extra.is_demo => (Config::default(), None),
+        Ok(config) => (config, None),
+        Err(words) => (Config::default(), Some(words)),
     };
+    let limits = config.usual_limits();
+    let hook = config.hook();
+    look.theme = config.theme.unwrap_or_default();
+    let remarks = unreadable.into_iter().chain(config.remarks);
     let outcome = open_shell(Opening {
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
-            config,
+            config: config.servers,
+            environment: super::variable,
+            insecure_http: context.global.insecure_http,
             protocol: context.global.protocol.0,
             seed: dice(),
             clock: context.clock,
+            hook,
             die_after: die_after(),
             fuse: fuse(),
         },
@@ -148,12 +164,18 @@ pub(super) fn show(
             tz: jiff::tz::TimeZone::system(),
             look,
             readonly: context.global.readonly,
+            limits,
+            notify: config.notify,
+            keys: config.keys,
             seed: dice(),
         },
+        aside: able.aside.as_wanted(&config.notify),
         attach,
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
         asks: extra.asks,
-        remarks: remarks.into_iter().chain(extra.remarks).collect(),
+        import: super::import::findings,
+        browser: Browser::find(None, |name| std::env::var_os(name)?.into_string().ok()),
+        remarks: remarks.chain(extra.remarks).collect(),
     });
     match outcome {
         Ok(outcome) => {

@@ -1,10 +1,11 @@
 //! Which server is meant: by name, by URL, or as the only one there is.
 
+use secrecy::ExposeSecret as _;
 use url::Url;
 
-use super::{Context, fail::Fail};
+use super::{Context, config::url_of, fail::Fail};
 use crate::{
-    domain::{LinkRecord, ServerName, ServerRef, place},
+    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, place},
     store::Reader,
 };
 
@@ -13,6 +14,8 @@ use crate::{
 struct Known {
     name: ServerName,
     url: String,
+    /// What the configuration sends there, as far as its variables hold something here.
+    headers: Vec<(String, String)>,
     /// A server that was never reached is no choice; it stands in the session only because of its task.
     is_choice: bool,
 }
@@ -23,25 +26,29 @@ struct Known {
 pub(super) struct Servers {
     named: Vec<ServerRef>,
     known: Vec<Known>,
+    /// What is configured as a program, and cannot be used yet.
+    programs: Vec<ServerName>,
     headers: Vec<(String, String)>,
     /// `--insecure-http`.
     may_be_read: bool,
     protocol: Option<String>,
 }
 
-/// Reads an endpoint that a person wrote; fails in words.
-pub(super) fn url_of(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err("it does not begin with http:// or https://".to_owned());
+/// The headers of a configured server whose variables hold something in this process, which may not be the one that
+/// drives.
+fn filled(server: &ServerConfig) -> Vec<(String, String)> {
+    if server.withheld.is_some() {
+        return Vec::new();
     }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(
-            "it holds a password; pass that with -H or --bearer-env, which store nothing"
-                .to_owned(),
-        );
-    }
-    Ok(url)
+    let holds = |variable: &str| {
+        let secret = super::variable(variable)?;
+        Some(secret.expose_secret().to_owned())
+    };
+    let filled = |(name, value): &(String, Template)| {
+        let value = value.fill(holds).ok()?;
+        Some((name.clone(), value))
+    };
+    server.headers.iter().filter_map(filled).collect()
 }
 
 impl Servers {
@@ -50,6 +57,7 @@ impl Servers {
             is_choice: link.session_number > 0,
             name: link.name,
             url: link.url,
+            headers: Vec::new(),
         };
         let mut known: Vec<Known> = reader.links()?.into_iter().map(of_session).collect();
         for server in &context.config()?.servers {
@@ -60,6 +68,7 @@ impl Servers {
             known.push(Known {
                 name: server.name.clone(),
                 url,
+                headers: filled(server),
                 is_choice: true,
             });
         }
@@ -81,9 +90,11 @@ impl Servers {
             })?;
             headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
+        let programs = context.config()?.stdio.iter();
         let mut servers = Self {
             named: Vec::new(),
             known,
+            programs: programs.map(|program| program.name.clone()).collect(),
             headers,
             may_be_read: context.global.insecure_http,
             protocol: context
@@ -102,21 +113,29 @@ impl Servers {
     /// What goes to the engine; fails where a secret would go to another machine in the clear.
     fn make(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, Fail> {
         let known = || self.known.iter().find(|known| known.name == name);
-        let address = url.as_deref().or_else(|| known().map(|known| &*known.url));
+        let known = known();
+        let mut headers = self.headers.clone();
+        for (header, value) in known.map_or(&[][..], |known| &known.headers) {
+            let is_given = |(given, _): &(String, String)| given.eq_ignore_ascii_case(header);
+            if !headers.iter().any(is_given) {
+                headers.push((header.clone(), value.clone()));
+            }
+        }
+        let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
         let is_clear = |url: Url| url.scheme() == "http" && !place::is_loopback(&url);
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
             .is_some_and(is_clear);
-        if is_in_clear && !self.headers.is_empty() && !self.may_be_read {
+        if is_in_clear && !headers.is_empty() && !self.may_be_read {
             return Err(Fail::usage(format!(
-                "-H and --bearer-env would go to {name} over plain http, where they can be read on the way; nothing was sent. \
+                "-H, --bearer-env and the headers of the configuration would go to {name} over plain http, where they can be read on the way; nothing was sent. \
                  Use an https:// URL, or say --insecure-http each time"
             )));
         }
         Ok(ServerRef {
             name,
             url,
-            headers: self.headers.clone(),
+            headers,
             protocol: self.protocol.clone(),
         })
     }
@@ -125,6 +144,9 @@ impl Servers {
         if !text.contains("://") {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.make(link.name.clone(), None),
+                None if self.programs.iter().any(|name| name.as_str() == text) => Err(Fail::usage(
+                    format!("{text} is a program (stdio), and longhaul starts none yet"),
+                )),
                 None => Err(Fail::usage(format!(
                     "no server {text} in this session; {}",
                     self.what_there_is()
@@ -151,6 +173,12 @@ impl Servers {
         self.make(name, Some(url.to_string()))
     }
 
+    /// Where a server is, as far as anything says so.
+    pub(super) fn url_of(&self, server: &ServerRef) -> Option<String> {
+        let known = || self.known.iter().find(|known| known.name == server.name);
+        server.url.clone().or_else(|| Some(known()?.url.clone()))
+    }
+
     /// The server to call: the one that is named, else the only one of the session.
     pub(super) fn one(&self) -> Result<ServerRef, Fail> {
         let choices: Vec<&Known> = self.known.iter().filter(|link| link.is_choice).collect();
@@ -165,9 +193,17 @@ impl Servers {
         }
     }
 
+    /// Every server that there is, the ones that only a failed task left behind aside.
+    pub(super) fn choices(&self) -> Result<Vec<ServerRef>, Fail> {
+        let choices = self.known.iter().filter(|link| link.is_choice);
+        choices
+            .map(|link| self.make(link.name.clone(), None))
+            .collect()
+    }
+
     fn what_there_is(&self) -> String {
         if self.known.is_empty() {
-            return "the session has none yet; give its URL with -s URL, or try `longhaul demo`"
+            return "the session has none yet; give its URL with -s URL, take over those of other programs with `longhaul servers import`, or try `longhaul demo`"
                 .to_owned();
         }
         let names: Vec<String> = self
@@ -189,6 +225,12 @@ impl Servers {
         Err(Fail::usage(format!(
             "the session does not know where {server} is any more; name it with -s URL"
         )))
+    }
+
+    /// Where each server is that needs no URL any more.
+    pub(super) fn urls(&self) -> Vec<(ServerName, String)> {
+        let known = self.known.iter();
+        known.map(|it| (it.name.clone(), it.url.clone())).collect()
     }
 
     /// The names of what `-s` names; empty if it names nothing.

@@ -39,6 +39,11 @@ impl Drop for Terminal<'_> {
     }
 }
 
+/// What stands where a text was cut.
+fn ending(is_ascii: bool) -> &'static str {
+    if is_ascii { "~" } else { "…" }
+}
+
 impl<'o> Terminal<'o> {
     /// The writers are stdout and stderr, or stand for them in a test.
     pub(super) fn new(
@@ -65,8 +70,13 @@ impl<'o> Terminal<'o> {
             is_quiet,
             has_bar: false,
             is_unread: false,
-            ending: if is_ascii { "~" } else { "…" },
+            ending: ending(is_ascii),
         }
+    }
+
+    /// Whether only ASCII characters may be shown from now on.
+    pub(super) fn use_ascii(&mut self, is_ascii: bool) {
+        self.ending = ending(is_ascii);
     }
 
     /// The same terminal, for a shorter time.

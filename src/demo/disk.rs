@@ -4,14 +4,17 @@
 //! (write-ahead log, no fsync: a power cut is not among the faults that this demo shows).
 
 use std::{
+    error::Error,
     fs,
     io::{self, Read},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
+use tokio::time::sleep;
 
 use super::DemoError;
 
@@ -73,6 +76,30 @@ const SCHEMA: &str = "
         record INTEGER NOT NULL);
     CREATE INDEX IF NOT EXISTS processed_by_client ON processed (client_id);
 ";
+
+/// How long a write waits for room on a full disk before it is tried again.
+pub(super) const ROOM_EVERY: Duration = Duration::from_secs(1);
+
+/// Whether a write failed for want of room, so that it may work later.
+pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<rusqlite::Error>();
+    error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DiskFull)
+}
+
+/// Writes, on a full disk once there is room. What is lost would leave a call without its end.
+pub(super) async fn with_room<T>(
+    mut write: impl FnMut() -> Result<T, Box<dyn Error + Send + Sync>>,
+) -> Result<T, Box<dyn Error + Send + Sync>> {
+    loop {
+        match write() {
+            Err(error) if is_full(&*error) => {
+                tracing::warn!("the disk is full; the write waits for room");
+                sleep(ROOM_EVERY).await; // sleep: room comes from outside
+            }
+            done => return done,
+        }
+    }
+}
 
 /// The open database.
 pub(super) struct Disk {
@@ -149,4 +176,32 @@ pub(super) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_waits_for_room_on_a_full_disk_and_for_nothing_else() {
+        let disk = Connection::open_in_memory().unwrap();
+        let allow = |pages: u32| {
+            let allowed = disk.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
+            allowed.unwrap();
+        };
+        disk.execute_batch("CREATE TABLE event (data BLOB)")
+            .unwrap();
+        allow(4);
+        let mut tries = 0;
+        let done = with_room(|| {
+            tries += 1;
+            if tries == 2 {
+                allow(4000);
+            }
+            Ok(disk.execute("INSERT INTO event VALUES (zeroblob(100000))", [])?)
+        });
+        assert_eq!((done.await.unwrap(), tries), (1, 2));
+        let failed = with_room(|| Ok(disk.execute("INSERT INTO nowhere VALUES (1)", [])?)).await;
+        assert!(failed.unwrap_err().to_string().contains("nowhere"));
+    }
 }

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 
 use super::{
     DemoError, dialect,
-    disk::{Disk, locked, now_ms, random_id},
+    disk::{Disk, locked, now_ms, random_id, with_room},
     door::Hook,
     faults::Faults,
 };
@@ -470,13 +470,14 @@ impl EventStore for Events {
                     locked(&self.standalone).insert(stream_id.to_owned(), name.clone());
                     name
                 };
-                return self.append(&name, Some(session), data.as_deref(), false);
+                let append = || self.append(&name, Some(session), data.as_deref(), false);
+                return with_room(append).await;
             }
             let closes = matches!(
                 event.message.as_deref(),
                 Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
             );
-            self.append(stream_id, None, data.as_deref(), closes)
+            with_room(|| self.append(stream_id, None, data.as_deref(), closes)).await
         })
     }
 

@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     DemoError,
     checkpoints::{Checkpoint, Checkpoints, Status},
-    disk::locked,
+    disk::{self, locked},
     life::Presence,
 };
 
@@ -199,6 +199,10 @@ impl Runs {
                 .commit_batch(&task, &work.dataset, done, end)
             {
                 tracing::error!(%error, "a batch could not be committed");
+                if disk::is_full(&error) {
+                    sleep(disk::ROOM_EVERY).await; // sleep: room comes from outside
+                    continue;
+                }
                 break Status::Failed;
             }
             done = end;

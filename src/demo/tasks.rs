@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     DemoError,
-    disk::{Disk, locked, now_ms, random_id},
+    disk::{Disk, locked, now_ms, random_id, with_room},
     life::Presence,
 };
 
@@ -218,14 +218,16 @@ impl Tasks {
             };
             let settled = match outcome {
                 Some(Outcome::Answered(result)) => {
-                    tasks.settle(&id, TaskStatus::Completed, &json!({"result": result}))
+                    Some((TaskStatus::Completed, json!({"result": result})))
                 }
-                Some(Outcome::Failed(error)) => {
-                    tasks.settle(&id, TaskStatus::Failed, &json!({"error": error}))
-                }
-                None => tasks.forget_expired(),
+                Some(Outcome::Failed(error)) => Some((TaskStatus::Failed, json!({"error": error}))),
+                None => None,
             };
-            if let Err(error) = settled {
+            let settle = || match &settled {
+                Some((status, outcome)) => Ok(tasks.settle(&id, *status, outcome)?),
+                None => Ok(tasks.forget_expired()?),
+            };
+            if let Err(error) = with_room(settle).await {
                 tracing::error!(%error, "the end of a task could not be saved");
             }
             locked(&tasks.live).remove(&id);

@@ -50,6 +50,8 @@ pub enum Ask {
     },
     /// Retry every server that is down, now.
     RetryNow,
+    /// Begin a sign-in at a server; whoever drives waits for the browser's answer.
+    SignIn(ServerName),
     /// Answer a question of the server.
     Answer {
         /// Which task.
@@ -170,6 +172,20 @@ pub enum Done {
     Adopted(Vec<TaskId>),
     /// What the server's list of checkpoints shows.
     Checkpoints(Vec<Checkpoint>),
+    /// A sign-in waits for somebody to open its page.
+    SignIn(SignInPage),
+}
+
+/// The page of a sign-in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInPage {
+    /// Its host, to be looked at before it is opened.
+    pub host: String,
+    /// Who else has a part in the sign-in, where that is not who has the page, as "for ISSUER".
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// Its URL; http or https.
+    pub url: String,
 }
 
 /// Why an ask was refused, in words that say what to do next.

@@ -21,6 +21,20 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// Bytes as letters that stand for themselves in a URL, without padding (RFC 4648, section 5).
+pub fn base64_url(bytes: &[u8]) -> String {
+    let letter = |letter: char| match letter {
+        '+' => '-',
+        '/' => '_',
+        other => other,
+    };
+    base64(bytes)
+        .trim_end_matches('=')
+        .chars()
+        .map(letter)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +53,6 @@ mod tests {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+        assert_eq!(base64_url(&[0xfb, 0xff, 0xfe, 0xff]), "-__-_w");
     }
 }

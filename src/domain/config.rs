@@ -1,8 +1,10 @@
 //! What the user's file of configuration says, as data; `assets/config.toml` documents the file.
 
+use std::{collections::BTreeMap, fmt};
+
 use serde::{Deserialize, Serialize};
 
-use super::{ProtocolChoice, ServerName};
+use super::{Convention, Limits, ProtocolChoice, ServerName};
 
 /// What the configuration says of one server. It wins over what the session remembers, and is never saved there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,10 +13,24 @@ pub struct ServerConfig {
     pub name: ServerName,
     /// Its endpoint, without credentials; absent where only the session knows it.
     pub url: Option<String>,
+    /// Headers for every request to the origin of `url` and to no other, by name; their variables are filled in by
+    /// whoever connects.
+    #[serde(default)]
+    pub headers: Vec<(String, Template)>,
+    /// Why nothing may be sent there yet, in words that say what to do: it came by import, and the user has not said
+    /// that its variables may go to its host.
+    #[serde(default)]
+    pub withheld: Option<String>,
     /// The revision to speak; what was chosen before holds when absent.
     pub protocol: Option<ProtocolChoice>,
     /// Whether a percentage may be read out of its words, where it gives no numbers.
     pub progress_from_text: bool,
+    /// What a call there gets where nobody says otherwise.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What its checkpoint tools are called.
+    #[serde(default)]
+    pub checkpoint: Convention,
 }
 
 impl ServerConfig {
@@ -23,8 +39,231 @@ impl ServerConfig {
         Self {
             name,
             url: None,
+            headers: Vec::new(),
+            withheld: None,
             protocol: None,
             progress_from_text: false,
+            limits: Limits::default(),
+            checkpoint: Convention::default(),
         }
+    }
+
+    /// The names of the variables that its headers want, each once, in order.
+    pub fn variables(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for (_, value) in &self.headers {
+            for name in value.variables() {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+}
+
+/// A text with `${VARIABLE}` in it, as the configuration writes it. What stands around the variables may be a secret too,
+/// so `Debug` shows their names only.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Template(String);
+
+/// A piece of a [`Template`].
+enum Piece<'t> {
+    Text(&'t str),
+    Variable(&'t str),
+}
+
+/// Whether this can be the name of a variable of the environment.
+pub fn is_variable(name: &str) -> bool {
+    let mut letters = name.bytes();
+    letters
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
+}
+
+impl Template {
+    /// Reads it. Fails, without repeating the text, where a `${` has no name of a variable and `}` after it.
+    pub fn parse(text: impl Into<String>) -> Result<Self, String> {
+        let text = text.into();
+        let is_whole = |piece: &str| {
+            let name = piece.split_once('}').map(|(name, _)| name);
+            name.is_some_and(is_variable)
+        };
+        if text.split("${").skip(1).all(is_whole) {
+            Ok(Self(text))
+        } else {
+            Err("${ begins a variable; write it as ${NAME}".to_owned())
+        }
+    }
+
+    /// The text as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let mut rest = self.0.split("${");
+        let first = rest.next().unwrap_or_default();
+        let following = rest.flat_map(|piece| {
+            let (name, text) = piece.split_once('}').unwrap_or((piece, ""));
+            [Piece::Variable(name), Piece::Text(text)]
+        });
+        std::iter::once(Piece::Text(first)).chain(following)
+    }
+
+    /// The names of its variables, in order.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.pieces().filter_map(|piece| match piece {
+            Piece::Variable(name) => Some(name),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The text with what the variables hold: a secret. Fails with the name of the first that holds nothing.
+    pub fn fill(&self, holds: impl Fn(&str) -> Option<String>) -> Result<String, &str> {
+        let mut filled = String::new();
+        for piece in self.pieces() {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Variable(name) => filled.push_str(&holds(name).ok_or(name)?),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template")
+            .field(&self.variables().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl TryFrom<String> for Template {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(text)
+    }
+}
+
+impl From<Template> for String {
+    fn from(template: Template) -> Self {
+        template.0
+    }
+}
+
+/// A server that would be a process of ours. None is started before the user approved its whole command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StdioConfig {
+    /// The user's name for it.
+    pub name: ServerName,
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables that it gets beside the usual ones, by name.
+    pub env: Vec<(String, Template)>,
+    /// Where it is to work.
+    pub cwd: Option<String>,
+    /// The digest of what the user approved; it counts only while it is that of what stands here.
+    pub approved: Option<String>,
+}
+
+/// The limits that a call gets where nobody says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsualLimits {
+    /// On any server.
+    pub everywhere: Limits,
+    /// What single servers have instead.
+    pub of_servers: BTreeMap<ServerName, Limits>,
+}
+
+impl UsualLimits {
+    /// On this server.
+    pub fn of(&self, server: &ServerName) -> Limits {
+        let own = self.of_servers.get(server).copied().unwrap_or_default();
+        Limits {
+            idle: own.idle.or(self.everywhere.idle),
+            hard: own.hard.or(self.everywhere.hard),
+        }
+    }
+}
+
+/// The set of colours that the user prefers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThemeName {
+    /// For a dark background; the terminal's own colours.
+    #[default]
+    Dark,
+    /// For a light one.
+    Light,
+    /// No colour at all.
+    Mono,
+    /// Told apart by people who see few colours.
+    Colourblind,
+}
+
+impl ThemeName {
+    /// Every one with its word in the configuration.
+    pub const ALL: [(&str, Self); 4] = [
+        ("dark", Self::Dark),
+        ("light", Self::Light),
+        ("mono", Self::Mono),
+        ("colourblind", Self::Colourblind),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_is_filled_and_keeps_its_secrets() {
+        let template = Template::parse("Bearer ${LAB_TOKEN} of $5 ${A}").unwrap();
+        assert_eq!(template.variables().collect::<Vec<_>>(), ["LAB_TOKEN", "A"]);
+        let holds = |name: &str| (name != "NONE").then(|| format!("<{name}>"));
+        assert_eq!(
+            template.fill(holds),
+            Ok("Bearer <LAB_TOKEN> of $5 <A>".to_owned())
+        );
+        let missing = Template::parse("${A}${NONE}").unwrap();
+        assert_eq!(missing.fill(holds), Err("NONE"));
+        let literal = Template::parse("hunter2 ${A}").unwrap();
+        assert_eq!(format!("{literal:?}"), r#"Template(["A"])"#);
+        for wrong in [
+            "hunter2 ${",
+            "${}",
+            "${hunter2-x}",
+            "${A",
+            "${env:A}",
+            "${A${B}}",
+        ] {
+            let why = Template::parse(wrong).unwrap_err();
+            assert!(!why.contains("hunter2"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_its_own_limits_has_the_others_from_everywhere() {
+        let minutes = |count: u64| Some(core::time::Duration::from_secs(count * 60));
+        let lab = ServerName::new("lab");
+        let own = Limits {
+            idle: minutes(1),
+            hard: None,
+        };
+        let limits = UsualLimits {
+            everywhere: Limits {
+                idle: minutes(5),
+                hard: minutes(9),
+            },
+            of_servers: [(lab.clone(), own)].into(),
+        };
+        let of_lab = limits.of(&lab);
+        assert_eq!((of_lab.idle, of_lab.hard), (minutes(1), minutes(9)));
+        assert_eq!(limits.of(&ServerName::new("x")), limits.everywhere);
     }
 }

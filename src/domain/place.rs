@@ -33,6 +33,15 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// Whether it is the address of no machine (`0.0.0.0`, `[::]`), by which some systems reach themselves.
+pub fn is_unspecified(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_unspecified(),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).to_canonical().is_unspecified(),
+        Some(Host::Domain(_)) | None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +70,19 @@ mod tests {
             ("http://10.0.0.1/", false),
         ] {
             assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_no_machine_is_known() {
+        for (url, is_it) in [
+            ("https://0.0.0.0:1/x", true),
+            ("https://[::]/", true),
+            ("https://[::ffff:0.0.0.0]/", true),
+            ("https://127.0.0.1/", false),
+            ("https://lab.example/", false),
+        ] {
+            assert_eq!(is_unspecified(&Url::parse(url).unwrap()), is_it, "{url}");
         }
     }
 }

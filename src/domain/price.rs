@@ -61,15 +61,19 @@ impl Price {
             Phase::Queued if attempt.number == 1 || !task.resumability.checkpoint => Self::Safe {
                 why: "it does not run yet; it is sent when longhaul runs again".to_owned(),
             },
-            _ if task.resumability.checkpoint && is_taken => Self::Safe {
-                why: match &task.progress {
-                    Some(progress) => format!(
-                        "checkpoint on the server; reopening goes on from step {}",
-                        text::amount(progress.value)
-                    ),
-                    None => "checkpoint on the server; reopening goes on from it".to_owned(),
-                },
-            },
+            _ if task.resumability.checkpoint && is_taken => {
+                let place = task.progress.as_ref().map_or("it".to_owned(), |progress| {
+                    format!("step {}", text::amount(progress.value))
+                });
+                // A plain call of that era ends with its connection.
+                let stops = match attempt.version.map(ProtocolVersion::era) {
+                    Some(Era::Modern) => "it stands still meanwhile, and ",
+                    _ => "",
+                };
+                Self::Safe {
+                    why: format!("checkpoint on the server; {stops}reopening goes on from {place}"),
+                }
+            }
             _ if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) => Self::Dies {
                 why: modern_plain(),
             },
@@ -88,9 +92,24 @@ impl Price {
         })
     }
 
+    /// As seen at this time: an end that has come is none to wait for any more.
+    #[must_use]
+    pub fn at(self, now: Wall) -> Self {
+        match self {
+            Self::Likely {
+                until: Some(until), ..
+            } if until <= now => Self::Likely {
+                why: "a task on the server, which has kept it for as long as it said it would"
+                    .to_owned(),
+                until: None,
+            },
+            price => price,
+        }
+    }
+
     /// The price of leaving right after a call of `tool`, as far as it is known before anything is sent.
     pub fn of_call(tool: &Tool, beside: &[Tool], footing: &Footing) -> Self {
-        if tool.keeps_checkpoint(beside) {
+        if tool.keeps_checkpoint(beside, &footing.convention) {
             return Self::Safe {
                 why: "the tool keeps a checkpoint on the server".to_owned(),
             };
@@ -193,4 +212,19 @@ fn http_sse() -> String {
 
 fn no_ids() -> String {
     "this server gives its events no ids, so the result would have no way back".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_has_come_is_not_promised() {
+        let price = Price::of_core_task(Some(true), Some(Wall(5_000)));
+        assert_eq!(price.clone().at(Wall(4_999)), price);
+        let Price::Likely { why, until: None } = price.at(Wall(5_000)) else {
+            panic!("it promises an end that has come");
+        };
+        assert!(why.contains("as long as it said"), "{why}");
+    }
 }

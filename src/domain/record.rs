@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Asked, Entry, Era, EventId, Limits, OnInput, Progress, ProtocolVersion, Question, Resumability,
-    ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, share_in, text,
+    Asked, Convention, Entries, Era, EventId, Limits, OnInput, Progress, ProtocolVersion, Question,
+    Resumability, ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -331,6 +331,9 @@ pub struct LinkRecord {
     /// Which of its tools ran as a server task when they were last called; only where the server decides.
     #[serde(default)]
     pub ran_as_task: BTreeMap<String, bool>,
+    /// What its checkpoint tools are called, as the configuration last said.
+    #[serde(default)]
+    pub convention: Convention,
 }
 
 /// What a call can stand on at a server, as far as seen: it decides the price of leaving before anything is sent.
@@ -346,6 +349,9 @@ pub struct Footing {
     pub binds_tasks: Option<bool>,
     /// Which tools ran as a server task when they were last called.
     pub ran_as_task: BTreeMap<String, bool>,
+    /// What its checkpoint tools are called.
+    #[serde(default)]
+    pub convention: Convention,
 }
 
 impl Footing {
@@ -369,6 +375,7 @@ impl LinkRecord {
             tasks: self.tasks,
             binds_tasks: self.binds_tasks,
             ran_as_task: self.ran_as_task.clone(),
+            convention: self.convention.clone(),
         }
     }
 
@@ -399,6 +406,7 @@ impl LinkRecord {
             tasks: None,
             binds_tasks: None,
             ran_as_task: BTreeMap::new(),
+            convention: Convention::default(),
         }
     }
 }
@@ -426,7 +434,7 @@ pub enum Row {
         /// Whose.
         task: TaskId,
         /// What.
-        entries: Vec<Entry>,
+        entries: Entries,
     },
     /// Keep a result: the JSON text of a CallToolResult as the server sent it.
     Result {

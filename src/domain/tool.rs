@@ -55,30 +55,59 @@ impl TaskSupport {
 /// The argument that carries the client id of a checkpoint tool.
 pub const CLIENT_ID: &str = "client_id";
 /// The companion that lists a client's checkpoints.
-pub const LIST_TOOL: &str = "list_session_tasks";
+const LIST_TOOL: &str = "list_session_tasks";
 /// The companion that pauses one.
-pub const PAUSE_TOOL: &str = "pause_task";
-/// The companions themselves take a client id too and are no checkpoint tools.
-const COMPANIONS: [&str; 5] = [
-    LIST_TOOL,
-    PAUSE_TOOL,
+const PAUSE_TOOL: &str = "pause_task";
+/// The further companions take a client id too and are no checkpoint tools.
+const COMPANIONS: [&str; 3] = [
     "get_checkpoint_stats",
     "get_session_info",
     "cleanup_checkpoints",
 ];
+
+/// What the checkpoint convention of the tutorials is called on a server; the configuration can name it otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Convention {
+    /// The argument that carries the client id of a checkpoint tool, and of the companion that lists them.
+    pub client_id: String,
+    /// The companion that lists a client's checkpoints.
+    pub list: String,
+    /// The companion that pauses one.
+    pub pause: String,
+    /// Its argument.
+    pub task_id: String,
+}
+
+impl Default for Convention {
+    fn default() -> Self {
+        Self {
+            client_id: CLIENT_ID.to_owned(),
+            list: LIST_TOOL.to_owned(),
+            pause: PAUSE_TOOL.to_owned(),
+            task_id: "task_id".to_owned(),
+        }
+    }
+}
 
 impl Tool {
     /// Whether this tool, seen in the list that it stands in, follows the checkpoint convention of the tutorials: it
     /// takes a client id that outlives sessions, and the companion that lists its checkpoints stands beside it.
     ///
     /// Nothing of the convention is in the MCP specification.
-    pub fn keeps_checkpoint(&self, beside: &[Self]) -> bool {
-        !COMPANIONS.contains(&self.name.as_str())
-            && beside.iter().any(|other| other.name == LIST_TOOL)
-            && self
-                .arguments()
-                .iter()
-                .any(|spec| spec.name == CLIENT_ID && spec.kind == ArgumentKind::Text)
+    pub fn keeps_checkpoint(&self, beside: &[Self], convention: &Convention) -> bool {
+        let Convention {
+            client_id,
+            list,
+            pause,
+            ..
+        } = convention;
+        let is_client_id =
+            |spec: &ArgumentSpec| spec.name == *client_id && spec.kind == ArgumentKind::Text;
+        self.name != *list
+            && self.name != *pause
+            && !COMPANIONS.contains(&self.name.as_str())
+            && beside.iter().any(|other| other.name == *list)
+            && self.arguments().iter().any(is_client_id)
     }
 
     fn schema(&self) -> Map<String, Value> {
@@ -323,9 +352,16 @@ mod tests {
             let list = named(LIST_TOOL, text);
             let number = named("number", json!({"type": "integer"}));
             let tools = [work.clone(), list.clone(), number.clone()];
-            assert!(work.keeps_checkpoint(&tools));
-            assert!(!list.keeps_checkpoint(&tools) && !number.keeps_checkpoint(&tools));
-            assert!(!work.keeps_checkpoint(&[work.clone(), number]));
+            let usual = Convention::default();
+            assert!(work.keeps_checkpoint(&tools, &usual));
+            assert!(!list.keeps_checkpoint(&tools, &usual));
+            assert!(!number.keeps_checkpoint(&tools, &usual));
+            assert!(!work.keeps_checkpoint(&[work.clone(), number], &usual));
+            let other = Convention {
+                list: "jobs".to_owned(),
+                ..usual
+            };
+            assert!(!work.keeps_checkpoint(&tools, &other));
         }
     }
 

@@ -71,5 +71,8 @@ pub enum LinkState {
     NeedsLogin {
         /// What it said.
         why: String,
+        /// Whether `longhaul login` brings them; else they are headers of the user's.
+        #[serde(default)]
+        takes_sign_in: bool,
     },
 }

@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     board::Board,
     clock::Clock,
+    hook::Hooks,
     inbox::{Batches, Inbox, Reading},
     journal::{Job, Journal, Outcome},
     rest::Rest,
@@ -19,15 +20,16 @@ use super::{
     socket,
 };
 use crate::{
+    auth::{self, AuthError, Keeper, Logins, Now, Wish},
     domain::{
         Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef, Stamp,
-        Tally, Task, TaskId, TaskView, place, text,
+        NoticeLevel, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef,
+        SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
-    protocol::Arrival,
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
+    protocol::{Arrival, Refusal},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
-    transport::{Http, HttpOptions, ensure_provider},
+    transport::{Fetcher, Http, HttpOptions, SignIn, ensure_provider},
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
@@ -39,6 +41,8 @@ const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 const TASKS_AT_A_GLANCE: u32 = 4;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
+/// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long leaving may take.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -55,6 +59,12 @@ enum Saver {
 struct Linked {
     link: Link,
     http: Option<Http>,
+    /// Who brings the token of a sign-in; goes with the client.
+    keeper: Option<Arc<Keeper>>,
+    /// The job that gets a new token before the old one is over.
+    refreshing: Option<tokio::task::AbortHandle>,
+    /// The sign-in that waits for a browser.
+    signing_in: Option<SignInJob>,
     headers: Vec<(String, String)>,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
@@ -62,6 +72,23 @@ struct Linked {
     durable: SaveToken,
     exchanges: BTreeMap<ExchangeId, Reading>,
     is_touched: bool,
+}
+
+/// A sign-in under way; dropping it ends it.
+struct SignInJob(tokio::task::AbortHandle);
+
+impl Drop for SignInJob {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What comes of a sign-in.
+enum SignInNews {
+    /// Its page can be opened, or why there is none: the answer to this ask.
+    Begun(AskId, Result<SignInPage, Refused>),
+    /// It is over, with this server.
+    Over(ServerName, Result<(), AuthError>),
 }
 
 /// A change to a task that no link holds: shown and answered once it is on disk.
@@ -74,10 +101,19 @@ struct HouseSave {
 struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
+    environment: fn(&str) -> Option<SecretString>,
+    insecure_http: bool,
+    fetcher: Arc<Fetcher>,
+    /// A job that gets a new token has ended.
+    refreshed: Arc<tokio::sync::Notify>,
+    looked_at: Mono,
+    sign_ins: mpsc::Sender<SignInNews>,
     /// What the configuration says, also of servers that this session does not know yet.
     config: BTreeMap<ServerName, ServerConfig>,
     clock: Clock,
     board: &'d Arc<Board>,
+    hooks: Option<Hooks>,
+    begun_at: Wall,
     rest: &'d Rest,
     open: &'d mut OpenAsks,
     links: Vec<Linked>,
@@ -88,8 +124,8 @@ struct Driver<'d> {
     house: Vec<HouseSave>,
     next_house: u64,
     dice: fastrand::Rng,
-    /// How much history of all links waits to be saved.
-    unsaved: Tally,
+    /// How much history and results of all links wait to be saved.
+    unsaved: Unsaved,
     /// How much all exchanges hold of events that have not come to their end.
     unread: Tally,
     published_at: Mono,
@@ -106,6 +142,8 @@ struct Driver<'d> {
 struct Trouble {
     why: String,
     tries: u64,
+    /// Whether it was said that nothing more is read.
+    is_deaf: bool,
 }
 
 /// Drives the session until this process leaves; `Err` says in words why it cannot.
@@ -126,12 +164,24 @@ pub(super) async fn drive(
     } = Writer::open(&options.paths, now.wall).map_err(|error| format!("could not {error}"))?;
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
+    let (sign_ins, mut of_sign_ins) = mpsc::channel(16);
     let mut driver = Driver {
         paths: &options.paths,
         protocol: options.protocol,
+        environment: options.environment,
+        insecure_http: options.insecure_http,
+        fetcher: Arc::default(),
+        refreshed: Arc::default(),
+        looked_at: now.mono,
+        sign_ins,
         config: BTreeMap::new(),
         clock: options.clock,
         board,
+        hooks: options
+            .hook
+            .clone()
+            .and_then(|hook| Hooks::start(hook, &options.paths, board, options.clock)),
+        begun_at: now.wall,
         rest,
         open,
         links: Vec::new(),
@@ -141,7 +191,7 @@ pub(super) async fn drive(
         house: Vec::new(),
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
-        unsaved: Tally::default(),
+        unsaved: Unsaved::default(),
         unread: Tally::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
@@ -160,6 +210,9 @@ pub(super) async fn drive(
             text,
         }));
     }
+    // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
+    let by_name = |server: &ServerConfig| (server.name.clone(), server.clone());
+    driver.config = options.config.iter().map(by_name).collect();
     driver.restore(restored.links, restored.tasks, now);
     driver.configure(options.config.clone(), now);
     for server in &options.servers {
@@ -181,7 +234,9 @@ pub(super) async fn drive(
     }
     driver.turn(now);
     options.fuse.burn(PanicIn::Network);
-    driver.run(asks, &mut from_clients, leaving).await?;
+    driver
+        .run(asks, &mut from_clients, &mut of_sign_ins, leaving)
+        .await?;
     drop(listener);
     driver.leave().await;
     drop(lock);
@@ -193,6 +248,7 @@ impl Driver<'_> {
         &mut self,
         asks: &mut mpsc::Receiver<Asked>,
         from_clients: &mut mpsc::Receiver<Asked>,
+        of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         leaving: &mut oneshot::Receiver<()>,
     ) -> Result<(), String> {
         loop {
@@ -205,7 +261,7 @@ impl Driver<'_> {
             };
             let now;
             tokio::select! {
-                () = self.inbox.filled() => {
+                () = self.inbox.filled(), if self.unsaved.has_room() => {
                     now = self.clock.now();
                     self.all_arrived(now);
                 }
@@ -228,11 +284,17 @@ impl Driver<'_> {
                     };
                     self.all_written(outcomes, now);
                 }
+                Some(news) = of_sign_ins.recv() => {
+                    now = self.clock.now();
+                    self.sign_in_news(news, now);
+                }
+                () = self.refreshed.notified() => now = self.clock.now(),
                 () = timer => {
                     now = self.clock.now();
                     for index in 0..self.links.len() {
                         self.feed(index, Input::Timer, now);
                     }
+                    self.tend_logins(now);
                 }
                 _ = &mut *leaving => return Ok(()),
             }
@@ -251,11 +313,130 @@ impl Driver<'_> {
             .iter()
             .any(|linked| linked.is_touched)
             .then(|| self.published_at.after(self.publish_every));
-        links.chain(publish).min()
+        let is_watched = |linked: &Linked| linked.link.is_barred() && linked.keeper.is_some();
+        let look = self
+            .links
+            .iter()
+            .any(is_watched)
+            .then(|| self.looked_at.after(LOOK_EVERY));
+        let due = self.links.iter().filter_map(Linked::token_due).min();
+        let due = due.map(|due| {
+            let now = self.clock.now();
+            now.mono.after(due.since(now.wall))
+        });
+        links.chain(publish).chain(look).chain(due).min()
+    }
+
+    /// Begins a sign-in; its answer comes once its page is known. An older one of the same server ends.
+    fn sign_in(&mut self, number: AskId, name: &ServerName) {
+        let linked = self
+            .index_of(name)
+            .and_then(|index| self.links.get_mut(index));
+        let Some(linked) = linked else {
+            let refused = self.unknown_server(name);
+            return self.open.answer(self.board, number, Err(refused));
+        };
+        let url = url::Url::parse(&linked.link.record().url).ok();
+        let is_private = |url: &url::Url| {
+            url.scheme() == "https" || place::is_loopback(url) || self.insecure_http
+        };
+        let Some(url) = url.filter(is_private) else {
+            let words = format!(
+                "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
+            );
+            return self
+                .open
+                .answer(self.board, number, Err(Refused::Usage(words)));
+        };
+        let (logins, fetcher) = (Logins::new(&self.paths.logins()), Arc::clone(&self.fetcher));
+        let (clock, news, name) = (self.clock, self.sign_ins.clone(), name.clone());
+        let now: Now = Arc::new(move || clock.now().wall);
+        let job = tokio::spawn(async move {
+            let begun = auth::begin(&url, &Wish::default(), logins, fetcher, now).await;
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(error) => {
+                    let refused = match error {
+                        AuthError::Unreachable { .. } => Refused::Unreachable(error.to_string()),
+                        _ => Refused::Usage(error.to_string()),
+                    };
+                    // A driver that leaves has told everybody.
+                    let _ = news.send(SignInNews::Begun(number, Err(refused))).await;
+                    return;
+                }
+            };
+            let page = SignInPage {
+                host: begun.host.clone(),
+                beside: begun.beside.clone(),
+                url: begun.page.to_string(),
+            };
+            let _ = news.send(SignInNews::Begun(number, Ok(page))).await;
+            let over = begun.finish().await.map(drop);
+            let _ = news.send(SignInNews::Over(name, over)).await;
+        });
+        linked.signing_in = Some(SignInJob(job.abort_handle()));
+    }
+
+    fn sign_in_news(&mut self, news: SignInNews, now: Stamp) {
+        match news {
+            SignInNews::Begun(number, page) => {
+                self.open.answer(self.board, number, page.map(Done::SignIn));
+            }
+            SignInNews::Over(name, Ok(())) => {
+                let words = format!("signed in to {name}; its tasks go on");
+                self.notice(NoticeLevel::Info, words, now);
+                if let Some(index) = self.index_of(&name) {
+                    // No ask has the number 0.
+                    let what = Ask::RetryNow;
+                    self.feed(index, Input::Ask { ask: 0, what }, now);
+                }
+            }
+            SignInNews::Over(name, Err(error)) => {
+                let words = format!("not signed in to {name}: {error}");
+                self.notice(
+                    NoticeLevel::Error,
+                    text::clean_line(&words).into_owned(),
+                    now,
+                );
+            }
+        }
+    }
+
+    /// Goes on where somebody has signed in, and gets new tokens while the old ones are good.
+    fn tend_logins(&mut self, now: Stamp) {
+        for linked in &mut self.links {
+            if let Some(keeper) = linked.keeper.clone()
+                && linked.token_due().is_some_and(|due| due <= now.wall)
+            {
+                let refreshed = Arc::clone(&self.refreshed);
+                let job = tokio::spawn(async move {
+                    // What came of it shows with the next request.
+                    let _ = keeper.token().await;
+                    refreshed.notify_one();
+                });
+                linked.refreshing = Some(job.abort_handle());
+            }
+        }
+        if now.mono.since(self.looked_at) < LOOK_EVERY {
+            return;
+        }
+        self.looked_at = now.mono;
+        let has_news = |linked: &Linked| {
+            let keeper = linked.keeper.as_ref().filter(|_| linked.link.is_barred());
+            keeper.is_some_and(|keeper| keeper.has_news())
+        };
+        for index in 0..self.links.len() {
+            if self.links.get(index).is_some_and(has_news) {
+                // No ask has the number 0.
+                let what = Ask::RetryNow;
+                self.feed(index, Input::Ask { ask: 0, what }, now);
+            }
+        }
     }
 
     /// The end of every turn: what changed is shown, at a pace that a person can see.
     fn turn(&mut self, now: Stamp) {
+        self.inbox.read_on(self.unsaved.has_room());
         let is_due = now.mono.since(self.published_at) >= self.publish_every;
         if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
             return;
@@ -264,15 +445,22 @@ impl Driver<'_> {
         let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
+            // Before its tasks: what one of them waits for stands there.
+            if let Some(view) = linked.link.take_server_view() {
+                self.board.publish(News::Server(Arc::new(view)));
+            }
             for view in linked.link.take_views() {
                 moved += 1;
+                if let Some(hooks) = &mut self.hooks {
+                    hooks.heed(&view, view.task.created_at < self.begun_at);
+                }
                 self.board.publish(News::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
+                if let Some(hooks) = &mut self.hooks {
+                    hooks.erase(&id);
+                }
                 self.board.publish(News::Erased(id));
-            }
-            if let Some(view) = linked.link.take_server_view() {
-                self.board.publish(News::Server(Arc::new(view)));
             }
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
@@ -310,31 +498,44 @@ impl Driver<'_> {
             version: record.wish.or(self.protocol),
             is_configured: false,
         };
-        let name = record.name.clone();
         let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
             http: None,
+            keeper: None,
+            refreshing: None,
+            signing_in: None,
             headers,
             held: VecDeque::new(),
             durable: 0,
             exchanges: BTreeMap::new(),
             is_touched: true,
         });
-        self.apply_config(&name, now);
     }
 
     /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
     fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
         for server in servers {
             let (name, url) = (server.name.clone(), server.url.clone());
-            self.config.insert(name.clone(), server);
-            match (self.index_of(&name), url) {
-                (Some(_), _) => self.apply_config(&name, now),
-                (None, Some(url)) => self.add_link(LinkRecord::new(name, url), Vec::new(), now),
-                // It counts once somebody says where it is.
-                (None, None) => {}
+            let credentials =
+                |server: &ServerConfig| (server.headers.clone(), server.withheld.clone());
+            let new = credentials(&server);
+            let old = self.config.insert(name.clone(), server);
+            if old.is_some_and(|old| credentials(&old) != new)
+                && let Some(index) = self.index_of(&name)
+            {
+                if let Some(linked) = self.links.get_mut(index) {
+                    linked.http = None;
+                }
+                // What waited for a credential may have it now. No ask has the number 0.
+                let what = Ask::RetryNow;
+                self.feed(index, Input::Ask { ask: 0, what }, now);
             }
+            // Without a place it counts once somebody says where it is.
+            if let (None, Some(url)) = (self.index_of(&name), url) {
+                self.add_link(LinkRecord::new(name.clone(), url), Vec::new(), now);
+            }
+            self.apply_config(&name, now);
         }
     }
 
@@ -402,9 +603,10 @@ impl Driver<'_> {
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
                     .map_err(|error| Refused::Usage(error.to_string()))?;
-                let mut record = LinkRecord::new(server.name, url);
+                let mut record = LinkRecord::new(server.name.clone(), url);
                 record.wish = version;
                 self.add_link(record, server.headers, now);
+                self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)
             }
             (None, None) => Err(self.unknown_server(&server.name)),
@@ -436,6 +638,7 @@ impl Driver<'_> {
                 self.configure(servers.clone(), now);
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
+            Ask::SignIn(name) => return self.sign_in(number, name),
             Ask::Tools(name)
             | Ask::Adopt { server: name, .. }
             | Ask::Checkpoints { server: name, .. } => {
@@ -479,6 +682,22 @@ impl Driver<'_> {
                 }
             }
         };
+        let needs_an_answer = matches!(
+            what,
+            Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. } | Ask::Start(_)
+        );
+        if let Some(trouble) = self.trouble.as_ref().filter(|_| !self.unsaved.has_room())
+            && needs_an_answer
+            && index.is_ok()
+        {
+            let words = format!(
+                "not asked: {}; nothing is read from servers until then",
+                trouble.why
+            );
+            return self
+                .open
+                .answer(self.board, number, Err(Refused::CannotSave(words)));
+        }
         if let (Ok(index), Ask::Adopt { server, .. }) = (&index, &what)
             && let Err(error) = self.tell_known(*index, server)
         {
@@ -700,18 +919,32 @@ impl Driver<'_> {
             Output::Send {
                 exchange, request, ..
             } => {
-                let http = match &linked.http {
-                    Some(http) => http.clone(),
-                    None => match connect(linked.link.record(), &linked.headers, &self.unread) {
-                        Ok(http) => linked.http.insert(http).clone(),
-                        Err(why) => {
-                            let arrival = Arrival::NotSent {
-                                why,
-                                is_refused: false,
-                            };
-                            return self.feed(index, Input::Arrived { exchange, arrival }, now);
-                        }
-                    },
+                let configured = Configured {
+                    server: self.config.get(&linked.link.record().name),
+                    environment: self.environment,
+                    insecure_http: self.insecure_http,
+                };
+                let clock = self.clock;
+                let sign_in = SigningIn {
+                    logins: Logins::new(&self.paths.logins()),
+                    fetcher: &self.fetcher,
+                    now: Arc::new(move || clock.now().wall),
+                };
+                let mut remark = None;
+                let connection =
+                    linked.connection(&configured, &sign_in, &self.unread, &mut remark);
+                if let Some(remark) = remark {
+                    self.board.publish(News::Notice(Notice {
+                        at: now.wall,
+                        level: NoticeLevel::Warning,
+                        text: remark,
+                    }));
+                }
+                let http = match connection {
+                    Ok(http) => http,
+                    Err(arrival) => {
+                        return self.feed(index, Input::Arrived { exchange, arrival }, now);
+                    }
                 };
                 let reading = self.inbox.read(index, exchange, http.exchange(request));
                 // Those that came to their end leave nothing behind.
@@ -775,8 +1008,14 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.durable = linked.durable.max(token);
                     }
+                    let had_room = self.unsaved.has_room();
                     self.feed(index, Input::Saved(token), now);
                     self.release(index, now);
+                    if !had_room && self.unsaved.has_room() {
+                        for index in 0..self.links.len() {
+                            self.feed(index, Input::Timer, now);
+                        }
+                    }
                 }
                 Err(why) => {
                     if let Some(linked) = self.links.get_mut(index) {
@@ -787,12 +1026,24 @@ impl Driver<'_> {
                         Some(trouble) if trouble.why == why => trouble.tries += 1,
                         trouble => {
                             let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
+                            let is_deaf = trouble.as_ref().is_some_and(|before| before.is_deaf);
                             *trouble = Some(Trouble {
                                 why: why.clone(),
                                 tries,
+                                is_deaf,
                             });
                             self.notice(NoticeLevel::Error, why.clone(), now);
                         }
+                    }
+                    if let Some(trouble) = &mut self.trouble
+                        && !self.unsaved.has_room()
+                        && !std::mem::replace(&mut trouble.is_deaf, true)
+                    {
+                        let words = format!(
+                            "results of {} wait for the disk: nothing more is read from any server until they are saved",
+                            text::bytes(self.unsaved.result_bytes() as u64)
+                        );
+                        self.notice(NoticeLevel::Error, words, now);
                     }
                     self.feed(index, Input::SaveFailed { token, why }, now);
                 }
@@ -839,7 +1090,7 @@ impl Driver<'_> {
                 .next_wake()
                 .map_or(until, |at| self.clock.instant(at).min(until));
             tokio::select! {
-                () = self.inbox.filled() => {
+                () = self.inbox.filled(), if self.unsaved.has_room() => {
                     let now = self.clock.now();
                     self.all_arrived(now);
                 }
@@ -860,22 +1111,157 @@ impl Driver<'_> {
             self.turn(self.clock.now());
         }
         self.journal.close();
+        if let Some(hooks) = self.hooks {
+            hooks.close();
+        }
     }
 }
 
-/// A client for a server, with the headers of the user.
-fn connect(
-    record: &LinkRecord,
-    headers: &[(String, String)],
-    unread: &Tally,
-) -> Result<Http, String> {
-    let mut options = HttpOptions::new(record.url.clone());
-    options.unread = unread.clone();
-    options.headers = headers
-        .iter()
-        .map(|(name, value)| (name.clone(), SecretString::from(value.clone())))
-        .collect();
-    Http::new(options).map_err(|error| error.to_string())
+/// What the configuration adds to a connection, and what it may take from the environment for that.
+struct Configured<'c> {
+    server: Option<&'c ServerConfig>,
+    environment: fn(&str) -> Option<SecretString>,
+    insecure_http: bool,
+}
+
+/// What it takes to keep the token of a sign-in.
+struct SigningIn<'s> {
+    logins: Logins,
+    fetcher: &'s Arc<Fetcher>,
+    now: Now,
+}
+
+impl Linked {
+    /// When a new token is due for what is open here, unless one is being got.
+    fn token_due(&self) -> Option<Wall> {
+        let is_busy = |job: &tokio::task::AbortHandle| !job.is_finished();
+        let is_open = self.exchanges.values().any(|reading| !reading.is_over());
+        if !is_open || self.refreshing.as_ref().is_some_and(is_busy) {
+            return None;
+        }
+        self.keeper.as_ref()?.due()
+    }
+
+    /// The client for its server, made where there is none yet; `Err` is what the machine hears instead of an answer.
+    fn connection(
+        &mut self,
+        configured: &Configured<'_>,
+        sign_in: &SigningIn<'_>,
+        unread: &Tally,
+        remark: &mut Option<String>,
+    ) -> Result<Http, Arrival> {
+        if let Some(http) = &self.http {
+            return Ok(http.clone());
+        }
+        let record = self.link.record();
+        let more = match configured.headers(record, &self.headers) {
+            Ok(more) => more,
+            Err(why) => {
+                // As if the server had said what it says without the header.
+                self.link.takes_sign_in(false);
+                self.link.withhold(why);
+                return Err(Arrival::Refused(Box::new(Refusal {
+                    status: 401,
+                    retry_after: None,
+                    error: None,
+                    said: None,
+                })));
+            }
+        };
+        let given = self.headers.iter();
+        let given = given.map(|(name, value)| (name.clone(), SecretString::from(value.clone())));
+        let mut options = HttpOptions::new(record.url.clone());
+        options.unread = unread.clone();
+        options.headers = given.chain(more).collect();
+        let is_authorized =
+            |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
+        let has_own = options.headers.iter().any(is_authorized);
+        let url = url::Url::parse(&record.url).ok();
+        let is_private = |url: &url::Url| {
+            url.scheme() == "https" || place::is_loopback(url) || configured.insecure_http
+        };
+        self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
+            let SigningIn {
+                logins,
+                fetcher,
+                now,
+            } = sign_in;
+            if let Err(error) = logins.read() {
+                *remark = Some(format!(
+                    "no login is used: {error}; it stays as it is until the next `longhaul login`"
+                ));
+            }
+            let name = record.name.as_str();
+            Arc::new(Keeper::new(
+                &url,
+                name,
+                logins.clone(),
+                Arc::clone(fetcher),
+                Arc::clone(now),
+            ))
+        });
+        let keeper = self.keeper.clone();
+        options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
+        self.link.takes_sign_in(self.keeper.is_some());
+        let http = Http::new(options).map_err(|error| Arrival::NotSent {
+            why: error.to_string(),
+            is_refused: false,
+        })?;
+        Ok(self.http.insert(http).clone())
+    }
+}
+
+impl Configured<'_> {
+    /// The headers of the configuration that are not `given` already, with their secrets; `Err` says in words why one
+    /// of them cannot be sent.
+    fn headers(
+        &self,
+        record: &LinkRecord,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, SecretString)>, String> {
+        let place = |url: &str| url::Url::parse(url).ok();
+        let Some((server, there)) = self
+            .server
+            .and_then(|server| Some((server, place(server.url.as_ref()?)?)))
+        else {
+            return Ok(Vec::new());
+        };
+        // While unsettled work keeps the link at an old place, what is meant for the new one stays here.
+        if place(&record.url).is_none_or(|here| here.origin() != there.origin()) {
+            return Ok(Vec::new());
+        }
+        let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let mut missing = server
+            .headers
+            .iter()
+            .filter(|(name, _)| !is_given(name))
+            .peekable();
+        if missing.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        if let Some(why) = &server.withheld {
+            return Err(why.clone());
+        }
+        let name = &record.name;
+        if there.scheme() == "http" && !place::is_loopback(&there) && !self.insecure_http {
+            return Err(format!(
+                "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
+                 nothing was sent. Use an https:// URL, or say --insecure-http each time"
+            ));
+        }
+        let holds = |variable: &str| {
+            let secret = (self.environment)(variable);
+            secret.map(|secret| secret.expose_secret().to_owned())
+        };
+        missing
+            .map(|(header, value)| match value.fill(holds) {
+                Ok(value) => Ok((header.clone(), SecretString::from(value))),
+                Err(variable) => Err(format!(
+                    "{name} wants the variable {variable} for its header {header}, and it is not set here; nothing was sent"
+                )),
+            })
+            .collect()
+    }
 }
 
 /// A task that nothing is connected for.

@@ -6,9 +6,16 @@
 //! needs is then in the processor's cache. Invariant: the arrivals of one exchange stay in order, and what waits is
 //! bounded in number and in bytes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+};
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::Stream;
 use tokio::sync::Notify;
 
 use crate::{link::ExchangeId, protocol::Arrival};
@@ -77,6 +84,9 @@ pub(super) struct Inbox {
     filled: Notify,
     /// The driver took everything.
     emptied: Notify,
+    /// Nothing more is read: it stays in its socket.
+    is_shut: AtomicBool,
+    opened: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -130,8 +140,19 @@ impl Inbox {
         let job = tokio::spawn(async move {
             let mut arrivals = std::pin::pin!(arrivals);
             let mut lane = Lane::default();
-            while let Some(arrival) = arrivals.next().await {
-                inbox.put(link, exchange, &mut lane, arrival).await;
+            loop {
+                // Looked at whenever bytes have come: who waits for them while the inbox is shut must not take them in.
+                let next = poll_fn(|cx| {
+                    if inbox.is_shut.load(Ordering::Relaxed) {
+                        return Poll::Ready(None);
+                    }
+                    arrivals.as_mut().poll_next(cx).map(Some)
+                });
+                match next.await {
+                    Some(Some(arrival)) => inbox.put(link, exchange, &mut lane, arrival).await,
+                    Some(None) => break,
+                    None => inbox.opened().await,
+                }
             }
         });
         Reading(job.abort_handle())
@@ -166,6 +187,24 @@ impl Inbox {
         }
     }
 
+    /// Whether the readers go on reading, or leave everything in its socket.
+    pub(super) fn read_on(&self, does: bool) {
+        if self.is_shut.swap(!does, Ordering::Relaxed) && does {
+            self.opened.notify_waiters();
+        }
+    }
+
+    async fn opened(&self) {
+        loop {
+            // Before the look, so that what opens in between is not missed.
+            let opened = self.opened.notified();
+            if !self.is_shut.load(Ordering::Relaxed) {
+                return;
+            }
+            opened.await;
+        }
+    }
+
     /// Waits until something is there. Dropping the wait loses nothing.
     pub(super) async fn filled(&self) {
         while self.lock().count == 0 {
@@ -195,7 +234,7 @@ fn size(arrival: &Arrival) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::stream;
+    use futures_util::{StreamExt as _, stream};
 
     use super::*;
 
@@ -277,6 +316,40 @@ mod tests {
             assert!(taken.count() <= 4, "{} waited", taken.count());
             seen += taken.count();
         }
+    }
+
+    #[tokio::test]
+    async fn while_it_is_shut_nothing_is_read_and_then_everything() {
+        let inbox = Arc::new(Inbox::default());
+        let (write, mut read) = tokio::sync::mpsc::channel::<u32>(16);
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let asks = Arc::clone(&asked);
+        let numbers = stream::poll_fn(move |cx| {
+            asks.fetch_add(1, Ordering::Relaxed);
+            read.poll_recv(cx)
+                .map(|it| it.map(|it| event(it.to_string())))
+        });
+        let _reading = inbox.read(0, 7, numbers);
+        write.try_send(0).unwrap();
+        take_all(&inbox, 1, |_, arrival| {
+            assert_eq!(arrival, event("0".to_owned()));
+        })
+        .await;
+        // It waits for the next.
+        tokio::task::yield_now().await;
+        inbox.read_on(false);
+        let before = asked.load(Ordering::Relaxed);
+        (1..=9).for_each(|number| write.try_send(number).unwrap());
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), before);
+        inbox.read_on(true);
+        let mut expected = 1..=9;
+        take_all(&inbox, 9, |_, arrival| {
+            assert_eq!(arrival, event(expected.next().unwrap().to_string()));
+        })
+        .await;
     }
 
     #[tokio::test]

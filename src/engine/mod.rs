@@ -7,12 +7,16 @@
 mod board;
 mod clock;
 mod driver;
+mod hook;
 mod inbox;
 mod journal;
+mod probe;
 mod rest;
 mod session;
 mod socket;
 
 pub use board::Subscription;
 pub use clock::Clock;
+pub use hook::Hook;
+pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
 pub use session::{Fuse, Options, PanicIn, Session};

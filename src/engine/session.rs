@@ -11,12 +11,14 @@ use std::{
     time::Duration,
 };
 
+use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     board::{Board, ReaderId, Subscription},
     clock::Clock,
     driver,
+    hook::Hook,
     rest::Rest,
     socket,
 };
@@ -44,12 +46,18 @@ pub struct Options {
     pub servers: Vec<ServerRef>,
     /// What the configuration says of servers.
     pub config: Vec<ServerConfig>,
+    /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
+    pub environment: fn(&str) -> Option<SecretString>,
+    /// Whether the headers of the configuration may go over plain http to another machine.
+    pub insecure_http: bool,
     /// The revision to insist on for every server.
     pub protocol: Option<ProtocolVersion>,
     /// Seeds ids and jitter.
     pub seed: u64,
     /// The clock, shared with the screen so that stamps agree.
     pub clock: Clock,
+    /// What to run when something is worth telling; whoever drives runs it.
+    pub hook: Option<Hook>,
     /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
     pub die_after: Option<u64>,
     /// Where and when to panic; nowhere but in the exit tests.
@@ -309,14 +317,29 @@ async fn serve(
 }
 
 fn say_silent(paths: &Paths, board: &Board) {
-    let pid = DriverLock::holder(paths).map_or(String::new(), |pid| format!(" (process {pid})"));
-    let words = format!(
-        "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
-    );
+    let holder = DriverLock::holder(paths);
+    let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
+    let words = if holder.is_some_and(is_stopped) {
+        format!(
+            "the longhaul that drives this session{pid} is stopped, as by Ctrl-Z; `fg` in its terminal lets it go on"
+        )
+    } else {
+        format!(
+            "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
+        )
+    };
     board.publish(News::Trouble {
         words,
         exit: exit::DRIVER_SILENT,
     });
+}
+
+/// Whether a process is stopped; where the system does not tell (proc(5)), it counts as one that is not.
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The second field is the name in brackets, which may hold anything.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|rest| rest.starts_with('T'))
 }
 
 /// Nothing can be done with this session; every ask hears why until the process leaves.

@@ -195,7 +195,10 @@ pub(super) enum Verdict {
     Cancelled,
     /// It is finished: the same call brings the result at once.
     Finished,
-    /// Nothing works on it: call the tool again with the same arguments and client id.
+    /// The server itself says that nothing works on it: as [`Self::CallAgain`], and proof that a cancel has nothing left
+    /// to stop.
+    Stopped,
+    /// It has stood still for so long that nothing works on it: call the tool again with the same arguments and client id.
     CallAgain,
     /// The server was restarted, as far as we know, and it has not moved since.
     Restarted,
@@ -289,7 +292,7 @@ impl Follow {
         } else if entry.is_cancelled() {
             Verdict::Cancelled
         } else if entry.has_stopped() {
-            Verdict::CallAgain
+            Verdict::Stopped
         } else if entry.is_paused() {
             if stands(PAUSED_AT_LEAST) {
                 Verdict::Paused

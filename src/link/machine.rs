@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken,
     path::Path,
+    pending::Unsaved,
     running::{Line, Running, Tasks},
     saver::Saver,
 };
 use crate::{
     domain::{
         AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, Tally, TaskId, TaskView,
-        Tool, place,
+        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, TaskId, TaskView, Tool,
+        place,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -38,6 +39,8 @@ const PING_AFTER: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(30);
 /// How long a look at a server task may take before it counts as failed.
 const POLL_WITHIN: Duration = Duration::from_secs(20);
+/// Servers that were not read for this long are asked anew.
+const DEAF: Duration = Duration::from_secs(5);
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
 
@@ -202,8 +205,10 @@ pub struct Link {
     /// Whether the tools were listed by this process in the present session.
     has_fresh_tools: bool,
     saver: Saver,
-    /// How much of the history of all tasks waits to be saved.
-    unsaved: Tally,
+    /// How much of the history and of the results of all tasks waits to be saved.
+    unsaved: Unsaved,
+    /// Since when nothing is heard because the results that wait leave no room.
+    deaf_since: Option<Mono>,
     is_record_dirty: bool,
     last_traffic: Mono,
     requests: u64,
@@ -215,6 +220,10 @@ pub struct Link {
     is_leaving: bool,
     /// Whether a percentage may be read out of the server's words.
     reads_progress: bool,
+    /// Why nothing was sent, where that was not the server's doing.
+    withheld: Option<String>,
+    /// Whether a sign-in would bring the credentials.
+    takes_sign_in: bool,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
@@ -266,7 +275,8 @@ impl Link {
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
-            unsaved: Tally::default(),
+            unsaved: Unsaved::default(),
+            deaf_since: None,
             is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
@@ -275,6 +285,8 @@ impl Link {
             is_restless: false,
             is_leaving: false,
             reads_progress: false,
+            withheld: None,
+            takes_sign_in: false,
             spares_session: false,
             is_view_stale: true,
             erasing: Vec::new(),
@@ -286,7 +298,7 @@ impl Link {
 
     /// Counts what waits to be saved together with the other links that are given the same.
     #[must_use]
-    pub fn sharing(mut self, unsaved: Tally) -> Self {
+    pub fn sharing(mut self, unsaved: Unsaved) -> Self {
         self.unsaved = unsaved;
         self
     }
@@ -307,6 +319,21 @@ impl Link {
         Ok(())
     }
 
+    /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
+    pub fn withhold(&mut self, why: String) {
+        self.withheld = Some(why);
+    }
+
+    /// Whether credentials come from a sign-in, and not from the user's own headers.
+    pub fn takes_sign_in(&mut self, does: bool) {
+        self.takes_sign_in = does;
+    }
+
+    /// Whether the server wants credentials before anything else.
+    pub fn is_barred(&self) -> bool {
+        matches!(self.door, Door::Barred(_))
+    }
+
     /// What the configuration says of this server holds from now on, its revision only if `may_choose`.
     ///
     /// # Errors
@@ -315,6 +342,10 @@ impl Link {
         if self.reads_progress != config.progress_from_text {
             self.reads_progress = config.progress_from_text;
             self.show_all();
+        }
+        if self.record.convention != config.checkpoint {
+            self.record.convention = config.checkpoint.clone();
+            self.record_changed();
         }
         if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
             self.move_to(url)?;
@@ -378,7 +409,7 @@ impl Link {
         let moved = LinkRecord::new(name, url);
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
-        self.record.wish = old.wish;
+        (self.record.wish, self.record.convention) = (old.wish, old.convention);
         self.belief = era::Belief::new(self.choice, None);
         (self.has_fresh_tools, self.door) = (false, Door::Shut);
         self.path = Path::new(self.now);
@@ -506,7 +537,10 @@ impl Link {
 
     fn server_view(&self) -> ServerView {
         let state = match (&self.door, self.path.down()) {
-            (Door::Barred(why), _) => LinkState::NeedsLogin { why: why.clone() },
+            (Door::Barred(why), _) => LinkState::NeedsLogin {
+                why: why.clone(),
+                takes_sign_in: self.takes_sign_in,
+            },
             (_, Some(down)) => LinkState::Down {
                 since: down.since.wall,
                 tries: down.tries,
@@ -540,6 +574,9 @@ impl Link {
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
             self.is_restless = false;
+            if !self.hears() {
+                break;
+            }
             self.expire_errands();
             self.tend_door();
             self.tend_adoption();
@@ -565,7 +602,29 @@ impl Link {
             self.flush();
         }
         self.publish();
-        self.wake = self.next_deadline();
+        self.wake = match self.deaf_since {
+            None => self.next_deadline(),
+            Some(_) => None,
+        };
+    }
+
+    /// Whether what servers send is read. While it is not, their silence means nothing: no clock runs but the saver's.
+    fn hears(&mut self) -> bool {
+        let now = self.now.mono;
+        if !self.unsaved.has_room() {
+            self.deaf_since.get_or_insert(now);
+            return false;
+        }
+        let was_long = |since: &Mono| now.since(*since) >= DEAF;
+        if self.deaf_since.take().as_ref().is_some_and(was_long) {
+            // What they answered meanwhile is read now.
+            let patience = now.after(SHORT);
+            for errand in self.errands.values_mut() {
+                errand.until = errand.until.map(|until| until.max(patience));
+            }
+            self.woke_up();
+        }
+        true
     }
 
     /// Sends a request; during an outage it is the prober.
@@ -834,10 +893,18 @@ impl Link {
             return;
         };
         for row in flight.rows.iter() {
-            if let Row::Task(task) = row
-                && let Some(running) = self.tasks.get_mut(&task.id)
-            {
-                (running.saved_seq, running.is_shown_stale) = (task.seq, true);
+            match row {
+                Row::Task(task) => {
+                    if let Some(running) = self.tasks.get_mut(&task.id) {
+                        (running.saved_seq, running.is_shown_stale) = (task.seq, true);
+                    }
+                }
+                Row::Result { task, .. } => {
+                    if let Some(running) = self.tasks.get_mut(task) {
+                        running.result_part.set(0);
+                    }
+                }
+                _ => {}
             }
         }
         let is_past = |waits: Option<SaveToken>| waits.is_some_and(|waits| waits <= token);
@@ -894,7 +961,7 @@ impl Link {
                 }
                 Row::History { task, entries } => {
                     if let Some(running) = self.tasks.get_mut(&task) {
-                        running.pending.put_back(entries);
+                        running.pending.put_back(&entries);
                     }
                 }
                 Row::Result { task, json } => {
@@ -975,7 +1042,7 @@ impl Link {
             .values()
             .filter(|running| running.is_shown_stale && running.held.is_none())
         {
-            let price = Price::of_task(&running.task);
+            let price = Price::of_task(&running.task).map(|price| price.at(self.now.wall));
             let mut view = running.view(self.contact(running), price);
             view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
             views.push(view);

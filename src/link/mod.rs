@@ -21,6 +21,7 @@ mod served;
 mod steps;
 
 pub use machine::Link;
+pub use pending::Unsaved;
 
 use std::sync::Arc;
 

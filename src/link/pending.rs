@@ -1,18 +1,20 @@
-//! History on its way to the disk.
+//! History and results on their way to the disk.
 //!
 //! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
-use std::collections::VecDeque;
-
 use super::running::weight;
-use crate::domain::{Entry, Happening, Part, Tally, text};
+use crate::domain::{Entries, Entry, Happening, Part, Tally, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
 const OF_ONE: usize = 32 << 20;
 /// The same of all tasks together, however many there are.
 const OF_ALL: usize = 64 << 20;
+/// Bytes of results that may wait of all tasks together. None is dropped: above, nothing more is read from any server
+/// until they are saved. What was on its way then comes on top, and has bounds of its own: the engine's inbox, and the
+/// events that the exchanges hold.
+const RESULTS: usize = 64 << 20;
 /// Steps of a task that are all kept; the session file thins what is above.
 const STEPS_KEPT: u64 = 10_000;
 /// Entries that may wait of a task with more steps than that, before the oldest are thinned.
@@ -22,6 +24,25 @@ const RATIO: u64 = 4;
 /// Thinned steps above which they are thinned again.
 const THINNED: usize = 2048;
 
+/// What waits to be saved, over all links that are given the same.
+#[derive(Clone, Debug, Default)]
+pub struct Unsaved {
+    pub(super) history: Tally,
+    pub(super) results: Tally,
+}
+
+impl Unsaved {
+    /// Whether more may be read from servers: what they send may be results.
+    pub fn has_room(&self) -> bool {
+        self.results.sum() < RESULTS
+    }
+
+    /// About how much the results take.
+    pub fn result_bytes(&self) -> usize {
+        self.results.sum()
+    }
+}
+
 /// The entries of one task that no save holds yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -29,7 +50,7 @@ pub(super) struct Pending {
     older: Vec<Entry>,
     /// Steps among it.
     older_steps: usize,
-    newest: VecDeque<Entry>,
+    newest: Entries,
     /// About how much memory all that takes.
     part: Part,
     /// Counts what is thinned.
@@ -61,7 +82,7 @@ impl Pending {
     pub(super) fn push(&mut self, entry: Entry) {
         let is_long = entry.seq > STEPS_KEPT;
         self.part.add(weight(&entry.what));
-        self.newest.push_back(entry);
+        self.newest.push(entry);
         // One in, one out: what goes makes room for what comes.
         if is_long
             && self.older.len() + self.newest.len() > AT_ONCE
@@ -100,13 +121,16 @@ impl Pending {
     }
 
     /// Takes everything out.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
+    pub(super) fn take(&mut self) -> Entries {
         let Self {
             mut older,
             newest,
             mark,
             ..
         } = self.emptied();
+        if older.is_empty() {
+            return newest;
+        }
         if let Some((seq, count)) = mark
             && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
             && let Happening::Status { reason, .. } = &mut entry.what
@@ -116,11 +140,7 @@ impl Pending {
                 text::plural(count, "progress step")
             ));
         }
-        if older.is_empty() {
-            return newest.into();
-        }
-        older.extend(newest);
-        older
+        older.into_iter().chain(newest.iter()).collect()
     }
 
     fn emptied(&mut self) -> Self {
@@ -129,12 +149,12 @@ impl Pending {
     }
 
     /// Puts back what was taken and could not be written.
-    pub(super) fn put_back(&mut self, entries: Vec<Entry>) {
+    pub(super) fn put_back(&mut self, entries: &Entries) {
         let Self { older, newest, .. } = self.emptied();
         self.part
             .add(entries.iter().map(|entry| weight(&entry.what)).sum());
-        self.older = entries;
-        for entry in older.into_iter().chain(newest) {
+        self.older = entries.iter().collect();
+        for entry in older.into_iter().chain(newest.iter()) {
             self.push(entry);
         }
     }
@@ -186,7 +206,7 @@ mod tests {
             });
             assert!(pending.part.bytes() < 8 * 1024 * 1024);
         }
-        let kept = pending.take();
+        let kept: Vec<Entry> = pending.take().iter().collect();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
         assert!(kept.is_sorted_by(|one, next| one.seq < next.seq));
         assert_eq!(kept.last().map(|entry| entry.seq), Some(last));
@@ -208,11 +228,11 @@ mod tests {
         let mut pending = Pending::default();
         (1..=5).for_each(|seq| pending.push(step(seq)));
         let taken = pending.take();
-        pending.put_back(taken);
+        pending.put_back(&taken);
         assert!(!pending.is_empty(), "nothing may have come since");
         let taken = pending.take();
         (6..=9).for_each(|seq| pending.push(step(seq)));
-        pending.put_back(taken);
+        pending.put_back(&taken);
         let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
         assert_eq!(seqs, (1..=9).collect::<Vec<_>>());
     }

@@ -1,9 +1,8 @@
 //! One unsettled task inside the machine: its record, where its stream is, and what is not on disk yet.
 
 use std::{
-    collections::HashSet,
     fmt,
-    hash::{BuildHasherDefault, DefaultHasher, Hasher},
+    hash::{DefaultHasher, Hasher},
     time::Duration,
 };
 
@@ -11,19 +10,18 @@ use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
     path::Budget,
-    pending::Pending,
+    pending::{Pending, Unsaved},
     seam::{Seam, Stride},
     served::Served,
 };
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, EventId, Happening, LostReason, Mono,
-    Phase, Price, ProtocolVersion, Stamp, Status, Tally, Task, TaskId, TaskKind, TaskView, Wall,
+    Part, Phase, Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall,
     text,
 };
 
-/// Event ids remembered per stream, to know a duplicate: at least so many, at most twice as many; a replay longer than
-/// this starts at our own cursor anyway. A hash table of 1,024 places takes just these.
-const IDS_REMEMBERED: usize = 896;
+/// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
+const IDS_REMEMBERED: usize = 1024;
 
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
@@ -67,38 +65,19 @@ impl Line {
 }
 
 /// The newest event ids of a stream, by their hash: two in 2^64 are taken for one, which costs a server that aims at it
-/// its own event. Two generations rather than a queue of them: with many streams nothing of that is in the
-/// processor's cache when an event comes.
+/// its own event. A ring that is read through rather than a set: a step is known by its value, so that ids come in with
+/// every event and are asked for seldom, and what is written costs one line of the processor's cache.
 #[derive(Default)]
 pub(super) struct RecentIds {
-    young: HashSet<u64, BuildHasherDefault<AsIs>>,
-    old: HashSet<u64, BuildHasherDefault<AsIs>>,
+    hashes: Vec<u64>,
+    /// Where the next one goes once the ring is full.
+    next: usize,
 }
 
 impl fmt::Debug for RecentIds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Their number rises and falls by design, and the hashes say nothing to anybody.
+        // The hashes say nothing to anybody.
         f.debug_struct("RecentIds").finish_non_exhaustive()
-    }
-}
-
-/// What is hashed already.
-#[derive(Debug, Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }
 
@@ -118,16 +97,17 @@ impl RecentIds {
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
-        let id = hash(id);
-        self.young.contains(&id) || self.old.contains(&id)
+        self.hashes.contains(&hash(id))
     }
 
     pub(super) fn add(&mut self, id: &str) {
-        if self.young.len() == IDS_REMEMBERED {
-            std::mem::swap(&mut self.young, &mut self.old);
-            self.young.clear();
+        let hash = hash(id);
+        if let Some(oldest) = self.hashes.get_mut(self.next) {
+            *oldest = hash;
+        } else {
+            self.hashes.push(hash);
         }
-        self.young.insert(hash(id));
+        self.next = (self.next + 1) % IDS_REMEMBERED;
     }
 }
 
@@ -135,6 +115,8 @@ impl RecentIds {
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     pub(super) at: Mono,
+    /// How long it had lasted then: nobody may have been there.
+    pub(super) before: Duration,
     pub(super) why: String,
 }
 
@@ -283,6 +265,8 @@ pub(super) struct Running {
     left_out: LeftOut,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
+    /// How much memory it takes, also while a save is under way.
+    pub(super) result_part: Part,
     pub(super) is_dirty: bool,
     pub(super) is_shown_stale: bool,
     /// The save that has to be on disk before this may be shown.
@@ -292,7 +276,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(now: Stamp, task: Task, ids: Vec<EventId>, unsaved: &Tally) -> Self {
+    pub(super) fn new(now: Stamp, task: Task, ids: Vec<EventId>, unsaved: &Unsaved) -> Self {
         let saved_seq = task.seq;
         Self {
             task,
@@ -331,9 +315,10 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
-            pending: Pending::sharing(unsaved),
+            pending: Pending::sharing(&unsaved.history),
             left_out: LeftOut::default(),
             result: None,
+            result_part: unsaved.results.part(),
             is_dirty: false,
             is_shown_stale: true,
             held: None,
@@ -421,6 +406,7 @@ impl Running {
         if self.cut.is_none() {
             self.cut = Some(Cut {
                 at: now.mono,
+                before: Duration::ZERO,
                 why: why.to_owned(),
             });
             let state = "reconnecting".to_owned();
@@ -434,9 +420,13 @@ impl Running {
         let Some(cut) = self.cut.take() else {
             return false;
         };
-        let back = now.mono.since(cut.at).as_secs_f64();
+        let lasted = cut.before.saturating_add(now.mono.since(cut.at));
         let state = "live".to_owned();
-        let why = format!("back after {back:.1} s");
+        let why = if lasted < Duration::from_secs(60) {
+            format!("back after {:.1} s", lasted.as_secs_f64())
+        } else {
+            format!("back after {}", text::span(lasted))
+        };
         self.note(now, None, Happening::Contact { state, why });
         true
     }
@@ -665,11 +655,10 @@ mod tests {
         let mut recent = RecentIds::default();
         for number in 0..5000 {
             recent.add(&number.to_string());
-            recent.add(&number.to_string());
             let oldest = usize::saturating_sub(number, IDS_REMEMBERED - 1);
             assert!(recent.knows(&oldest.to_string()), "{oldest} of {number}");
         }
-        assert!(recent.young.len() + recent.old.len() <= 2 * IDS_REMEMBERED);
+        assert_eq!(recent.hashes.len(), IDS_REMEMBERED);
         assert!(!recent.knows("3000"));
     }
 }

@@ -18,13 +18,14 @@ use crate::{
 const REPLAY_PAUSES: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Takes a new event that is one step of the present attempt and nothing else, on a stream whose way back is known
-    /// and which has no seam. Returns whether it was one; with any other event nothing has been done.
+    /// Takes an event that is one step of the present attempt and nothing else, on a stream whose way back is known and
+    /// which has no seam; its value says that it is new. Returns whether it was one; with any other event nothing has
+    /// been done.
     pub(super) fn took_step(&mut self, now: Stamp, event: &mut Held) -> bool {
-        let can_go_back = self
-            .attempt()
-            .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        if !can_go_back || event.id.is_none() || !matches!(self.seam, Seam::Whole) {
+        let cursors = self.attempt().map(|attempt| &attempt.cursors);
+        let can_go_back = cursors.is_some_and(|cursors| cursors.newest.is_some());
+        let is_whole = matches!(self.seam, Seam::Whole) && self.skip_to.is_none();
+        if !can_go_back || !is_whole || event.id.is_none() {
             return false;
         }
         let mut messages = protocol::decode(&event.data);
@@ -37,7 +38,9 @@ impl Running {
         else {
             return false;
         };
-        if self.request_id() != Some(token.as_ref()) {
+        let before = self.attempt().and_then(|attempt| attempt.last_value);
+        if self.request_id() != Some(token.as_ref()) || before.is_none_or(|before| value <= before)
+        {
             return false;
         }
         if let Some(progress) = Progress::reported(value, total, message.map(Into::into)) {

@@ -3,12 +3,14 @@
 //! Owns how bytes of JSON become words of the domain and back. Must not know of sockets, time or tasks. Invariant:
 //! unknown methods, fields and shapes are kept or skipped, never fatal.
 
+mod challenge;
 mod decode;
 pub mod encode;
 mod exchange;
 mod header;
 mod tasks;
 
+pub use challenge::{Challenge, both_scopes, scopes};
 pub use decode::{CallResult, Handshake, Incoming, call_result, decode, handshake, tools};
 pub use exchange::{Arrival, Body, Method, Refusal, Request, RpcError};
 pub use tasks::{

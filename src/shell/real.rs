@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Event, Input, Setup, State},
+    app::{self, Command, Event, Findings, Input, Setup, State},
     domain::{
         Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerView, Stamp, Task, TaskId,
         TaskView, Wall, place,
@@ -19,6 +19,8 @@ use crate::{
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError},
     term::{
+        browser::Browser,
+        caps::Aside,
         guard::{self, Guard},
         input::{self, InputStream},
         osc,
@@ -37,6 +39,10 @@ const WORDS_WAITING: usize = 16;
 /// How long a panicking thread may take to say what happened.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
+/// What finds the servers of other programs, and writes those that this session does not know into the configuration
+/// if told so.
+pub type Import = fn(&Paths, bool) -> Result<Findings, String>;
+
 /// How to open the screen.
 #[derive(Debug)]
 pub struct Opening {
@@ -44,10 +50,16 @@ pub struct Opening {
     pub engine: Options,
     /// What the screen has to know.
     pub setup: Setup,
+    /// What reaches the user beside the picture.
+    pub aside: Aside,
     /// The task to stand on.
     pub attach: Option<TaskId>,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
+    /// Finds the servers of other programs, and writes them into the configuration if told so.
+    pub import: Import,
+    /// Opens pages, where there is one.
+    pub browser: Option<Browser>,
     /// What went wrong before there was a screen to say it on.
     pub remarks: Vec<String>,
     /// Asked at once, e.g. the demo's first calls.
@@ -69,7 +81,7 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
 
 async fn show(opening: Opening) -> io::Result<Outcome> {
     let fuse = opening.engine.fuse.clone();
-    let mut terminal = Terminal::take(fuse.clone())?;
+    let mut terminal = Terminal::take(fuse.clone(), opening.aside)?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
     let mut state = State::new(opening.setup);
@@ -88,7 +100,8 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         return Ok(gone(&error));
     }
     let session = Session::open(opening.engine);
-    let mut engine = Engine::new(session, paths, opening.demo_dir, fuse);
+    let mut engine = Engine::new(session, paths, opening.demo_dir, opening.import, fuse);
+    engine.browser = opening.browser;
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
@@ -192,12 +205,13 @@ struct Terminal {
     inputs: InputStream,
     signals: Signals,
     pending: Option<Signal>,
+    aside: Aside,
     // Last, so that the terminal is given back after everything that paints on it is gone.
     guard: Guard,
 }
 
 impl Terminal {
-    fn take(fuse: Fuse) -> io::Result<Self> {
+    fn take(fuse: Fuse, aside: Aside) -> io::Result<Self> {
         // Before the terminal is taken: a signal in between would leave it painted.
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
@@ -210,6 +224,7 @@ impl Terminal {
             inputs,
             signals,
             pending: None,
+            aside,
             guard,
         })
     }
@@ -320,11 +335,26 @@ impl Surface for Terminal {
             Command::Redraw => self.screen.clear()?,
             Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
             Command::Bell => self.screen.send(osc::BELL)?,
-            Command::Ask(..)
+            Command::Notify(words) => {
+                let Aside {
+                    desktop, between, ..
+                } = self.aside;
+                let sequence = desktop.and_then(|by| osc::notify(&words, by, between));
+                if let Some(sequence) = sequence {
+                    self.screen.send(&sequence)?;
+                }
+            }
+            Command::Progress(overall) if self.aside.has_progress => {
+                self.screen.progress(overall, self.aside.between)?;
+            }
+            Command::Progress(_)
+            | Command::Ask(..)
             | Command::ReadHistory { .. }
             | Command::ReadResult(_)
             | Command::Break(_)
             | Command::OpenPage(_)
+            | Command::FindServers
+            | Command::TakeServers
             | Command::Quit(_) => {}
         }
         Ok(None)
@@ -337,6 +367,8 @@ struct Engine {
     subscription: Subscription,
     paths: Paths,
     demo_dir: Option<PathBuf>,
+    import: Import,
+    browser: Option<Browser>,
     words: mpsc::Sender<Event>,
     said: mpsc::Receiver<Event>,
     heard: Vec<Event>,
@@ -346,7 +378,13 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(session: Session, paths: Paths, demo_dir: Option<PathBuf>, fuse: Fuse) -> Self {
+    fn new(
+        session: Session,
+        paths: Paths,
+        demo_dir: Option<PathBuf>,
+        import: Import,
+        fuse: Fuse,
+    ) -> Self {
         let subscription = session.subscribe();
         let (words, said) = mpsc::channel(WORDS_WAITING);
         Self {
@@ -354,6 +392,8 @@ impl Engine {
             subscription,
             paths,
             demo_dir,
+            import,
+            browser: None,
             words,
             said,
             heard: Vec::new(),
@@ -431,12 +471,33 @@ impl Backstage for Engine {
     fn open_page(&mut self, url: &str) {
         let words = self.words.clone();
         let page = url.to_owned();
+        let browser = self.browser.clone();
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = open_in_browser(&page) {
-                let why = format!("could not open it with {BROWSER}: {error}; y copies the URL");
+            let opened = browser
+                .ok_or_else(|| "there is no browser here".to_owned())
+                .and_then(|browser| {
+                    browser
+                        .open_and_wait(&page)
+                        .map_err(|error| error.to_string())
+                });
+            if let Err(error) = opened {
+                let why = format!("could not open it: {error}; y copies the URL");
                 // A screen that has gone needs no words.
                 let _ = words.blocking_send(Event::Failed(why));
             }
+        });
+    }
+
+    fn import(&mut self, takes: bool) {
+        let (words, import, paths) = (self.words.clone(), self.import, self.paths.clone());
+        tokio::task::spawn_blocking(move || {
+            let event = match import(&paths, takes) {
+                Ok(findings) if takes => Event::ServersTaken(findings),
+                Ok(findings) => Event::ServersFound(findings),
+                Err(why) => Event::Failed(why),
+            };
+            // The screen may be gone by now.
+            let _ = words.blocking_send(event);
         });
     }
 
@@ -480,55 +541,5 @@ impl Time for Clock {
 
     async fn sleep_until(&self, at: Mono) {
         tokio::time::sleep_until(self.instant(at)).await;
-    }
-}
-
-/// What opens a page in the user's browser.
-const BROWSER: &str = if cfg!(target_os = "macos") {
-    "open"
-} else {
-    "xdg-open"
-};
-
-/// Hands a page to the user's browser and waits until that has taken it. Only http and https, whoever asks.
-fn open_in_browser(page: &str) -> io::Result<()> {
-    use std::{os::unix::process::CommandExt as _, process::Stdio};
-    if !page.starts_with("http://") && !page.starts_with("https://") {
-        return Err(io::Error::other("it is neither http nor https"));
-    }
-    // No shell, and one argument; a group of its own, so that no browser for terminals takes this one.
-    let status = std::process::Command::new(BROWSER)
-        .arg(page)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .status()?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!("it ended with {status}")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_but_a_page_is_handed_to_the_browser() {
-        for never in [
-            "file:///etc/passwd",
-            "--help",
-            "",
-            "javascript:alert(1)",
-            "HTTPS://x",
-        ] {
-            let error = open_in_browser(never).unwrap_err();
-            assert!(
-                error.to_string().contains("neither http nor https"),
-                "{error}"
-            );
-        }
     }
 }

@@ -1,26 +1,32 @@
 //! Small files, written whole or not at all.
 
-use std::{fs::File, io::Write as _, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
 
 use super::StoreError;
 
 /// Writes `bytes` to `path` through a temporary file beside it: after a crash the old or the new content stands there.
 ///
 /// The file gets mode 0600. Fails with [`StoreError::CannotWrite`].
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+pub fn write_atomically(path: &Path, mut bytes: &[u8]) -> Result<(), StoreError> {
+    copy_atomically(path, &mut bytes).map_err(|error| StoreError::write_io(path, &error))
+}
+
+/// Writes what is left of `from` as [`write_atomically`] does.
+pub(super) fn copy_atomically(path: &Path, from: &mut impl Read) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        sync_directory(directory);
-        Ok(())
-    };
-    write().map_err(|error| StoreError::write_io(path, &error))
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    io::copy(from, file.as_file_mut())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    sync_directory(directory);
+    Ok(())
 }
 
 /// Makes a rename durable where the file system lets a directory be synced; the content itself is synced before.

@@ -89,6 +89,14 @@ pub enum StoreError {
         /// The newest format that this program writes.
         known: u32,
     },
+    /// Something else failed after a damaged file was set aside, which would go unheard otherwise.
+    #[error("{error}; before that, {remark}")]
+    AfterSettingAside {
+        /// What a person should hear of.
+        remark: String,
+        /// What failed.
+        error: Box<StoreError>,
+    },
     /// The file system cannot hold a session.
     #[error(
         "keep a session at {}: this file system lacks the shared memory of SQLite's write-ahead log ({why}), \
@@ -170,6 +178,22 @@ impl StoreError {
             path: path.to_owned(),
             why,
             advice,
+        }
+    }
+
+    pub(super) fn cannot_set_aside(path: &Path, error: &io::Error) -> Self {
+        let is_full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        Self::CannotOpen {
+            path: path.to_owned(),
+            why: format!("it is damaged and cannot be set aside: {}", plain(error)),
+            advice: if is_full {
+                Advice::Free
+            } else {
+                Advice::Permit
+            },
         }
     }
 

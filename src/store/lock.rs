@@ -1,8 +1,10 @@
 //! The one lock that makes a process the driver of a session.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{File, Metadata, TryLockError},
     io::{Read as _, Seek as _, Write as _},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
 };
 
 use super::{
@@ -21,18 +23,22 @@ impl DriverLock {
     /// Takes the lock if nobody holds it, and notes our process id in it.
     pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
         let path = paths.lock();
-        let mut file = open_own_file(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => {
-                return Err(StoreError::CannotOpen {
-                    path,
-                    why: format!("its file system has no locks ({})", plain(&error)),
-                    advice: Advice::None,
-                });
+        let mut file = loop {
+            let file = open_own_file(&path)?;
+            match file.try_lock() {
+                // Who removes the session removes this file with it: a lock on a file without a name keeps nobody out.
+                Ok(()) if is_at(&file, &path) => break file,
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => {
+                    return Err(StoreError::CannotOpen {
+                        path,
+                        why: format!("its file system has no locks ({})", plain(&error)),
+                        advice: Advice::None,
+                    });
+                }
             }
-        }
+        };
         // Only for showing: on a full disk the lock itself still holds.
         let _ = file
             .set_len(0)
@@ -61,9 +67,34 @@ impl DriverLock {
     }
 }
 
+/// Whether an open file is the one at this place.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |found: Metadata| (found.dev(), found.ino());
+    let held = file.metadata().map(place);
+    let there = std::fs::symlink_metadata(path).map(place);
+    matches!((held, there), (Ok(held), Ok(there)) if held == there)
+}
+
 impl Drop for DriverLock {
     fn drop(&mut self) {
         // The lock goes with the file; an empty one says that nobody drives.
         let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_on_a_file_that_was_removed_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("default.lock");
+        let held = open_own_file(&path).unwrap();
+        assert!(is_at(&held, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_at(&held, &path));
+        let other = open_own_file(&path).unwrap();
+        assert!(is_at(&other, &path) && !is_at(&held, &path));
     }
 }

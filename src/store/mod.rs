@@ -3,12 +3,15 @@
 //! Owns the place of the files, the driver's lock, the schema and every statement. Must not know of wires, screens or
 //! clocks: it saves [`Row`](crate::domain::Row)s and gives records back. Invariants: one save is one transaction; a
 //! file that cannot be understood is set aside whole and named, never overwritten; only the holder of the
-//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`].
+//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`]. Beside it stands a [`PrivateFile`] for what must not be
+//! in a session.
 
 mod atomic;
 mod error;
 mod lock;
+mod log;
 mod paths;
+mod private;
 mod reader;
 mod schema;
 mod writer;
@@ -17,5 +20,6 @@ pub use atomic::write_atomically;
 pub use error::{Advice, ReadAdvice, StoreError};
 pub use lock::DriverLock;
 pub use paths::Paths;
+pub use private::{Edition, Held, PrivateFile};
 pub use reader::{ListFilter, Lookup, Reader};
 pub use writer::{Durability, Opened, Restored, RestoredTask, Writer};

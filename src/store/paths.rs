@@ -11,10 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    StoreError,
-    error::{Advice, plain},
-};
+use super::{DriverLock, StoreError};
 
 /// The longest session name.
 const NAME_LIMIT: usize = 64;
@@ -105,6 +102,11 @@ impl Paths {
         open_own(&self.log(), OpenOptions::new().append(true))
     }
 
+    /// The file of logins, which all sessions share.
+    pub fn logins(&self) -> PathBuf {
+        self.dir.join("logins.json")
+    }
+
     /// Where the demo server keeps its data; not made here.
     pub fn demo_dir(&self) -> PathBuf {
         self.dir.join("demo")
@@ -113,6 +115,54 @@ impl Paths {
     /// The directory of the session files.
     pub fn sessions_dir(&self) -> PathBuf {
         self.dir.join("sessions")
+    }
+
+    /// Every session of the state directory, by name. Fails with [`StoreError::CannotOpen`].
+    pub fn all(&self) -> Result<Vec<Self>, StoreError> {
+        let dir = self.sessions_dir();
+        let entries = fs::read_dir(&dir).map_err(|error| StoreError::open_io(&dir, &error))?;
+        let name = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            Some(name.to_str()?.strip_suffix(".db")?.to_owned())
+        };
+        let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
+        names.sort();
+        let paths = |name: String| Self::resolve(Some(self.dir.clone()), &name).ok();
+        Ok(names.into_iter().filter_map(paths).collect())
+    }
+
+    /// How large the session is on disk, in bytes, its write-ahead log too.
+    pub fn size(&self) -> u64 {
+        let db = self.db();
+        let files = [db.clone(), companion(&db, "-wal"), companion(&db, "-shm")];
+        let size = |path: &PathBuf| fs::symlink_metadata(path).map_or(0, |found| found.len());
+        files.iter().map(size).sum()
+    }
+
+    /// Removes every file of the session for good; whoever does that drives it, and does not afterwards.
+    ///
+    /// A copy that was set aside is not one of them. Fails with [`StoreError::CannotOpen`].
+    pub fn remove(&self, lock: DriverLock) -> Result<(), StoreError> {
+        let db = self.db();
+        // A log without its file is taken for damage, a file without its log is not.
+        let files = [
+            companion(&db, "-wal"),
+            companion(&db, "-shm"),
+            db,
+            self.socket(),
+            self.log(),
+            self.lock(),
+        ];
+        for path in files {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(StoreError::open_io(&path, &error));
+                }
+                _ => {}
+            }
+        }
+        drop(lock);
+        Ok(())
     }
 
     fn beside(&self, extension: &str) -> PathBuf {
@@ -265,11 +315,9 @@ fn fnv(bytes: &[u8]) -> u64 {
 /// Renames `from`, if it is there, to a name that is free.
 pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
     match fs::rename(from, to) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::CannotOpen {
-            path: from.to_owned(),
-            why: format!("it is damaged and cannot be set aside: {}", plain(&error)),
-            advice: Advice::Permit,
-        }),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(StoreError::cannot_set_aside(from, &error))
+        }
         _ => Ok(()),
     }
 }

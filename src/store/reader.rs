@@ -294,6 +294,17 @@ impl Reader {
         })
     }
 
+    /// What SQLite finds wrong with the file, at most a few lines; it is only read. Empty for a whole one.
+    pub fn check(&mut self) -> Result<Vec<String>, StoreError> {
+        self.ask(Vec::new(), |connection| {
+            let found: Vec<String> = connection
+                .prepare("PRAGMA quick_check(5)")?
+                .query_map([], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            Ok(found.into_iter().filter(|line| line != "ok").collect())
+        })
+    }
+
     /// When a driver last saved; `None` for an empty session.
     pub fn saved_at(&mut self) -> Result<Option<Wall>, StoreError> {
         self.ask(None, |connection| {

@@ -1,9 +1,8 @@
 //! The one writer of a session: opens it in whatever state a crash left it, and saves rows all or nothing.
 
 use std::{
-    collections::BTreeSet,
     fs::{self, File, OpenOptions, Permissions},
-    io::{self, ErrorKind, Read as _},
+    io,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -16,15 +15,18 @@ use rusqlite::{
 
 use super::{
     Paths, StoreError,
-    atomic::sync_directory,
+    atomic::{copy_atomically, sync_directory},
     error::{
         Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, passed_over,
         words,
     },
+    log::Log,
     paths::{check_file, check_whole, companion, set_aside},
     schema,
 };
-use crate::domain::{Entry, EventId, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text};
+use crate::domain::{
+    Entries, Entry, EventId, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text,
+};
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
 const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -98,6 +100,8 @@ pub struct RestoredTask {
 enum Trouble {
     /// It is to be set aside; in words.
     Damaged(String),
+    /// It can be used, but SQLite passes over commits in its log.
+    LogSpoiled(Log),
     /// Anything else.
     Other(StoreError),
 }
@@ -112,7 +116,7 @@ impl Writer {
     /// Opens the session file, makes it if there is none, and gives back what it holds.
     ///
     /// The caller holds the driver's lock. A damaged file is set aside whole, which a remark tells, and a new one
-    /// takes its place. `now` names that file and decides which forgotten tasks are purged. Fails with
+    /// takes its place; of one that has lost only the end of its log a copy is set aside, and it goes on. `now` names that file and decides which forgotten tasks are purged. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
@@ -124,21 +128,38 @@ impl Writer {
         let opened = match checked.and_then(|()| Self::try_open(&db, now)) {
             Err(Trouble::Damaged(why)) => {
                 let place = quarantine(paths, now)?;
-                remarks.push(format!(
-                    "the session file {} was damaged ({why}); it was set aside whole as {}",
-                    db.display(),
-                    place.display()
-                ));
+                let words = format!("this session begins anew ({why})");
+                remarks.push(set_aside_as("set aside whole", &db, &place, &words));
+                Self::try_open(&db, now)
+            }
+            Err(Trouble::LogSpoiled(log)) => {
+                let place = copy_aside(paths, &log, now)?;
+                let words = format!(
+                    "a disk spoiled its log, {} there can no longer be read, and results or history may be missing",
+                    text::plural(log.passed_over, "save")
+                );
+                remarks.push(set_aside_as("copied whole", &db, &place, &words));
                 Self::try_open(&db, now)
             }
             other => other,
         };
-        let (writer, restored, unreadable) = opened.map_err(|trouble| match trouble {
-            Trouble::Damaged(why) => StoreError::Damaged {
+        let (writer, restored, unreadable) = opened.map_err(|trouble| {
+            let damaged = |why| StoreError::Damaged {
                 path: db.clone(),
                 why,
-            },
-            Trouble::Other(error) => error,
+            };
+            let error = match trouble {
+                Trouble::Damaged(why) => damaged(why),
+                Trouble::LogSpoiled(_) => damaged("its log changes while it is read".to_owned()),
+                Trouble::Other(error) => error,
+            };
+            match remarks.pop() {
+                None => error,
+                Some(remark) => StoreError::AfterSettingAside {
+                    remark,
+                    error: Box::new(error),
+                },
+            }
         })?;
         if unreadable > 0 {
             remarks.push(passed_over(unreadable, &db));
@@ -168,7 +189,12 @@ impl Writer {
         if verdict != "ok" {
             return Err(Trouble::Damaged(text::clean_line(&verdict).into_owned()));
         }
-        if is_cut(db, &connection)? {
+        let page_size = connection
+            .pragma_query_value(None, "page_size", |row| row.get(0).map(unsigned))
+            .map_err(fail)?;
+        let log = companion(db, "-wal");
+        let log = Log::open(&log, page_size).map_err(|error| StoreError::open_io(&log, &error))?;
+        if is_cut(db, &connection, page_size, &log)? {
             return Err(Trouble::Damaged("its end is missing".to_owned()));
         }
         let found = schema::version(&connection).map_err(fail)?;
@@ -194,6 +220,10 @@ impl Writer {
                 why: "the file or its disk is read-only".to_owned(),
                 advice: Advice::Permit,
             }));
+        }
+        // The first that is written; before, a damaged file and one of another program are as they were found.
+        if log.passed_over > 0 {
+            return Err(Trouble::LogSpoiled(log));
         }
         let mode: String = connection
             .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
@@ -482,7 +512,7 @@ fn goes(entry: &Entry, offset: u64) -> bool {
 }
 
 /// Adds what is newer than the newest saved entry, so that a repeated save doubles nothing.
-fn append(transaction: &Transaction<'_>, task: &str, entries: &[Entry]) -> rusqlite::Result<()> {
+fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusqlite::Result<()> {
     let newest: Option<i64> = transaction
         .prepare_cached(
             "SELECT last_seq FROM history WHERE task = ?1 ORDER BY first_seq DESC LIMIT 1",
@@ -490,7 +520,7 @@ fn append(transaction: &Transaction<'_>, task: &str, entries: &[Entry]) -> rusql
         .query_row([task], |row| row.get(0))
         .optional()?;
     let newest = newest.map_or(0, unsigned);
-    let fresh: Vec<&Entry> = entries.iter().filter(|entry| entry.seq > newest).collect();
+    let fresh: Vec<Entry> = entries.iter().filter(|entry| entry.seq > newest).collect();
     let (Some(first), Some(last)) = (fresh.first(), fresh.last()) else {
         return Ok(());
     };
@@ -645,50 +675,13 @@ fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
 /// Whether pages are missing at the end of the file, which SQLite takes for zeros.
 ///
 /// What waits in the log need not be there yet: a full disk can stop its way into the file anywhere.
-fn is_cut(db: &Path, connection: &Connection) -> Result<bool, Trouble> {
-    let ask = |what| connection.pragma_query_value(None, what, |row| row.get(0).map(unsigned));
-    let fail = |error| trouble(db, &error);
-    let size = ask("page_size").map_err(fail)?.max(1);
-    let count = ask("page_count").map_err(fail)?;
+fn is_cut(db: &Path, connection: &Connection, page_size: u64, log: &Log) -> Result<bool, Trouble> {
+    let count = connection
+        .pragma_query_value(None, "page_count", |row| row.get(0).map(unsigned))
+        .map_err(|error| trouble(db, &error))?;
     let length = check_file(db)?.map_or(0, |found| found.len());
-    let mut missing = length / size + 1..=count;
-    if missing.is_empty() {
-        return Ok(false);
-    }
-    let log = companion(db, "-wal");
-    let logged = match logged_pages(&log, size) {
-        Ok(pages) => pages,
-        // There is none, or it is empty.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
-            BTreeSet::new()
-        }
-        Err(error) => return Err(StoreError::open_io(&log, &error).into()),
-    };
-    Ok(!missing.all(|page| logged.contains(&page)))
-}
-
-/// The pages that a write-ahead log has for its file: those of its newest generation, up to the last commit.
-///
-/// Its format: <https://sqlite.org/fileformat2.html#the_write_ahead_log>. All numbers are big-endian.
-fn logged_pages(log: &Path, page_size: u64) -> io::Result<BTreeSet<u64>> {
-    let mut log = io::BufReader::new(File::open(log)?);
-    let number = |bytes: &[u8], at: usize| {
-        let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
-        u32::from_be_bytes(four.unwrap_or_default())
-    };
-    let mut header = [0; 32];
-    log.read_exact(&mut header)?;
-    let mut committed = BTreeSet::new();
-    let mut waiting = Vec::new();
-    let mut frame = [0; 24];
-    while log.read_exact(&mut frame).is_ok() && frame.get(8..16) == header.get(16..24) {
-        waiting.push(u64::from(number(&frame, 0)));
-        if number(&frame, 4) != 0 {
-            committed.extend(waiting.drain(..));
-        }
-        log.seek_relative(i64::try_from(page_size).unwrap_or(i64::MAX))?;
-    }
-    Ok(committed)
+    let mut missing = length / page_size.max(1) + 1..=count;
+    Ok(!missing.all(|page| log.pages.contains(&page)))
 }
 
 /// Makes the file with mode 0600, or takes others' access to it away.
@@ -713,7 +706,38 @@ fn make_private(db: &Path) -> Result<(), StoreError> {
 
 /// Moves the file and its companions to a name of their own and gives that name back.
 fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
-    let db = paths.db();
+    let (db, place) = (paths.db(), free_place(paths, now));
+    // The file first: if we die in between, the log that is left is found and set aside by the next start.
+    for suffix in ["", "-wal", "-shm"] {
+        set_aside(&companion(&db, suffix), &companion(&place, suffix))?;
+    }
+    sync_directory(&paths.sessions_dir());
+    Ok(place)
+}
+
+/// Copies the file and its log to a name of their own, gives that name back, and takes out of the log what SQLite would
+/// pass over. If we die before that is done, the next start does it all again.
+fn copy_aside(paths: &Paths, log: &Log, now: Wall) -> Result<PathBuf, StoreError> {
+    let (db, place) = (paths.db(), free_place(paths, now));
+    let copy = || -> io::Result<()> {
+        // Closing what is opened here drops the locks of this process's readers; what they protect from is another
+        // process that writes, and the driver's lock is ours.
+        for suffix in ["-wal", ""] {
+            let mut from = File::open(companion(&db, suffix))?;
+            copy_atomically(&companion(&place, suffix), &mut from)?;
+        }
+        let cut = OpenOptions::new()
+            .write(true)
+            .open(companion(&db, "-wal"))?;
+        cut.set_len(log.readable)?;
+        cut.sync_all()
+    };
+    copy().map_err(|error| StoreError::cannot_set_aside(&db, &error))?;
+    Ok(place)
+}
+
+/// A name for what is set aside that nothing stands at.
+fn free_place(paths: &Paths, now: Wall) -> PathBuf {
     let stamp: String = now
         .rfc3339()
         .chars()
@@ -736,10 +760,21 @@ fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
             break;
         }
     }
-    // The file first: if we die in between, the log that is left is found and set aside by the next start.
-    for suffix in ["", "-wal", "-shm"] {
-        set_aside(&companion(&db, suffix), &companion(&place, suffix))?;
-    }
-    sync_directory(&paths.sessions_dir());
-    Ok(place)
+    place
+}
+
+/// The remark on a file that was set aside. What a person needs most comes first: a narrow screen cuts the rest.
+fn set_aside_as(how: &str, db: &Path, place: &Path, words: &str) -> String {
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    format!(
+        "{} was damaged and {how} as {}: {words}; both stand in {}",
+        name(db),
+        name(place),
+        place.parent().unwrap_or(place).display()
+    )
 }

@@ -1,6 +1,7 @@
 //! What the terminal can show, decided from plain values; the environment is read once, in cli.
 
-use crate::domain::Colour;
+use super::osc::Between;
+use crate::domain::{Colour, Desktop, Notify};
 
 /// The variables that speak about the terminal, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,16 @@ pub struct Environment {
     pub lang: Option<String>,
     /// `TMUX`.
     pub tmux: Option<String>,
+    /// `TERM_PROGRAM`.
+    pub term_program: Option<String>,
+    /// `KITTY_WINDOW_ID`.
+    pub kitty: Option<String>,
+    /// `WT_SESSION`, of Windows Terminal.
+    pub windows_terminal: Option<String>,
+    /// `ConEmuANSI`.
+    pub conemu: Option<String>,
+    /// `VTE_VERSION`, of GNOME's terminals.
+    pub vte: Option<String>,
 }
 
 /// The user's word on colour (`--color`).
@@ -42,8 +53,37 @@ pub struct Capabilities {
     pub is_unicode: bool,
     /// Whether there is a cursor to move at all; without one there is no screen, only lines.
     pub has_cursor: bool,
-    /// Whether tmux stands between us and the terminal.
-    pub is_tmux: bool,
+    /// What takes messages beside the picture.
+    pub aside: Aside,
+}
+
+/// The ways on which something reaches the user beside the picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aside {
+    /// Who stands in between.
+    pub between: Between,
+    /// What a notification of the desktop has to look like; `None` where none is shown.
+    pub desktop: Option<Desktop>,
+    /// Whether the taskbar shows a progress.
+    pub has_progress: bool,
+}
+
+impl Aside {
+    /// What the user says wins over what is known of the terminal.
+    #[must_use]
+    pub fn as_wanted(self, notify: &Notify) -> Self {
+        let between = match self.between {
+            Between::Nobody => Between::Nobody,
+            Between::Tmux { .. } => Between::Tmux {
+                passthrough: notify.tmux_passthrough,
+            },
+        };
+        Self {
+            between,
+            desktop: notify.desktop_by.or(self.desktop),
+            has_progress: notify.progress.unwrap_or(self.has_progress),
+        }
+    }
 }
 
 impl Capabilities {
@@ -54,7 +94,7 @@ impl Capabilities {
             colour: colour(environment, choice),
             is_unicode: is_unicode(environment),
             has_cursor: is_set(&environment.term) && environment.term.as_deref() != Some("dumb"),
-            is_tmux: is_set(&environment.tmux),
+            aside: aside(environment),
         }
     }
 }
@@ -83,6 +123,38 @@ fn colour(environment: &Environment, choice: ColorChoice) -> Colour {
         ColorChoice::Always => level.max(Colour::Ansi16),
         ColorChoice::Auto if is_unwanted => Colour::Mono,
         ColorChoice::Auto => level,
+    }
+}
+
+/// A terminal that is not known gets neither: what it does not understand it may show as a message.
+fn aside(environment: &Environment) -> Aside {
+    let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
+    let term = environment.term.as_deref().unwrap_or_default();
+    let program = environment.term_program.as_deref().unwrap_or_default();
+    let is_program = |names: &[&str]| names.iter().any(|name| program.eq_ignore_ascii_case(name));
+    let vte = environment.vte.as_deref().unwrap_or_default();
+    let vte: u32 = vte.parse().unwrap_or_default();
+    let desktop = if is_set(&environment.kitty) || term == "xterm-kitty" {
+        Some(Desktop::Osc99)
+    } else if is_program(&["iTerm.app", "WezTerm", "ghostty"]) {
+        Some(Desktop::Osc9)
+    } else if vte > 0 || ["foot", "rxvt"].iter().any(|name| term.starts_with(name)) {
+        Some(Desktop::Osc777)
+    } else {
+        None
+    };
+    Aside {
+        between: if is_set(&environment.tmux) {
+            Between::Tmux { passthrough: false }
+        } else {
+            Between::Nobody
+        },
+        desktop,
+        // VTE since 0.80.
+        has_progress: is_set(&environment.windows_terminal)
+            || environment.conemu.as_deref() == Some("ON")
+            || is_program(&["WezTerm", "ghostty"])
+            || vte >= 8000,
     }
 }
 
@@ -158,6 +230,56 @@ mod tests {
         assert!(!unicode("C", "en_US.UTF-8", "en_US.UTF-8"));
         assert!(!unicode("", "", "de_DE.ISO-8859-1"));
         assert!(!unicode("", "", ""));
+    }
+
+    #[test]
+    fn what_is_told_aside_goes_the_way_that_the_terminal_knows() {
+        let text = |value: &str| Some(value.to_owned());
+        let of = |environment: &Environment| {
+            let aside = Capabilities::detect(environment, ColorChoice::Auto).aside;
+            (aside.desktop, aside.has_progress)
+        };
+        let program = |name: &str| Environment {
+            term_program: text(name),
+            ..Environment::default()
+        };
+        let term = |name: &str| Environment {
+            term: text(name),
+            ..Environment::default()
+        };
+        let vte = |version: &str| Environment {
+            vte: text(version),
+            ..Environment::default()
+        };
+        assert_eq!(of(&term("xterm-256color")), (None, false));
+        assert_eq!(of(&term("xterm-kitty")), (Some(Desktop::Osc99), false));
+        assert_eq!(of(&term("foot-extra")), (Some(Desktop::Osc777), false));
+        assert_eq!(of(&program("iTerm.app")), (Some(Desktop::Osc9), false));
+        assert_eq!(of(&program("ghostty")), (Some(Desktop::Osc9), true));
+        assert_eq!(of(&vte("6800")), (Some(Desktop::Osc777), false));
+        assert_eq!(of(&vte("8002")), (Some(Desktop::Osc777), true));
+    }
+
+    #[test]
+    fn the_users_word_on_what_is_told_aside_wins() {
+        let tmux = Environment {
+            tmux: Some("/tmp/tmux".to_owned()),
+            ..Environment::default()
+        };
+        let aside = Capabilities::detect(&tmux, ColorChoice::Auto).aside;
+        assert_eq!(aside.as_wanted(&Notify::default()), aside);
+        let notify = Notify {
+            desktop_by: Some(Desktop::Osc9),
+            progress: Some(true),
+            tmux_passthrough: true,
+            ..Notify::default()
+        };
+        let wanted = Aside {
+            between: Between::Tmux { passthrough: true },
+            desktop: Some(Desktop::Osc9),
+            has_progress: true,
+        };
+        assert_eq!(aside.as_wanted(&notify), wanted);
     }
 
     #[test]

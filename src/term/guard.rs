@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -21,6 +21,7 @@ use rustix::{
 };
 use tokio::sync::Notify;
 
+use super::osc::Between;
 use crate::domain::text;
 
 /// Save the title, alternate screen, hide the cursor, bracketed paste, focus events.
@@ -28,8 +29,13 @@ const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?10
 /// End a frame that may be half written; then the reverse of [`ENTER`], with plain attributes in between.
 const LEAVE: &str =
     "\u{1b}[?2026l\u{1b}[?1004l\u{1b}[?2004l\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[23;2t";
-/// Takes the overall progress off the taskbar. Sent only if one was shown: elsewhere it would pop up as a message.
-const CLEAR_PROGRESS: &str = "\u{1b}]9;4;0;0\u{1b}\\";
+/// Takes the overall progress off the taskbar: nothing, by itself, or through tmux. Sent only if one was shown, in the same
+/// way: elsewhere it would pop up as a message.
+const CLEAR_PROGRESS: [&str; 3] = [
+    "",
+    "\u{1b}]9;4;0;0\u{1b}\\",
+    "\u{1b}Ptmux;\u{1b}\u{1b}]9;4;0;0\u{1b}\u{1b}\\\u{1b}\\",
+];
 
 /// How long leaving waits for a frame that is being written, or for a terminal that takes no bytes, in milliseconds.
 const PATIENCE_MS: u64 = 100;
@@ -52,7 +58,8 @@ static FOUND: Mutex<Option<Found>> = Mutex::new(None);
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 /// Held while a frame is written.
 static PEN: Mutex<()> = Mutex::new(());
-static IS_PROGRESS_SHOWN: AtomicBool = AtomicBool::new(false);
+/// A place in [`CLEAR_PROGRESS`].
+static PROGRESS_SHOWN: AtomicUsize = AtomicUsize::new(0);
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 static OVER: Notify = Notify::const_new();
 
@@ -153,9 +160,8 @@ pub fn leave() {
     };
     let tty = found.tty.as_fd();
     let mut bytes = String::new();
-    if IS_PROGRESS_SHOWN.swap(false, Ordering::SeqCst) {
-        bytes.push_str(CLEAR_PROGRESS);
-    }
+    let shown = PROGRESS_SHOWN.swap(0, Ordering::SeqCst);
+    bytes.push_str(CLEAR_PROGRESS.get(shown).unwrap_or(&""));
     bytes.push_str(LEAVE);
     // Nobody can be told of a failure, and the modes are put back whatever became of the bytes.
     if takes_bytes(tty, Duration::from_millis(PATIENCE_MS)) {
@@ -187,9 +193,14 @@ pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Notes that the taskbar shows a progress, so that leaving takes it away.
-pub(super) fn note_progress(is_shown: bool) {
-    IS_PROGRESS_SHOWN.store(is_shown, Ordering::SeqCst);
+/// Notes whether the taskbar shows a progress, and who stood in between, so that leaving takes it away.
+pub(super) fn note_progress(shown: Option<Between>) {
+    let place = match shown {
+        None => 0,
+        Some(Between::Nobody) => 1,
+        Some(Between::Tmux { .. }) => 2,
+    };
+    PROGRESS_SHOWN.store(place, Ordering::SeqCst);
 }
 
 fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {

@@ -4,6 +4,7 @@
 //! beyond the frame it hands out. Invariant: whatever ends the program, the terminal is given back once, with the
 //! modes it had; nothing is painted afterwards.
 
+pub mod browser;
 pub mod caps;
 pub mod guard;
 pub mod input;

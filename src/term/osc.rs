@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{base64, text};
+use crate::domain::{Desktop, Overall, base64, text};
 
 /// The bell.
 pub const BELL: &str = "\u{7}";
@@ -29,19 +29,6 @@ pub enum Between {
         /// Whether the user said that passthrough may be used.
         passthrough: bool,
     },
-}
-
-/// The state of all work, as shown by a taskbar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overall {
-    /// Nothing runs.
-    None,
-    /// A part of 100.
-    Percent(u8),
-    /// Something failed.
-    Error,
-    /// Something runs, nobody knows how far it is.
-    Busy,
 }
 
 /// A text was too long for the clipboard sequence.
@@ -79,16 +66,21 @@ pub fn progress(overall: Overall, between: Between) -> Option<String> {
     let (state, value) = match overall {
         Overall::None => (0, 0),
         Overall::Percent(percent) => (1, percent.min(100)),
-        Overall::Error => (2, 100),
         Overall::Busy => (3, 0),
     };
     through(format!("\u{1b}]9;4;{state};{value}{END}"), between)
 }
 
-/// A notification of the desktop (OSC 9); `None` where it could not reach the terminal.
-pub fn notify(words: &str, between: Between) -> Option<String> {
-    // The name in front keeps a text that begins with `4;` from being taken for progress.
-    through(format!("\u{1b}]9;longhaul: {}{END}", line(words)), between)
+/// A notification of the desktop; `None` where it could not reach the terminal.
+pub fn notify(words: &str, by: Desktop, between: Between) -> Option<String> {
+    let words = line(words);
+    let sequence = match by {
+        // The name in front keeps a text that begins with `4;` from being taken for progress.
+        Desktop::Osc9 => format!("\u{1b}]9;longhaul: {words}{END}"),
+        Desktop::Osc777 => format!("\u{1b}]777;notify;longhaul;{words}{END}"),
+        Desktop::Osc99 => format!("\u{1b}]99;;longhaul: {words}{END}"),
+    };
+    through(sequence, between)
 }
 
 fn line(words: &str) -> String {
@@ -134,7 +126,7 @@ mod tests {
         let hostile = "a\u{1b}\\\u{7}\u{9c}\u{202e}\u{e0041}\tb";
         let clean = "a\u{fffd}\\\u{fffd}\u{fffd}\u{fffd}\u{fffd}";
         assert_eq!(
-            notify(hostile, Between::Nobody).unwrap(),
+            notify(hostile, Desktop::Osc9, Between::Nobody).unwrap(),
             format!("\u{1b}]9;longhaul: {clean} b\u{1b}\\")
         );
         let copied = format!("{clean}    b");
@@ -165,7 +157,7 @@ mod tests {
         );
         assert_eq!(progress(Overall::None, tmux(false)), None);
         assert_eq!(
-            notify("4;1;1", tmux(true)).unwrap(),
+            notify("4;1;1", Desktop::Osc9, tmux(true)).unwrap(),
             "\u{1b}Ptmux;\u{1b}\u{1b}]9;longhaul: 4;1;1\u{1b}\u{1b}\\\u{1b}\\"
         );
     }
@@ -173,7 +165,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_steers_the_terminal(words in any::<String>()) {
-            for sequence in [Some(title(&words)), notify(&words, Between::Nobody), copy(&words).ok()] {
+            let told = Desktop::ALL.map(|(_, by)| notify(&words, by, Between::Nobody));
+            for sequence in told.into_iter().chain([Some(title(&words)), copy(&words).ok()]) {
                 let sequence = sequence.unwrap();
                 let inner = sequence.strip_prefix('\u{1b}').unwrap().strip_suffix("\u{1b}\\").unwrap();
                 prop_assert!(!inner.chars().any(char::is_control));

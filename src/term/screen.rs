@@ -19,8 +19,9 @@ use ratatui::{
 use super::{
     guard::{Guard, note_progress, write_frame},
     input::size,
-    osc::{Between, Overall, progress},
+    osc::{Between, progress},
 };
+use crate::domain::Overall;
 
 /// Begin and end of a frame that the terminal is to show at once (synchronized update).
 const SYNC: Range<&str> = "\u{1b}[?2026h".."\u{1b}[?2026l";
@@ -92,7 +93,7 @@ impl Screen {
         }
         match progress(overall, between) {
             Some(sequence) => {
-                note_progress(between == Between::Nobody && overall != Overall::None);
+                note_progress((overall != Overall::None).then_some(between));
                 self.send(&sequence)
             }
             None => Ok(()),

@@ -12,10 +12,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, future::BoxFuture, stream};
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, LOCATION,
+    HeaderValue, LOCATION, WWW_AUTHENTICATE,
 };
 use reqwest::{Client, Response, StatusCode, redirect, retry};
 use rustls::pki_types::CertificateDer;
@@ -28,7 +28,7 @@ use super::refusal::{self, media_type, text_of};
 use super::sse::Sse;
 use super::words;
 use crate::domain::{Part, Tally, place::is_loopback, text};
-use crate::protocol::{Arrival, Body, Method, Refusal, Request};
+use crate::protocol::{Arrival, Body, Challenge, Method, Refusal, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -113,12 +113,30 @@ pub struct HttpOptions {
     pub headers: Vec<(String, SecretString)>,
     /// A token for `Authorization: Bearer`; an `Authorization` among the headers wins over it.
     pub bearer: Option<SecretString>,
+    /// Where the token of a sign-in comes from; asked only while neither of the above is there.
+    pub sign_in: Option<Arc<dyn SignIn>>,
     /// The cap on one event or one JSON body, in bytes.
     pub cap_bytes: usize,
     /// Certificates that are trusted beside those of this machine.
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// What is held of events that have not come to their end; a process shares one among all its servers.
     pub unread: Tally,
+}
+
+/// Who knows the token of a server's sign-in.
+pub trait SignIn: Send + Sync {
+    /// The token to send with the next request, refreshed before if its time is nearly over; `None` before a sign-in.
+    /// `Err` says in words why nothing can be sent.
+    fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>>;
+
+    /// The server refused a request for its credentials. Another token is sent with the same request, once; `Err` may
+    /// have words for whoever reads of the refusal.
+    fn refused<'s>(
+        &'s self,
+        sent: Option<&'s SecretString>,
+        status: StatusCode,
+        challenge: Option<Challenge>,
+    ) -> BoxFuture<'s, Result<SecretString, Option<String>>>;
 }
 
 impl HttpOptions {
@@ -128,6 +146,7 @@ impl HttpOptions {
             url: url.into(),
             headers: Vec::new(),
             bearer: None,
+            sign_in: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
             unread: Tally::default(),
@@ -161,6 +180,9 @@ impl Http {
         Ok(Self {
             inner: Arc::new(Inner {
                 url,
+                sign_in: options
+                    .sign_in
+                    .filter(|_| !headers.contains_key(AUTHORIZATION)),
                 headers,
                 cap_bytes: options.cap_bytes,
                 extra_roots: options.extra_roots,
@@ -195,6 +217,7 @@ pub fn ensure_provider() {
 struct Inner {
     url: Url,
     headers: HeaderMap,
+    sign_in: Option<Arc<dyn SignIn>>,
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
     unread: Tally,
@@ -202,10 +225,11 @@ struct Inner {
     client: Mutex<Option<Ready>>,
 }
 
+/// A client, and whether it has certificates to trust.
 #[derive(Clone)]
-struct Ready {
-    client: Client,
-    has_roots: bool,
+pub(super) struct Ready {
+    pub(super) client: Client,
+    pub(super) has_roots: bool,
 }
 
 impl Inner {
@@ -217,7 +241,7 @@ impl Inner {
                 Err(why) => return Opening::Over(unsent(format!("its endpoint {why}"))),
             },
         };
-        let (method, headers, body) = match self.parts(request) {
+        let (method, mut headers, body) = match self.parts(request) {
             Ok(parts) => parts,
             Err(why) => return Opening::Over(unsent(why)),
         };
@@ -225,8 +249,23 @@ impl Inner {
             Ok(ready) => ready,
             Err(why) => return Opening::Over(unsent(why)),
         };
+        // Before every request, so that a long wait between two of them never sends a token that is over.
+        let mut token = match &self.sign_in {
+            Some(sign_in) => match sign_in.token().await {
+                Ok(token) => token,
+                Err(why) => return Opening::Over(unsent(why)),
+            },
+            None => None,
+        };
         let mut redirects = 0;
+        let mut has_asked_again = false;
         loop {
+            if let Some(token) = &token {
+                let Some(value) = bearer(token) else {
+                    return Opening::Over(unsent("the token of its sign-in fits into no header"));
+                };
+                headers.insert(AUTHORIZATION, value);
+            }
             let mut sending = client
                 .request(method.clone(), url.clone())
                 .headers(headers.clone());
@@ -265,7 +304,27 @@ impl Inner {
                     }
                 }
             }
-            return Opening::Over(Arrival::Refused(Box::new(refused(response).await)));
+            let is_of_credentials =
+                matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            let challenge = is_of_credentials.then(|| challenge_of(response.headers()));
+            let mut refusal = refused(response).await;
+            if let (Some(said), Some(token)) = (&mut refusal.said, &token) {
+                // Some say which token it was that they do not take.
+                *said = said.replace(token.expose_secret(), "…");
+            }
+            if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
+                match sign_in.refused(token.as_ref(), status, challenge).await {
+                    // Refused for its credentials alone, a request was not acted upon.
+                    Ok(other) if !has_asked_again => {
+                        has_asked_again = true;
+                        token = Some(other);
+                        continue;
+                    }
+                    Ok(_) | Err(None) => {}
+                    Err(words) => refusal.said = words,
+                }
+            }
+            return Opening::Over(Arrival::Refused(Box::new(refusal)));
         }
     }
 
@@ -322,50 +381,8 @@ impl Inner {
         if let Some(ready) = slot.as_ref() {
             return Ok(ready.clone());
         }
-        ensure_provider();
-        let mut roots = RootCertStore::empty();
-        if self.url.scheme() == "https" {
-            let native = rustls_native_certs::load_native_certs();
-            for error in &native.errors {
-                tracing::warn!(%error, "some root certificates could not be read");
-            }
-            roots.add_parsable_certificates(native.certs);
-            roots.add_parsable_certificates(self.extra_roots.iter().cloned());
-        }
-        let has_roots = !roots.is_empty();
-        // Also for http: left to itself, reqwest would look for the machine's certificates and fail without any.
-        let tls = ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let mut builder = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .retry(retry::never())
-            // A kept connection may die while a request is on its way into it: then nobody knows whether the server has
-            // it, and a call ends as `unknown`. A new connection for each request cannot be stale.
-            .pool_max_idle_per_host(0)
-            .tcp_nodelay(true)
-            .tcp_keepalive(KEEPALIVE)
-            .tcp_keepalive_interval(KEEPALIVE)
-            .tcp_keepalive_retries(KEEPALIVE_PROBES);
-        #[cfg(target_os = "linux")]
-        {
-            // reqwest's own 30 s would end a silent exchange over a short loss of network.
-            builder = builder.tcp_user_timeout(None);
-        }
-        if is_loopback(&self.url) {
-            builder = builder.no_proxy();
-        }
-        let client = builder.build().map_err(|error| {
-            format!(
-                "the HTTP client could not be built ({})",
-                error.without_url()
-            )
-        })?;
-        Ok(slot.insert(Ready { client, has_roots }).clone())
+        let ready = build_client(&self.url, &self.extra_roots)?;
+        Ok(slot.insert(ready).clone())
     }
 
     fn opened(&self, response: Response, url: Url) -> Opening {
@@ -415,6 +432,57 @@ impl Inner {
     }
 }
 
+/// A client for servers like the one of `url`, with its certificates and proxies.
+pub(super) fn build_client(
+    url: &Url,
+    extra_roots: &[CertificateDer<'static>],
+) -> Result<Ready, String> {
+    ensure_provider();
+    let mut roots = RootCertStore::empty();
+    if url.scheme() == "https" {
+        let native = rustls_native_certs::load_native_certs();
+        for error in &native.errors {
+            tracing::warn!(%error, "some root certificates could not be read");
+        }
+        roots.add_parsable_certificates(native.certs);
+        roots.add_parsable_certificates(extra_roots.iter().cloned());
+    }
+    let has_roots = !roots.is_empty();
+    // Also for http: left to itself, reqwest would look for the machine's certificates and fail without any.
+    let tls = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .retry(retry::never())
+        // A kept connection may die while a request is on its way into it: then nobody knows whether the server has
+        // it, and a call ends as `unknown`. A new connection for each request cannot be stale.
+        .pool_max_idle_per_host(0)
+        .tcp_nodelay(true)
+        .tcp_keepalive(KEEPALIVE)
+        .tcp_keepalive_interval(KEEPALIVE)
+        .tcp_keepalive_retries(KEEPALIVE_PROBES);
+    #[cfg(target_os = "linux")]
+    {
+        // reqwest's own 30 s would end a silent exchange over a short loss of network.
+        builder = builder.tcp_user_timeout(None);
+    }
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    let client = builder.build().map_err(|error| {
+        format!(
+            "the HTTP client could not be built ({})",
+            error.without_url()
+        )
+    })?;
+    Ok(Ready { client, has_roots })
+}
+
 /// Where a redirect leads, if it may be followed; else the words for why not.
 fn next_url(
     status: StatusCode,
@@ -442,7 +510,7 @@ fn next_url(
 }
 
 /// An address that a server gives, if it is of the server's own origin: nothing is sent to any other.
-fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
+pub(super) fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
     let target = std::str::from_utf8(text)
         .ok()
         .and_then(|text| from.join(text).ok());
@@ -586,7 +654,8 @@ impl Reader {
                     None if read.is_empty() => return Poll::Ready(Arrival::Ended),
                     None => {
                         let data = into_text(std::mem::take(read));
-                        *self = Self::Empty;
+                        // What it took is counted until somebody asks for what follows: he may have no room for it yet.
+                        *bytes = Box::pin(stream::empty());
                         return Poll::Ready(Arrival::Event {
                             id: None,
                             retry_ms: None,
@@ -666,7 +735,7 @@ fn into_text(bytes: Vec<u8>) -> String {
     text
 }
 
-fn secret(bytes: &[u8]) -> Option<HeaderValue> {
+pub(super) fn secret(bytes: &[u8]) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_bytes(bytes).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -718,10 +787,7 @@ fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
         .as_ref()
         .filter(|_| !headers.contains_key(AUTHORIZATION))
     {
-        // A token that came through a shell or a file often has a line end behind it.
-        let token = token.expose_secret().trim();
-        let value = secret(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty());
-        let Some(value) = value else {
+        let Some(value) = bearer(token) else {
             return Err(TransportError::BadHeader {
                 name: AUTHORIZATION.to_string(),
                 why: "the token is empty or holds a control character",
@@ -732,7 +798,19 @@ fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
     Ok(headers)
 }
 
-fn has_userinfo(url: &Url) -> bool {
+fn bearer(token: &SecretString) -> Option<HeaderValue> {
+    // A token that came through a shell or a file often has a line end behind it.
+    let token = token.expose_secret().trim();
+    secret(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty())
+}
+
+/// What a server says of the credentials that it wants.
+pub(super) fn challenge_of(headers: &HeaderMap) -> Option<Challenge> {
+    let values = headers.get_all(WWW_AUTHENTICATE);
+    Challenge::read(values.iter().filter_map(|value| value.to_str().ok()))
+}
+
+pub(super) fn has_userinfo(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 

@@ -1,14 +1,14 @@
 //! What is fuzzed: for each way in, what has to hold for any bytes whatever. Shared by the fuzzer (`fuzz_targets/`, which
 //! finds new inputs) and by `tests/corpus.rs` (which replays the kept ones in every `cargo test`).
 
-use std::{collections::HashSet, fmt::Write as _};
+use std::{collections::HashSet, fmt::Write as _, path::Path};
 
 use bytes::Bytes;
 use longhaul::{
-    Config, Saved, SavedTask,
+    Config, Imported, Saved, SavedTask,
     domain::{
-        Chord, Elicitation, Entry, LinkRecord, Task, Tool,
-        text::{clean_block, clean_line, is_hostile, read_duration, truncate, width},
+        Chord, Convention, Elicitation, Entry, LinkRecord, Task, Tool,
+        text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
     },
     protocol::{self, Arrival, Incoming},
     term::keys::Keys,
@@ -26,7 +26,7 @@ use unicode_width::UnicodeWidthChar;
 pub(crate) type Target = fn(&[u8]);
 
 /// Every way in, by the name of its corpus.
-pub(crate) const TARGETS: [(&str, Target); 9] = [
+pub(crate) const TARGETS: [(&str, Target); 10] = [
     ("splitter", splitter),
     ("message", message),
     ("shapes", shapes),
@@ -35,6 +35,7 @@ pub(crate) const TARGETS: [(&str, Target); 9] = [
     ("text", text),
     ("keys", keys),
     ("config", config),
+    ("import", import),
     ("saved", saved),
 ];
 
@@ -113,7 +114,7 @@ pub(crate) fn shapes(data: &[u8]) {
     let (tools, _) = protocol::tools(&text);
     for tool in &tools {
         fields(tool, "1");
-        let _ = tool.keeps_checkpoint(&tools);
+        let _ = tool.keeps_checkpoint(&tools, &Convention::default());
         for (name, value) in tool.header_values(&Map::new()) {
             assert!(!name.is_empty() && value.is_ascii(), "{name}: {value}");
         }
@@ -227,8 +228,9 @@ pub(crate) fn config(data: &[u8]) {
         Some(DeValue::Table(servers)) => servers.len(),
         other => usize::from(other.is_some()),
     };
-    let others = said.keys().filter(|key| key.get_ref() != "servers").count();
-    let heard = config.servers.len() + config.remarks.len();
+    let is_silent = |key: &str| ["servers", "defaults", "theme"].contains(&key);
+    let others = said.keys().filter(|key| !is_silent(key.get_ref())).count();
+    let heard = config.servers.len() + config.stdio.len() + config.remarks.len();
     assert!(heard >= of_servers + others, "{config:?}");
 
     let mut again = String::new();
@@ -246,9 +248,69 @@ pub(crate) fn config(data: &[u8]) {
             let word = protocol.0.map_or("auto", |version| version.word());
             let _ = writeln!(again, "protocol = {}", quoted(word));
         }
+        let limits = [
+            ("idle_timeout", server.limits.idle),
+            ("max_time", server.limits.hard),
+        ];
+        for (key, limit) in limits {
+            if let Some(limit) = limit {
+                let _ = writeln!(again, "{key} = {}", quoted(&duration(limit)));
+            }
+        }
+        let checkpoint = &server.checkpoint;
+        for (key, name) in [
+            ("client_id", &checkpoint.client_id),
+            ("list", &checkpoint.list),
+            ("pause", &checkpoint.pause),
+            ("task_id", &checkpoint.task_id),
+        ] {
+            let _ = writeln!(again, "checkpoint.{key} = {}", quoted(name));
+        }
+        let _ = writeln!(again, "[servers.{}.headers]", quoted(server.name.as_str()));
+        for (name, value) in &server.headers {
+            let _ = writeln!(again, "{} = {}", quoted(name), quoted(value.as_str()));
+        }
     }
     let again = Config::parse("f", &again).expect("it is TOML");
-    assert_eq!((again.servers, again.remarks), (config.servers, vec![]));
+    // Where it came from was not said again, and the consent belongs to that.
+    let mut servers = config.servers;
+    for server in &mut servers {
+        server.withheld = None;
+    }
+    assert_eq!((again.servers, again.remarks), (servers, vec![]));
+}
+
+/// The file of another program, in one of its three languages: whatever is taken can be shown, goes into no address, and
+/// is no secret.
+pub(crate) fn import(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for path in [
+        "mcp.json",
+        ".gemini/settings.json",
+        "config.toml",
+        "config.yaml",
+    ] {
+        let entries = match Imported::read(Path::new(path), &text) {
+            Ok(entries) => entries,
+            Err(why) => {
+                assert!(!why.is_empty() && !why.chars().any(is_hostile), "{why:?}");
+                continue;
+            }
+        };
+        for Imported { name, outcome } in entries {
+            match outcome {
+                Ok(kept) => {
+                    assert!(!name.chars().any(is_hostile) && !name.trim().is_empty());
+                    assert!(!kept.is_empty());
+                    for word in kept {
+                        assert!(!word.chars().any(is_hostile), "{word:?}");
+                        assert!(!word.contains("ghp_canary"), "{word:?}");
+                    }
+                }
+                Err(why) => assert!(!why.is_empty()),
+            }
+        }
+    }
 }
 
 /// The state file of a tutorial's client: each of its tasks is read or counted, and none stands for another.

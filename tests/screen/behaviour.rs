@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Event, Focus, Group, Input, LeaveNote, Leaving, Mark, Menu, Overlay, Pane, Setup,
-        State, Tab, next_wake, update,
+        Command, Event, Focus, Group, Input, Keymap, LeaveNote, Leaving, Mark, Menu, Overlay, Pane,
+        Setup, State, Tab, Wish, next_wake, update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Notice, NoticeLevel,
-        Price, Status, Wall,
+        Notify, Overall, Price, Progress, Status, TaskView, Tell, Wall,
     },
 };
 
@@ -447,6 +447,36 @@ fn forgetting_can_be_undone_and_spares_what_is_under_way() {
 }
 
 #[test]
+fn what_is_brought_back_is_there_at_once_and_no_news() {
+    let mut screen = Screen::morning(WIDE, colour());
+    // As if all of it was made while the screen was open.
+    screen.state.restored_at = Some(Wall(0));
+    let settled: Vec<TaskView> = morning()
+        .into_iter()
+        .filter(|view| view.task.status.is_settled())
+        .collect();
+    assert!(settled.len() > 1);
+    screen.wait(10_000);
+    for view in &settled {
+        screen.go_to(view.task.id.as_str()).keys("space");
+    }
+    screen.keys("D");
+    for view in &settled {
+        screen.event(Event::News(News::Erased(view.task.id.clone())));
+    }
+    screen.keys("u");
+    let messages = screen.state.messages.len();
+    for view in settled.clone() {
+        screen.news(view);
+    }
+    for view in &settled {
+        let row = longhaul::app::Line::Row(view.task.id.clone());
+        assert!(screen.state.lines.contains(&row), "{row:?}");
+    }
+    assert_eq!(screen.state.messages.len(), messages);
+}
+
+#[test]
 fn a_call_is_checked_priced_and_started_once() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc n enter").answer_tools();
@@ -646,12 +676,14 @@ fn the_screen_wakes_only_for_what_changes() {
     let wait = |screen: &Screen| {
         next_wake(&screen.state, screen.now).map(|wake| wake.since(screen.now.mono).as_millis())
     };
-    // Only the clock: at the full minute.
+    // Nothing but the date can change, at the full hour; without a tick there is no clock.
     screen.now = at(15_000);
     screen.wait(0);
-    assert_eq!(wait(&screen), Some(45_000));
+    assert_eq!(wait(&screen), Some(465_000));
+    assert!(!screen.draw().contains("06:52"));
     news(&mut screen, morning().remove(3));
     assert_eq!(wait(&screen), Some(1_000));
+    assert!(screen.draw().contains("Fri 06:52"));
     let moving = morning().remove(6);
     news(&mut screen, moving);
     assert!(wait(&screen).unwrap() <= 250);
@@ -827,6 +859,144 @@ fn the_bell_rings_for_what_needs_a_person() {
     view.task.status = Status::InputRequired;
     news(&mut screen, view);
     assert!(screen.todo.contains(&Command::Bell));
+}
+
+/// The words of the notifications so far.
+fn notified(screen: &Screen) -> Vec<&str> {
+    screen
+        .todo
+        .iter()
+        .filter_map(|command| match command {
+            Command::Notify(words) => Some(words.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn what_ends_while_nobody_looks_is_told_together() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Input(Input::FocusLost));
+    screen.wait(5_000);
+    screen.todo.clear();
+    let running: Vec<TaskView> = morning()
+        .into_iter()
+        .filter(|view| view.task.status == Status::Running)
+        .collect();
+    let ended = |place: usize, status: Status| {
+        let mut view = running[place].clone();
+        view.task.status = status;
+        view
+    };
+    screen.news(ended(0, Status::Completed));
+    assert_eq!(notified(&screen).len(), 1);
+    assert!(screen.todo.contains(&Command::Bell));
+    screen.todo.clear();
+    // Too close to it: these wait, and the one that needs a person gives the words.
+    screen.news(ended(1, Status::Completed));
+    screen.news(ended(2, Status::Failed));
+    assert_eq!(notified(&screen), [""; 0]);
+    assert!(next_wake(&screen.state, screen.now).is_some());
+    screen.wait(2_000);
+    let words = notified(&screen);
+    let [words] = words.as_slice() else {
+        panic!("{words:?}");
+    };
+    assert!(
+        words.contains("failed") && words.ends_with("(and 1 more)"),
+        "{words}"
+    );
+}
+
+#[test]
+fn who_looks_is_not_told_what_he_sees() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Input(Input::FocusGained));
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::Completed;
+    screen.news(view);
+    assert!(!screen.todo.contains(&Command::Bell));
+    assert_eq!(notified(&screen), [""; 0]);
+}
+
+#[test]
+fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_last_key() {
+    for (waited, is_told) in [(30_000, false), (90_000, true)] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("j").wait(waited);
+        screen.todo.clear();
+        let mut view = morning().remove(3);
+        view.task.status = Status::Completed;
+        screen.news(view);
+        assert_eq!(screen.todo.contains(&Command::Bell), is_told, "{waited}");
+        assert_eq!(!notified(&screen).is_empty(), is_told, "{waited}");
+    }
+}
+
+#[test]
+fn what_is_switched_off_is_not_told() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Input(Input::FocusLost));
+    screen.state.setup.notify = Notify {
+        bell: Tell::NeedsYou,
+        desktop: Tell::Off,
+        title: false,
+        ..Notify::default()
+    };
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::Completed;
+    screen.news(view);
+    let beside = |command: &Command| {
+        matches!(
+            command,
+            Command::Bell | Command::Notify(_) | Command::SetTitle(_)
+        )
+    };
+    assert!(!screen.todo.iter().any(beside), "{:?}", screen.todo);
+    let mut view = morning().remove(4);
+    view.task.status = Status::InputRequired;
+    screen.news(view);
+    screen.wait(2_000);
+    assert!(screen.todo.contains(&Command::Bell));
+    assert_eq!(notified(&screen), [""; 0]);
+}
+
+#[test]
+fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
+    let mut screen = Screen::new(WIDE, colour());
+    let shown = |screen: &Screen| -> Vec<Overall> {
+        let overall = |command: &Command| match command {
+            Command::Progress(overall) => Some(*overall),
+            _ => None,
+        };
+        screen.todo.iter().filter_map(overall).collect()
+    };
+    let mut view = morning()
+        .into_iter()
+        .find(|view| view.task.status == Status::Running)
+        .unwrap();
+    view.task.progress = None;
+    screen.news(view.clone());
+    assert_eq!(shown(&screen), [Overall::Busy]);
+    let at = |value| {
+        Some(Progress {
+            value,
+            total: Some(100.0),
+            message: None,
+        })
+    };
+    for value in [10.0, 20.0, 30.0] {
+        view.task.progress = at(value);
+        screen.news(view.clone());
+    }
+    assert_eq!(shown(&screen).len(), 1);
+    screen.wait(1_000);
+    assert_eq!(shown(&screen), [Overall::Busy, Overall::Percent(30)]);
+    view.task.status = Status::Completed;
+    screen.news(view);
+    assert_eq!(shown(&screen).last(), Some(&Overall::None));
 }
 
 #[test]
@@ -1191,6 +1361,87 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
             price.word()
         );
     }
+}
+
+/// The screen with these keys; nothing of them is refused.
+fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
+    let wishes: Vec<Wish> = wishes
+        .iter()
+        .map(|(word, chords)| Wish {
+            word: (*word).to_owned(),
+            chords: chords.iter().map(|chord| (*chord).to_owned()).collect(),
+        })
+        .collect();
+    let (keys, said) = Keymap::with(&wishes);
+    assert_eq!(said, []);
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.state.setup.keys = keys;
+    screen.todo.clear();
+    screen
+}
+
+#[test]
+fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
+    let mut screen = with_keys(&[
+        ("pause", &["ctrl-p"]),
+        ("cancel", &["delete", "X"]),
+        ("resume", &["ctrl-r"]),
+        ("again", &[]),
+        ("help", &["H"]),
+        ("open", &["o"]),
+    ]);
+    screen.keys("p");
+    assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
+    assert_eq!(asks(&screen), []);
+    screen.keys("ctrl-p");
+    assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
+    let drawn = screen.draw_text();
+    for shown in ["o open", "Ctrl-P pause", "Ctrl-R resume", "Delete cancel"] {
+        assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
+    }
+    // Rows, answers and the banner name keys in sentences.
+    assert!(drawn.contains("o answers"), "{drawn}");
+    assert!(!drawn.contains("Enter"), "{drawn}");
+    assert!(!drawn.contains("run again"), "{drawn}");
+
+    screen.keys("H");
+    let help = screen.draw_text();
+    for (key, words) in [
+        ("Ctrl-P ", "ask the server to pause"),
+        ("Delete X", "cancel;"),
+    ] {
+        let line = help.lines().find(|line| line.contains(words));
+        assert!(line.is_some_and(|line| line.contains(key)), "{key}: {help}");
+    }
+    assert!(help.contains(":again"), "{help}");
+    screen.keys("esc :").type_in("pause");
+    let palette = screen.draw_text();
+    let mut lines = palette.lines();
+    let line = lines.find(|line| line.contains("ask the server to pause"));
+    assert!(
+        line.is_some_and(|line| line.contains("Ctrl-P")),
+        "{palette}"
+    );
+
+    screen.keys("esc").go_to("c5b8yp").keys("ctrl-r");
+    assert!(
+        answer(&screen).ends_with(":again runs it again"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn a_letter_of_a_choice_chooses_whatever_key_leaves() {
+    let mut screen = with_keys(&[("quit", &["Q", "y"]), ("copy", &["C"])]);
+    screen.keys("x").wait(500).keys("y");
+    assert_eq!(asks(&screen), [Ask::Cancel(id("q7m2xk"))]);
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("Q");
+    assert_eq!(asks(&screen), []);
+    assert!(screen.state.overlays.is_empty());
+    screen.keys("Q");
+    assert_ne!(screen.state.leaving, Leaving::No);
 }
 
 #[test]

@@ -62,6 +62,17 @@ const SCENES: &[Scene] = &[
         notices(&mut screen);
         screen
     }),
+    ("list_set_aside", |size, look| {
+        let mut screen = pressed(size, look, "esc");
+        let text = "default.db was damaged and set aside whole as default.damaged-20261121T234545159Z.db: this \
+                    session begins anew (its contents contradict each other); both stand in /home/anna/.local/state/longhaul/sessions";
+        screen.event(Event::News(News::Notice(Notice {
+            at: Wall(NOW),
+            level: NoticeLevel::Warning,
+            text: text.to_owned(),
+        })));
+        screen
+    }),
     // The detail pane.
     ("detail_now", |size, look| pressed(size, look, "esc enter")),
     ("detail_log", |size, look| {

@@ -147,7 +147,10 @@ fn take(screen: &mut Screen, step: &Step) {
                 0 => LinkState::Idle,
                 1 => LinkState::Connecting,
                 2 => LinkState::Live,
-                3 => LinkState::NeedsLogin { why: text.clone() },
+                3 => LinkState::NeedsLogin {
+                    why: text.clone(),
+                    takes_sign_in: true,
+                },
                 _ => LinkState::Down {
                     since: Wall(NOW),
                     tries: u32::MAX,
@@ -235,7 +238,7 @@ proptest! {
         rows in 0_u16..=120,
         is_ascii: bool,
     ) {
-        let look = Look { colour: Colour::Mono, ascii: is_ascii, motion: true };
+        let look = Look { colour: Colour::Mono, ascii: is_ascii, ..Look::default() };
         let mut screen = Screen::new((columns, rows), look);
         screen.state.setup.is_demo = is_ascii;
         for step in &steps {

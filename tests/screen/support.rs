@@ -667,5 +667,6 @@ pub(crate) fn ascii() -> Look {
         colour: Colour::Mono,
         ascii: true,
         motion: false,
+        ..Look::default()
     }
 }

@@ -40,7 +40,7 @@ impl File {
                 }
                 Row::History { task, entries } => {
                     let all = self.history.entry(task.clone()).or_default();
-                    for entry in entries {
+                    for entry in entries.iter() {
                         if let Some(old) = all.get(&entry.seq)
                             && *old != entry
                         {

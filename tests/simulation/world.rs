@@ -1393,7 +1393,7 @@ fn starts(rows: &[Row]) -> Vec<String> {
             Row::Task(of) if of.id == *task => Some(&of.attempts),
             _ => None,
         });
-        for entry in entries {
+        for entry in entries.iter() {
             let is_start = matches!(entry.what, Happening::Started { .. });
             let attempt = attempts
                 .into_iter()

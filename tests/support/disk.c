@@ -93,6 +93,12 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at)
     return refuses(fd, at + (off_t)count) ? -1 : syscall(SYS_pwrite64, fd, bytes, count, at);
 }
 
+ssize_t copy_file_range(int from, off64_t *at, int fd, off64_t *to, size_t count, unsigned flags)
+{
+    off_t begin = to ? *to : here(fd);
+    return refuses(fd, begin + 1) ? -1 : syscall(SYS_copy_file_range, from, at, fd, to, count, flags);
+}
+
 ssize_t pread64(int fd, void *bytes, size_t count, off_t at)
 {
     if (of_file(fd) == 'u') {

@@ -103,6 +103,13 @@ impl Running {
         Some(line)
     }
 
+    /// The next line of stderr; `None` at its end.
+    pub(crate) fn err_line(&mut self) -> Option<String> {
+        let line = next(&self.err, "a line on stderr", &self.seen)?;
+        self.seen[1].push_str(&line);
+        Some(line)
+    }
+
     /// Waits for a line of stderr that has `words` in it.
     pub(crate) fn says(&mut self, words: &str) {
         while let Some(line) = next(&self.err, words, &self.seen) {
@@ -192,6 +199,7 @@ const _: () = {
     let _ = (
         Running::start,
         Running::line,
+        Running::err_line,
         Running::says,
         Running::signal,
         Running::end,

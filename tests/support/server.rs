@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "a test fails by panicking, its helpers too"
 )]
 
@@ -10,7 +11,15 @@ use std::{
     thread,
 };
 
-use axum::Router;
+use axum::{
+    Router,
+    body::Body,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use futures_util::{Stream, StreamExt as _};
+use serde_json::{Value, json};
 
 /// Serves `router` on a free port, as long as the test's process lives.
 pub(crate) fn serve(router: Router) -> SocketAddr {
@@ -28,6 +37,64 @@ pub(crate) fn serve(router: Router) -> SocketAddr {
         });
     });
     addr
+}
+
+/// A call that reached a server of [`one_tool`], and what can be sent to it.
+#[derive(Clone)]
+pub(crate) struct Call {
+    id: Value,
+    params: Value,
+}
+
+impl Call {
+    pub(crate) fn arguments(&self) -> &Value {
+        &self.params["arguments"]
+    }
+
+    /// An event that tells how far it is.
+    pub(crate) fn step(&self, value: u64) -> String {
+        let params = json!({"progressToken": self.params["_meta"]["progressToken"], "progress": value,
+            "message": format!("record {value}")});
+        let message =
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        format!("data: {message}\n\n")
+    }
+
+    /// The event that ends it.
+    pub(crate) fn result(&self, words: &str) -> String {
+        let result = json!({"content": [{"type": "text", "text": words}]});
+        let message = json!({"jsonrpc": "2.0", "id": self.id, "result": result});
+        format!("data: {message}\n\n")
+    }
+}
+
+/// A server without sessions and event ids whose only tool answers each call with the parts of a stream.
+pub(crate) fn one_tool<A, S>(tool: &'static str, answer: A) -> SocketAddr
+where
+    A: Fn(&Call) -> S + Clone + Send + Sync + 'static,
+    S: Stream<Item = String> + Send + 'static,
+{
+    let handle = async move |body: String| -> Response {
+        let mut message: Value = serde_json::from_str(&body).unwrap();
+        let (id, params) = (message["id"].take(), message["params"].take());
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}}, "serverInfo": {"name": tool, "version": "1"}}),
+            Some("tools/list") => {
+                json!({"tools": [{"name": tool, "inputSchema": {"type": "object"}}]})
+            }
+            Some("tools/call") => {
+                let parts = answer(&Call { id, params }).map(Ok::<_, std::io::Error>);
+                let head = [("content-type", "text/event-stream")];
+                return (head, Body::from_stream(parts)).into_response();
+            }
+            _ if id.is_null() => return StatusCode::ACCEPTED.into_response(),
+            _ => json!({}),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        ([("content-type", "application/json")], answer).into_response()
+    };
+    serve(Router::new().route("/mcp", post(handle)))
 }
 
 /// The demo server on a free port, with its data in `dir`.
@@ -48,6 +115,8 @@ pub(crate) fn demo(dir: std::path::PathBuf) -> longhaul::demo::Server {
 
 const _: () = {
     let _ = serve;
+    let _ = one_tool::<fn(&Call) -> futures_util::stream::Empty<String>, _>;
+    let _ = (Call::arguments, Call::step, Call::result);
     #[cfg(feature = "demo")]
     let _ = demo;
 };

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, AskedFor, NoticeLevel, ServerName, Stamp, Status, TaskId, text};
+use crate::domain::{
+    Ask, AskedFor, LinkState, NoticeLevel, ServerName, ServerView, Stamp, Status, TaskId, text,
+};
 
 use super::{
     super::{
@@ -51,7 +53,7 @@ pub(super) fn interrupt(state: &mut State, now: Stamp, todo: &mut Vec<Command>) 
 pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     // The prices must be those of now.
     if state.frozen.is_some() {
-        freeze(state, now, todo);
+        freeze(state, now);
     }
     if is_viewer(state) || Prices::of(state).is_all_safe() {
         return quit(state, todo);
@@ -85,6 +87,8 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Undo
             | Action::Break
             | Action::AddServer
+            | Action::Import
+            | Action::SignIn
     );
     if acts && state.setup.readonly {
         return Some("read only: nothing is started, changed or stopped".to_owned());
@@ -106,10 +110,11 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Follow
             | Action::Search
     );
+    let key = |action| state.key(action);
     let Some(entity) = state.selected() else {
         if needs_task {
             return Some(if state.tasks.is_empty() {
-                "there is no task yet; n starts one".to_owned()
+                format!("there is no task yet; {} starts one", key(Action::NewCall))
             } else {
                 "no task is shown; Esc clears the filter".to_owned()
             });
@@ -121,14 +126,25 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     let is_alone = state.marks.is_empty();
     match action {
         Action::Pause if is_alone => match &entity.view.task.status {
-            Status::Paused => Some(format!("{id} is paused already; r goes on")),
+            Status::Paused => Some(format!(
+                "{id} is paused already; {} goes on",
+                key(Action::Resume)
+            )),
             Status::Running => None,
-            Status::Unknown(_) => Some(format!("{id} is unknown; Enter: what now?")),
+            Status::Unknown(_) => {
+                Some(format!("{id} is unknown; {}: what now?", key(Action::Open)))
+            }
             _ => Some(format!("{id} is {word}; there is nothing to pause")),
         },
         Action::Resume if is_alone && state.pane == Pane::Tasks => match &entity.view.task.status {
-            status if status.is_settled() => Some(format!("{id} is {word}; R runs it again")),
-            Status::InputRequired => Some(format!("{id} waits for an answer, not for r")),
+            status if status.is_settled() => Some(format!(
+                "{id} is {word}; {} runs it again",
+                key(Action::RunAgain)
+            )),
+            Status::InputRequired => Some(format!(
+                "{id} waits for an answer, not for {}",
+                key(Action::Resume)
+            )),
             _ => None,
         },
         Action::Answer => match super::super::question::next(entity, None) {
@@ -147,24 +163,28 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
 
 pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
     match action {
+        Action::Import if state.setup.is_demo => {
+            Some("not in the demo; `longhaul servers import` does it".to_owned())
+        }
         Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
-        Action::SignIn => {
-            Some(
-                if state.servers.iter().any(|server| {
-                    matches!(server.state, crate::domain::LinkState::NeedsLogin { .. })
-                }) {
-                    "signing in is not built in yet; start with -H or --bearer-env".to_owned()
-                } else {
-                    "no server asks for sign-in".to_owned()
-                },
-            )
+        Action::SignIn if to_sign_in(state).is_none() => {
+            let wants = |server: &ServerView| matches!(server.state, LinkState::NeedsLogin { .. });
+            Some(if state.servers.iter().any(wants) {
+                "credentials there are headers of yours; start with -H or --bearer-env".to_owned()
+            } else {
+                "no server asks for sign-in".to_owned()
+            })
         }
         Action::Undo if state.undo.is_empty() => Some("nothing was forgotten here".to_owned()),
         Action::FindNext | Action::FindBefore if state.search.is_none() => {
-            Some("nothing is searched for; / searches".to_owned())
+            let key = state.key(Action::Search);
+            Some(format!("nothing is searched for; {key} searches"))
         }
         Action::Search if state.tab == Tab::Now => {
-            Some("the Now tab is not searched; ] goes to the log".to_owned())
+            let key = state.key(Action::TabAfter);
+            Some(format!(
+                "the Now tab is not searched; {key} goes to the log"
+            ))
         }
         Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
             Some("no task is shown; Esc clears the filter".to_owned())
@@ -186,7 +206,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::First => step(state, isize::MIN / 2),
         Action::Last => step(state, isize::MAX / 2),
         Action::Open => open(state, now, todo),
-        Action::Back => back(state, now, todo),
+        Action::Back => back(state, now),
         Action::NextPane => next_pane(state),
         Action::TabBefore => turn_tab(state, -1),
         Action::TabAfter => turn_tab(state, 1),
@@ -213,7 +233,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.needs_only = !state.needs_only;
             select::rebuild(state);
             if state.lines.is_empty() && state.needs_only {
-                state.answer_empty("nothing needs you; ! shows all again");
+                let key = state.key(Action::NeedsOnly);
+                state.answer_empty(&format!("nothing needs you; {key} shows all again"));
             }
         }
         Action::Fold => {
@@ -293,8 +314,13 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.answer(format!("long lines are {word}"));
         }
         Action::Times => state.has_times = !state.has_times,
-        Action::Freeze => freeze(state, now, todo),
+        Action::Freeze => freeze(state, now),
         Action::AddServer => add_server(state),
+        Action::SignIn => sign_in(state, todo),
+        Action::Import => {
+            todo.push(Command::FindServers);
+            state.answer("looking for the servers of other programs");
+        }
         Action::Palette => state.overlays.push(Overlay::Palette {
             field: Field::default(),
             cursor: 0,
@@ -306,8 +332,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Suspend => todo.push(Command::Suspend),
         Action::Redraw => todo.push(Command::Redraw),
         // These belong to layers, which take them before.
-        Action::SignIn
-        | Action::Accept
+        Action::Accept
         | Action::NextField
         | Action::FieldBefore
         | Action::Send
@@ -336,7 +361,8 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     match state.pane {
         Pane::Tasks => {
             let Some(entity) = state.selected() else {
-                return state.answer("there is nothing to open; n starts a call");
+                let key = state.key(Action::NewCall);
+                return state.answer(format!("there is nothing to open; {key} starts a call"));
             };
             let id = entity.view.task.id.clone();
             let status = entity.view.task.status.clone();
@@ -363,7 +389,10 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                         show_tab(state, Tab::Result);
                     }
                     if status == Status::Failed && is_pressing {
-                        state.answer("Enter: what now? Until you choose, it keeps asking");
+                        let key = state.key(Action::Open);
+                        state.answer(format!(
+                            "{key}: what now? Until you choose, it keeps asking"
+                        ));
                     }
                     if status == Status::InputRequired
                         && let Some(reason) = why_not(state, Action::Answer)
@@ -381,7 +410,8 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                 Some((server, tools.list.get(state.cursors[0])?.clone()))
             });
             let Some((server, tool)) = chosen else {
-                return state.answer("there is no tool to call; 3 shows the servers");
+                let key = state.key(Action::ShowServers);
+                return state.answer(format!("there is no tool to call; {key} shows the servers"));
             };
             if let Some(reason) = why_not(state, Action::NewCall) {
                 return state.answer(reason);
@@ -396,14 +426,19 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                 let name = server.name.clone();
                 show_tools(state, name, todo);
             }
-            None => state.answer("there is no server yet; a adds one by its URL"),
+            None => no_server(state),
         },
-        Pane::Messages => state.answer("messages do not open; Y in the tasks prints one"),
+        Pane::Messages => {
+            let key = state.key(Action::Print);
+            state.answer(format!(
+                "messages do not open; {key} in the tasks prints one"
+            ));
+        }
     }
 }
 
 /// Esc: one layer, never out of the program.
-pub(super) fn back(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
         state.pane = Pane::Tasks;
     } else if state.focus == Focus::Detail || state.is_zoomed {
@@ -424,11 +459,12 @@ pub(super) fn back(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         state.needs_only = false;
         select::rebuild(state);
     } else if state.frozen.is_some() {
-        freeze(state, now, todo);
+        freeze(state, now);
     } else if !state.toasts.is_empty() {
         state.toasts.clear();
     } else {
-        state.answer("nothing to close; q leaves");
+        let key = state.key(Action::Leave);
+        state.answer(format!("nothing to close; {key} leaves"));
     }
     select::keep_in_sight(state);
 }
@@ -452,11 +488,11 @@ pub(super) fn mark_all(state: &mut State) {
     }
 }
 
-pub(super) fn freeze(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn freeze(state: &mut State, now: Stamp) {
     match state.frozen.take() {
         Some(frozen) => {
             for view in frozen.held.into_values() {
-                take_task(state, view, now, todo);
+                take_task(state, view, now);
             }
         }
         None => {
@@ -482,7 +518,8 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             return open_menu(state, Menu::StopNow(id), now);
         }
         return state.answer(format!(
-            "pausing was asked {age} ago; x cancels it for good"
+            "pausing was asked {age} ago; {} cancels it for good",
+            state.key(Action::Cancel)
         ));
     }
     act_on(
@@ -580,13 +617,15 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
         })
     });
     if ended.is_empty() {
-        return match going.as_slice() {
+        return if let [one] = going.as_slice() {
             // Its link knows whether a cancel was asked for and ignored, and says so if not.
-            [one] => {
-                ask(state, Ask::GiveUp(one.clone()), Pending::Plain, todo);
-                state.answer(format!("asked to stop following {one}"));
-            }
-            _ => state.answer("these are still under way; x cancels them first"),
+            ask(state, Ask::GiveUp(one.clone()), Pending::Plain, todo);
+            state.answer(format!("asked to stop following {one}"));
+        } else {
+            let key = state.key(Action::Cancel);
+            state.answer(format!(
+                "these are still under way; {key} cancels them first"
+            ));
         };
     }
     let hidden = hidden_marks(state);
@@ -594,10 +633,11 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
         ask(state, Ask::Forget(id.clone()), Pending::Plain, todo);
         state.marks.remove(id);
     }
+    let key = state.key(Action::Undo);
     let mut words = match ended.as_slice() {
-        [one] => format!("{one} is forgotten here; u brings it back"),
+        [one] => format!("{one} is forgotten here; {key} brings it back"),
         many => format!(
-            "{} tasks are forgotten here; u brings them back",
+            "{} tasks are forgotten here; {key} brings them back",
             many.len()
         ),
     };
@@ -617,6 +657,7 @@ pub(super) fn undo(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     };
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
     state.wanted = tasks.first().cloned();
+    state.returning.extend(tasks.iter().cloned());
     for id in tasks {
         ask(state, Ask::Unforget(id), Pending::Plain, todo);
     }
@@ -641,8 +682,53 @@ pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
     };
     match server.cloned() {
         Some(server) => adopt_from(state, server, todo),
-        None => state.answer("there is no server yet; a adds one by its URL"),
+        None => no_server(state),
     }
+}
+
+fn no_server(state: &mut State) {
+    let key = state.key(Action::AddServer);
+    state.answer(format!("there is no server yet; {key} adds one by its URL"));
+}
+
+/// The server to sign in to: the one under the cursor, if it wants that, else the first that does.
+fn to_sign_in(state: &State) -> Option<&ServerName> {
+    let wants = |server: &&ServerView| {
+        matches!(
+            server.state,
+            LinkState::NeedsLogin {
+                takes_sign_in: true,
+                ..
+            }
+        )
+    };
+    let under_cursor = match state.pane {
+        Pane::Servers => state.servers.get(state.cursors[1]),
+        _ => state
+            .selected()
+            .and_then(|entity| state.server(&entity.view.task.server)),
+    };
+    let server = under_cursor
+        .filter(wants)
+        .or_else(|| state.servers.iter().find(wants))?;
+    Some(&server.name)
+}
+
+fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
+    let Some(server) = to_sign_in(state).cloned() else {
+        return;
+    };
+    let words = format!(
+        "asking where to sign in to {}",
+        text::clean_line(server.as_str())
+    );
+    ask(
+        state,
+        Ask::SignIn(server.clone()),
+        Pending::SignIn(server),
+        todo,
+    );
+    state.answer(words);
 }
 
 /// Asks for the tasks that a server has and we do not know.

@@ -242,6 +242,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Comman
     };
     let id = new_id(state);
     let name = form.name.text().trim();
+    let limits = state.setup.limits.of(&server);
     let call = NewCall {
         id: id.clone(),
         server,
@@ -253,7 +254,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Comman
         origin: form.origin.clone(),
         goes_on: None,
         must_survive: false,
-        limits: Limits::default(),
+        limits,
         on_input: OnInput::Ask,
     };
     form.complaints.clear();

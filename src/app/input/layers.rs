@@ -8,7 +8,7 @@ use super::{
     super::{
         CallForm, Command, Field, Leaving, Menu, Overlay, SortKey, Stage, State,
         call::name_from_url,
-        keymap::{self, Action},
+        keymap::Action,
         menu::{self, Act, REFLEX},
         palette, select,
         state::Pending,
@@ -23,7 +23,7 @@ use super::{
 const CANCEL_ALL: Duration = Duration::from_secs(5);
 
 pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
-    let lines = keymap::help_page(state.size.0).len();
+    let lines = state.setup.keys.help_page(state.size.0).len();
     let rows = usize::from(state.size.1).saturating_sub(4).max(1);
     let most = lines.saturating_sub(rows);
     let scroll = match action {
@@ -62,7 +62,14 @@ pub(super) fn menu_key(
             opened,
         })
     };
-    let is_close = matches!(action, Some(Action::Back | Action::Leave));
+    let letter = chord.typed();
+    let by_key = letter.and_then(|letter| items.iter().position(|item| item.key == letter));
+    // A letter of the choice is that of the choice, whatever key the user gave to leaving.
+    let is_close = match action {
+        Some(Action::Back) => true,
+        Some(Action::Leave) => by_key.is_none(),
+        _ => false,
+    };
     if is_close {
         if menu == Menu::Leave {
             state.leaving = Leaving::No;
@@ -72,8 +79,6 @@ pub(super) fn menu_key(
     if menu.is_grave() && now.mono.since(opened) < REFLEX {
         return stay(cursor, menu);
     }
-    let letter = chord.typed();
-    let by_key = letter.and_then(|letter| items.iter().position(|item| item.key == letter));
     let picked = match (by_key, action) {
         (Some(at), _) => at,
         (None, Some(Action::Accept)) => cursor.min(last),
@@ -82,7 +87,10 @@ pub(super) fn menu_key(
         (None, Some(Action::First | Action::PageUp)) => return stay(0, menu),
         (None, Some(Action::Last | Action::PageDown)) => return stay(last, menu),
         _ => {
-            state.answer("choose with j k and Enter, or by letter; Esc closes");
+            let [down, up] = [Action::Down, Action::Up].map(|it| state.key(it));
+            state.answer(format!(
+                "choose with {down} {up} and Enter, or by letter; Esc closes"
+            ));
             return stay(cursor, menu);
         }
     };
@@ -119,6 +127,14 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
             state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
         }
         Act::Break(what) => todo.push(Command::Break(what)),
+        Act::TakeServers => todo.push(Command::TakeServers),
+        Act::OpenPage(url) => {
+            todo.push(Command::OpenPage(url));
+            let key = state.key(Action::SignIn);
+            state.answer(format!(
+                "opened in your browser; {key} names the page again"
+            ));
+        }
         Act::RunAgain(id) => run_again(state, &id, todo),
         Act::Forget(id) => forget(state, vec![id], now, todo),
         Act::Leave => quit(state, todo),

@@ -2,13 +2,9 @@
 
 use core::time::Duration;
 
-use serde_json::json;
-
 use super::{Door, Kind, Link, door::CURSOR_BYTES, tasks::made};
 use crate::{
-    domain::{
-        AskId, CLIENT_ID, Done, LIST_TOOL, NewCall, OnInput, Phase, Refused, Status, TaskId, text,
-    },
+    domain::{AskId, Done, NewCall, OnInput, Phase, Refused, Status, TaskId, text},
     link::{
         checkpoint,
         running::{Running, new_attempt, new_task},
@@ -43,11 +39,9 @@ impl Link {
             match sought {
                 Sought::Tasks => self.adopt(ask, None),
                 Sought::Task(id) => self.adopt(ask, Some(id)),
-                Sought::Checkpoints(client_id) => self.call_companion(
-                    Kind::ListCheckpoints { ask },
-                    LIST_TOOL,
-                    &json!({CLIENT_ID: client_id}),
-                ),
+                Sought::Checkpoints(client_id) => {
+                    self.call_list(Kind::ListCheckpoints { ask }, &client_id);
+                }
             }
         }
     }

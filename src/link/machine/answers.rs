@@ -323,6 +323,7 @@ impl Link {
         running.task.result_bytes = u64::try_from(result.len()).ok();
         running.task.result_line = answer.text.as_deref().map(first_line);
         running.result = Some(result.to_owned());
+        running.result_part.set(result.len());
         if answer.is_error && is_cancelling {
             self.conclude(id, Status::Cancelled, None);
         } else if answer.is_error {

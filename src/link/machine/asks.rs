@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::{Door, Kind, Link, adopt::Sought, tasks::TTL_WISH_MS};
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, CLIENT_ID, Done, Era, EventId, Happening, LostReason, NewCall, Phase,
-        Price, QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind,
-        TaskSupport, Tool, Window, text,
+        Ask, AskId, AskedFor, Done, Era, EventId, Happening, LostReason, NewCall, Phase, Price,
+        QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
+        Tool, Window, text,
     },
     link::{
         Output,
@@ -85,7 +85,7 @@ impl Link {
                 self.retry_now();
                 Ok(Done::Accepted)
             }
-            Ask::Server(_) | Ask::Configure(_) => {
+            Ask::Server(_) | Ask::Configure(_) | Ask::SignIn(_) => {
                 self.unbar();
                 Ok(Done::Accepted)
             }
@@ -185,7 +185,7 @@ impl Link {
         let arguments: Map<String, Value> =
             serde_json::from_str(&task.arguments).unwrap_or_default();
         task.client_id = arguments
-            .get(CLIENT_ID)
+            .get(&self.record.convention.client_id)
             .and_then(Value::as_str)
             .map(str::to_owned);
         task.server_task_id = Some(checkpoint);
@@ -202,7 +202,9 @@ impl Link {
         self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core)
             && match tool.task_support {
                 TaskSupport::Required => true,
-                TaskSupport::Optional => !tool.keeps_checkpoint(&self.record.tools),
+                TaskSupport::Optional => {
+                    !tool.keeps_checkpoint(&self.record.tools, &self.record.convention)
+                }
                 TaskSupport::Forbidden => false,
             }
     }
@@ -220,7 +222,10 @@ impl Link {
         if let Some(refusal) = self.refusal_of(running, tool) {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
-        let is_checkpoint = tool.is_some_and(|tool| tool.keeps_checkpoint(&self.record.tools));
+        let convention = &self.record.convention;
+        let is_checkpoint =
+            tool.is_some_and(|tool| tool.keeps_checkpoint(&self.record.tools, convention));
+        let client_id_key = convention.client_id.clone();
         let mut arguments: Map<String, Value> =
             serde_json::from_str(&running.task.arguments).unwrap_or_default();
         let wants_task = tool.is_some_and(|tool| self.wants_task(tool));
@@ -240,14 +245,14 @@ impl Link {
         }
         if is_checkpoint {
             let given = arguments
-                .get(CLIENT_ID)
+                .get(&client_id_key)
                 .and_then(Value::as_str)
                 .map(str::to_owned);
             let client_id = running
                 .task
                 .client_id
                 .get_or_insert(given.unwrap_or(own_client_id));
-            arguments.insert(CLIENT_ID.to_owned(), Value::String(client_id.clone()));
+            arguments.insert(client_id_key, Value::String(client_id.clone()));
         }
         let asks_for_task = wants_task != running.is_flipped;
         let Some(attempt) = running.task.attempts.last_mut() else {
@@ -642,6 +647,7 @@ impl Link {
         let state = "unwatched".to_owned();
         running.cut = Some(Cut {
             at: now.mono,
+            before: unwatched,
             why: why.clone(),
         });
         running.note(now, None, Happening::Contact { state, why });

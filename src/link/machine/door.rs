@@ -313,11 +313,23 @@ impl Link {
             .as_deref()
             .map(|said| format!(": {said}"))
             .unwrap_or_default();
-        let why = format!(
-            "{} wants credentials (HTTP {}{said})",
-            self.record.name, refusal.status
-        );
-        self.refuse_waiters(&Refused::NeedsLogin(why.clone()));
+        let why = self.withheld.take().unwrap_or_else(|| {
+            let name = &self.record.name;
+            match refusal.status {
+                401 if self.takes_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
+                403 if self.takes_sign_in => format!("{name} denies it (HTTP 403{said})"),
+                status => format!("{name} wants credentials (HTTP {status}{said})"),
+            }
+        });
+        let words = if self.takes_sign_in {
+            format!(
+                "{why}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
+                self.record.name
+            )
+        } else {
+            why.clone()
+        };
+        self.refuse_waiters(&Refused::NeedsLogin(words));
         if self.door == Door::Announcing {
             // The server never heard that the handshake is done.
             self.record.is_initialized = false;

@@ -337,8 +337,6 @@ impl Link {
         else {
             return;
         };
-        let has_data = !data.is_empty();
-        let mut is_bare = false;
         let Some(attempt) = running.task.attempts.last_mut() else {
             return;
         };
@@ -347,7 +345,17 @@ impl Link {
             attempt.retry_ms = Some(retry.min(86_400_000));
             running.is_dirty = true;
         }
-        if let Some(event_id) = &event_id {
+        let mut event = Held { id: event_id, data };
+        if running.took_step(now, &mut event) {
+            self.last_traffic = now.mono;
+            return self.saver.touch(now.mono);
+        }
+        let Some(attempt) = running.task.attempts.last_mut() else {
+            return;
+        };
+        let has_data = !event.data.is_empty();
+        let mut is_bare = false;
+        if let Some(event_id) = &event.id {
             let cursors = &attempt.cursors;
             let is_known = has_data
                 && (running.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
@@ -371,7 +379,7 @@ impl Link {
             && attempt.version.map(ProtocolVersion::era) != Some(Era::Modern)
         {
             let is_answer = !matches!(running.line, Line::Open { .. })
-                || protocol::decode(&data)
+                || protocol::decode(&event.data)
                     .iter()
                     .any(|message| matches!(message, Incoming::Response { .. }));
             // A bare answer says nothing about streams; a step without an id does.
@@ -380,11 +388,6 @@ impl Link {
                 running.touch(now);
                 is_bare = true;
             }
-        }
-        let mut event = Held { id: event_id, data };
-        if running.took_step(now, &mut event) {
-            self.last_traffic = now.mono;
-            return self.saver.touch(now.mono);
         }
         if is_bare {
             self.gives_ids(false);

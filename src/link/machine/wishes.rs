@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Door, Kind, Link, earliest, streams::BY_CHECKPOINT};
 use crate::{
     domain::{
-        AskedFor, CLIENT_ID, Done, LIST_TOOL, Mono, PAUSE_TOOL, Phase, Progress, QuestionWay,
-        Refused, Status, TaskErrorKind, TaskId, Window, text,
+        AskedFor, Done, Mono, Phase, Progress, QuestionWay, Refused, Status, TaskErrorKind, TaskId,
+        Window, text,
     },
     link::{
         checkpoint::{self, Follow, Verdict},
@@ -64,7 +64,8 @@ impl Link {
     pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let now = self.now;
         let name = self.record.name.clone();
-        let has_pause = self.record.tools.iter().any(|tool| tool.name == PAUSE_TOOL);
+        let pause = &self.record.convention.pause;
+        let has_pause = self.record.tools.iter().any(|tool| tool.name == *pause);
         let running = self.tasks.get_mut(id).ok_or_else(|| {
             Refused::Usage(format!(
                 "Not paused: {id} is settled; there is nothing left to pause"
@@ -392,11 +393,14 @@ impl Link {
         if let Some(follow) = running.follow.as_mut() {
             follow.next = None;
         }
-        self.call_companion(
-            Kind::Look(id.clone()),
-            LIST_TOOL,
-            &json!({CLIENT_ID: client_id}),
-        );
+        self.call_list(Kind::Look(id.clone()), &client_id);
+    }
+
+    /// Asks the companion that lists a client's checkpoints.
+    pub(super) fn call_list(&mut self, kind: Kind, client_id: &str) {
+        let convention = self.record.convention.clone();
+        let arguments = json!({convention.client_id: client_id});
+        self.call_companion(kind, &convention.list, &arguments);
     }
 
     pub(super) fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
@@ -527,11 +531,9 @@ impl Link {
             .filter(|wish| wish.what == AskedFor::Pausing && !wish.is_sent)
         {
             wish.is_sent = true;
-            self.call_companion(
-                Kind::Pause(id.clone()),
-                PAUSE_TOOL,
-                &json!({"task_id": server_task_id}),
-            );
+            let convention = self.record.convention.clone();
+            let arguments = json!({convention.task_id: server_task_id});
+            self.call_companion(Kind::Pause(id.clone()), &convention.pause, &arguments);
         }
     }
 
@@ -555,19 +557,27 @@ impl Link {
             // A live stream brings the outcome itself; what the list says of it is only a hint.
             (_, _) if is_live => {}
             (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
+            // Not by us: in the modern era the end of our connection did, or the server's own.
+            (Verdict::Stopped, Some(AskedFor::Cancelling)) => {
+                self.stands(
+                    id,
+                    "nothing ran any more; its checkpoint stays on the server",
+                );
+                self.conclude(id, Status::Cancelled, None);
+            }
             // Calling again would undo what was asked: what stands still is what was wanted.
             (Verdict::CallAgain | Verdict::Restarted, Some(AskedFor::Cancelling))
             | (Verdict::Restarted, Some(AskedFor::Pausing)) => {}
             (Verdict::Restarted, _) if running.was_cancelled() => {}
-            (Verdict::CallAgain, _) if running.was_cancelled() => {
+            (Verdict::Stopped | Verdict::CallAgain, _) if running.was_cancelled() => {
                 self.stands(id, "it stands still since the cancel; its checkpoint stays");
                 self.conclude(id, Status::Cancelled, None);
             }
-            (Verdict::CallAgain, Some(AskedFor::Pausing)) => {
+            (Verdict::Stopped | Verdict::CallAgain, Some(AskedFor::Pausing)) => {
                 self.stands(id, "it stood still already; its checkpoint stays");
                 self.paused(id);
             }
-            (Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {
+            (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {
                 self.call_again(id);
             }
             (Verdict::Missing, _) => self.conclude(id, Status::Unknown(Window::NoCheckpoint), None),

@@ -21,7 +21,7 @@ const TOAST_LINES: usize = 2;
 pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     for overlay in &state.overlays {
         match overlay {
-            Overlay::Help { scroll } => pages::help(canvas, *scroll),
+            Overlay::Help { scroll } => pages::help(canvas, state, *scroll),
             Overlay::Palette { field, cursor } => pages::palette(canvas, state, field, *cursor),
             Overlay::Menu { menu, cursor, .. } => menu::menu(canvas, state, menu, *cursor, now),
             Overlay::Call(form) => call::call(canvas, state, form, now),

@@ -1,7 +1,7 @@
 //! The keys and the commands.
 
 use crate::{
-    app::{Field, State, keymap, matches, pane_scope, why_not},
+    app::{Field, State, matches, pane_scope, why_not},
     domain::text,
 };
 
@@ -11,8 +11,8 @@ use super::{
 };
 
 /// All keys, from the one table.
-pub(super) fn help(canvas: &mut Canvas<'_>, scroll: usize) {
-    let lines = keymap::help_page(canvas.columns());
+pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, scroll: usize) {
+    let lines = state.setup.keys.help_page(canvas.columns());
     let rows = canvas.rows();
     let columns = canvas.window_columns(92);
     let total = u16::try_from(lines.len()).unwrap_or(u16::MAX);
@@ -72,8 +72,7 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             (false, Some(_)) => Role::Dim,
         };
         window.put(2, y, binding.word, role);
-        let key = binding.chords.first().copied().unwrap_or_default();
-        window.put(13, y, &keymap::pretty(key), Role::Key);
+        window.put_in(13, y, 6, &state.setup.keys.first_key(binding), Role::Key);
         let words = match &reason {
             Some(why) => format!("not now: {}", text::clean_line(why)),
             None => binding.help.to_owned(),

@@ -1,7 +1,7 @@
 //! The last lines: what wants attention, the keys that work here, and what leaving would do.
 
 use crate::{
-    app::{Attention, State, attention, footer_keys, leave_line},
+    app::{Action, Attention, State, attention, footer_keys, leave_line},
     domain::Stamp,
 };
 
@@ -46,7 +46,7 @@ pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
 
 /// What leaving would do.
 pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State) {
-    let x = canvas.put(1, 0, "q", Role::Key);
+    let x = canvas.put(1, 0, &state.key(Action::Leave), Role::Key);
     let room = usize::from(canvas.columns().saturating_sub(10));
     let line = leave_line(state, room);
     let role = if line.contains("DIES") {

@@ -1,8 +1,10 @@
 //! The detail pane: one task in six tabs.
 
 use crate::{
-    app::{Entity, Focus, Mark, State, Tab, TaskLog, in_time, waits},
-    domain::{Contact, Elicitation, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
+    app::{Action, Entity, Focus, Mark, State, Tab, TaskLog, in_time, waits},
+    domain::{
+        Contact, Elicitation, Entry, Happening, Level, LinkState, Price, Stamp, Wall, Words, text,
+    },
 };
 
 use super::{
@@ -173,7 +175,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         let waits = waits(state, task, &question.key, now);
         facts.push((
             "it asks",
-            format!("{message}   ({waits}; Enter answers)"),
+            format!("{message}   ({waits}; {} answers)", state.key(Action::Open)),
             Role::Needs,
         ));
     }
@@ -190,7 +192,11 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
         facts.push((
             "result",
-            format!("{}{size}   (Enter shows it)", text::clean_line(&line)),
+            format!(
+                "{}{size}   ({} shows it)",
+                text::clean_line(&line),
+                state.key(Action::Open)
+            ),
             Role::Done,
         ));
     }
@@ -246,9 +252,10 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         facts.push((
             "limits",
             format!(
-                "idle {}, hard {}   (e edits)",
+                "idle {}, hard {}   ({} edits)",
                 limit(task.limits.idle),
-                limit(task.limits.hard)
+                limit(task.limits.hard),
+                state.key(Action::Edit)
             ),
             Role::Plain,
         ));
@@ -292,12 +299,31 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
             ),
             Role::Cut,
         ),
-        Contact::NeedsLogin => ("the server wants sign-in".to_owned(), Role::Needs),
+        Contact::NeedsLogin => (wants_sign_in(state, entity), Role::Needs),
         Contact::Unwatched { as_of } => (
             format!("nobody drives; as of {}", state.clock_seconds(as_of)),
             Role::Waiting,
         ),
         Contact::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
+    }
+}
+
+/// What the server wants, beginning with the command that gives it.
+fn wants_sign_in(state: &State, entity: &Entity) -> String {
+    let name = &entity.view.task.server;
+    match state.server(name).map(|server| &server.state) {
+        Some(LinkState::NeedsLogin {
+            takes_sign_in: true,
+            ..
+        }) => {
+            let words = format!(
+                "wants sign-in ({}): longhaul login {name}{}",
+                state.key(Action::SignIn),
+                state.setup.flags
+            );
+            text::clean_line(&words).into_owned()
+        }
+        _ => "the server wants sign-in".to_owned(),
     }
 }
 
@@ -501,12 +527,13 @@ fn log_lines(
         canvas.scroll_up(y, body);
     }
     if rows > 1 {
+        let key = state.key(Action::Follow);
         let follow = if back > 0 {
-            format!("{} newer below (F follows)", text::grouped(back))
+            format!("{} newer below ({key} follows)", text::grouped(back))
         } else if state.is_following {
-            "following (F)".to_owned()
+            format!("following ({key})")
         } else {
-            "not following (F)".to_owned()
+            format!("not following ({key})")
         };
         canvas.put_before(canvas.columns(), rows - 1, &follow, Role::Dim);
         if let Some(search) = search {

@@ -1,6 +1,9 @@
 //! The list without a row: what a task is, and the next key.
 
-use crate::app::State;
+use crate::{
+    app::{Action, State},
+    domain::text,
+};
 
 use super::super::{canvas::Canvas, theme::Role};
 
@@ -9,7 +12,10 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
     let is_first = state.counts == crate::app::Counts::default();
     if !is_first {
         let words = if state.needs_only {
-            "Nothing needs you. ! or Esc shows all."
+            &format!(
+                "Nothing needs you. {} or Esc shows all.",
+                state.key(Action::NeedsOnly)
+            )
         } else {
             "No task fits the filter. Esc clears it."
         };
@@ -23,18 +29,25 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
          network, and is still here after this terminal is gone.",
         "",
     ];
-    let keys: &[(&str, &str)] = if state.servers.is_empty() {
+    let keys: &[(Action, &str)] = if state.servers.is_empty() {
         &[
-            ("a", "add a server by its URL"),
-            ("?", "all keys"),
-            ("q", "leave; longhaul demo shows it all without a server"),
+            (Action::MarkAll, "add a server by its URL"),
+            (
+                Action::Import,
+                "import the servers that other programs know",
+            ),
+            (Action::Help, "all keys"),
+            (
+                Action::Leave,
+                "leave; longhaul demo shows it all without a server",
+            ),
         ]
     } else {
         &[
-            ("n", "start a call"),
-            ("2", "look at the tools"),
-            ("a", "add another server by its URL"),
-            ("?", "all keys"),
+            (Action::NewCall, "start a call"),
+            (Action::ShowTools, "look at the tools"),
+            (Action::MarkAll, "add another server by its URL"),
+            (Action::Help, "all keys"),
         ]
     };
     let mut y = 1;
@@ -48,9 +61,15 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
             y += 1;
         }
     }
+    let keys: Vec<(String, &str)> = keys
+        .iter()
+        .map(|(action, label)| (state.key(*action), *label))
+        .collect();
+    let widest = keys.iter().map(|(key, _)| text::width(key)).max();
+    let x = u16::try_from(widest.unwrap_or_default()).map_or(7, |wide| wide.saturating_add(6));
     for (key, label) in keys {
-        canvas.put(4, y, key, Role::Key);
-        canvas.put(7, y, label, Role::Plain);
+        canvas.put(4, y, &key, Role::Key);
+        canvas.put(x, y, label, Role::Plain);
         y += 1;
     }
 }

@@ -1,16 +1,18 @@
 //! The line of servers, counts and clock, and the lines below it that say what is not as usual.
 
 use crate::{
-    app::{Counts, State, until},
+    app::{Action, Counts, State, ages, until},
     domain::{LinkState, Stamp, text},
 };
 
 use super::super::{canvas::Canvas, theme::Role, words};
 
+/// Room for `Fri 06:52`.
+const CLOCK_COLUMNS: u16 = 9;
+
 /// Session, servers, counts, clock.
 pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = canvas.columns();
-    let clock = state.clock_day(now.wall);
     let flags: Vec<&str> = [
         ("FROZEN", state.frozen.is_some()),
         ("READ ONLY", state.setup.readonly),
@@ -27,7 +29,11 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let counts = counts(state, columns, is_tight);
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
-        end = canvas.put_before(end, 0, &clock, Role::Plain);
+        let clock = state.clock_day(now.wall);
+        // Where nothing happens the screen is left alone, and a clock that stands still would lie.
+        let clock = if ages(state) { &clock } else { "" };
+        canvas.put_before(end, 0, clock, Role::Plain);
+        end = end.saturating_sub(CLOCK_COLUMNS);
         end = end.saturating_sub(if is_tight { 2 } else { 4 });
     }
     let count_texts: Vec<String> = counts.iter().map(|(text, _)| text.clone()).collect();
@@ -163,7 +169,8 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     }
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {
-            parts.push(format!("Next try {} (r now)", until(*next, now)));
+            let key = state.key(Action::Resume);
+            parts.push(format!("Next try {} ({key} now)", until(*next, now)));
         }
         _ if state.is_driverless => parts.push("Nobody drives; taking over.".to_owned()),
         _ if state.is_stale() => parts.push("Asking the servers.".to_owned()),

@@ -1,7 +1,7 @@
 //! The list of tasks: window first, format second.
 
 use crate::{
-    app::{Entity, Group, Line, SortKey, State, until},
+    app::{Action, Entity, Group, Line, SortKey, State, until},
     domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
 };
 
@@ -298,7 +298,7 @@ fn progress(
             with_last(&mut cell, words::lost(reason), last, Role::Plain);
         }
         Status::Unknown(window) => {
-            let last = Some("Enter: what now?".to_owned());
+            let last = Some(format!("{}: what now?", state.key(Action::Open)));
             with_last(&mut cell, &words::unknown(window), last, Role::Plain);
         }
         Status::InputRequired => {
@@ -306,7 +306,8 @@ fn progress(
                 Some(question) => Elicitation::message_of(&question.request),
                 None => "asks something".to_owned(),
             };
-            with_last(&mut cell, &line, Some("Enter answers".into()), Role::Plain);
+            let last = Some(format!("{} answers", state.key(Action::Open)));
+            with_last(&mut cell, &line, last, Role::Plain);
         }
         Status::Cancelled => {
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));

@@ -79,7 +79,13 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 let age = text::span(now.wall.since(*since));
                 parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
             }
-            LinkState::NeedsLogin { why } => parts.insert(0, text::clean_line(why).into_owned()),
+            LinkState::NeedsLogin { why, takes_sign_in } => {
+                if *takes_sign_in {
+                    let command = format!("longhaul login {}{}", server.name, state.setup.flags);
+                    parts.insert(0, text::clean_line(&command).into_owned());
+                }
+                parts.insert(0, text::clean_line(why).into_owned());
+            }
             _ => {}
         }
         let lines = wrap(

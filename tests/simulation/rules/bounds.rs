@@ -304,3 +304,28 @@ fn a_question_that_is_asked_anew_on_every_stream_keeps_some_of_its_names() {
     assert_eq!(questions.len(), 1, "{questions:?}");
     assert_eq!(questions[0].earlier.len(), 8, "{questions:?}");
 }
+
+#[test]
+fn while_the_results_that_wait_leave_no_room_silence_means_nothing() {
+    let mut bench = Bench::known();
+    let (silent, token) = bench.call("steps");
+    bench.step(silent, "a", &token, 1);
+    bench.start_as(TaskId::from_bits(8), "steps", Limits::default());
+    let (call, request_id) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    bench.secs(1);
+    bench.saves_at_once = false;
+    let words = "x".repeat(64 << 20);
+    let content = json!([{"type": "text", "text": words}]);
+    let data = json!({"jsonrpc": "2.0", "id": request_id, "result": {"content": content}});
+    bench.bring(call, event("z", &data));
+    let sent = bench.sent.len();
+    bench.secs(3600);
+    assert_eq!(bench.sent.len(), sent, "nothing can be heard");
+    assert_eq!(bench.closed, [call], "the silent one is left alone");
+    let token = bench.pending.pop().unwrap();
+    bench.saves_at_once = true;
+    bench.feed(Input::Saved(token));
+    bench.secs(1);
+    assert_eq!(bench.last_get().1, "a");
+}

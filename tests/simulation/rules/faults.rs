@@ -409,10 +409,10 @@ fn busiest_hour(log: &[u64]) -> usize {
 /// The steps that were saved, in order.
 fn steps(bench: &Bench) -> Vec<f64> {
     let entries = bench.rows.iter().filter_map(|row| match row {
-        Row::History { entries, .. } => Some(entries),
+        Row::History { entries, .. } => Some(entries.iter()),
         _ => None,
     });
-    let value = |entry: &longhaul::domain::Entry| match entry.what {
+    let value = |entry: longhaul::domain::Entry| match entry.what {
         Happening::Progress { value, .. } => Some(value),
         _ => None,
     };
@@ -526,7 +526,7 @@ fn check_locked(bench: &mut Bench, words: &str) {
     let server = bench.link.take_server_view().map(|view| view.state);
     let status = words.split(' ').next().unwrap();
     assert!(
-        matches!(&server, Some(LinkState::NeedsLogin { why }) if why.contains(status)),
+        matches!(&server, Some(LinkState::NeedsLogin { why, .. }) if why.contains(status)),
         "{words}: {server:?}"
     );
     let sent = bench.sent.len();

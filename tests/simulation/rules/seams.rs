@@ -13,7 +13,7 @@ fn history(bench: &Bench) -> Vec<Entry> {
         .rows
         .iter()
         .filter_map(|row| match row {
-            Row::History { entries, .. } => Some(entries.clone()),
+            Row::History { entries, .. } => Some(entries.iter()),
             _ => None,
         })
         .flatten()
@@ -38,6 +38,31 @@ fn gaps(bench: &Bench) -> Vec<String> {
             _ => None,
         })
         .collect()
+}
+
+#[test]
+fn being_back_counts_from_the_cut_on_also_while_nobody_watched() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.broken(call);
+    bench.wait(Duration::from_millis(300));
+    let mut next = Bench::known();
+    next.jumped = 60_000;
+    next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
+    next.secs(2);
+    let (get, _) = next.last_get();
+    next.bring(get, opened());
+    next.step(get, "b", &token, 2);
+    next.secs(1);
+    let told: Vec<String> = history(&next)
+        .into_iter()
+        .filter_map(|entry| match entry.what {
+            Happening::Contact { why, .. } => Some(why),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["nobody watched for 1m 0s", "back after 1m 2s"]);
 }
 
 fn up_to(last: u32) -> Vec<f64> {

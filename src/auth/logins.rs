@@ -1,0 +1,273 @@
+//! The file of logins: which server, whose tokens, and what it takes to get new ones. All sessions share it.
+
+use std::{collections::BTreeMap, fmt, path::Path, time::Duration};
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use url::Url;
+
+use super::{AuthError, flow::key_of};
+use crate::{
+    domain::Wall,
+    store::{Edition, Held, PrivateFile, StoreError},
+};
+
+/// The format that this program writes.
+const VERSION: u32 = 1;
+/// How often a held lock is tried again, and for how long: whoever holds it is talking to an authorization server.
+const TRY_EVERY: Duration = Duration::from_millis(20);
+const TRY_FOR: Duration = Duration::from_secs(90);
+
+/// A secret that is written to this file and to no debug text.
+#[derive(Clone)]
+pub struct Secret(pub SecretString);
+
+impl Secret {
+    pub(super) fn text(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Self(text.into()))
+    }
+}
+
+/// How a client proves who it is at the token endpoint (RFC 6749, section 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientAuth {
+    /// It cannot: its id is all there is.
+    None,
+    /// Its secret in a header.
+    ClientSecretBasic,
+    /// Its secret in the form.
+    ClientSecretPost,
+}
+
+impl ClientAuth {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+        }
+    }
+}
+
+/// What we are called at an issuer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnClient {
+    /// `client_id`.
+    pub id: String,
+    /// `client_secret`.
+    pub secret: Option<Secret>,
+    /// How it is shown.
+    pub auth: ClientAuth,
+    /// The one address that the issuer sends a browser back to, if we registered there ourselves.
+    pub registered_for: Option<String>,
+}
+
+/// A login at one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Login {
+    /// When somebody signed in; a refresh leaves it as it is, so another one is another sign-in.
+    #[serde(default = "long_ago")]
+    pub signed_in_at: Wall,
+    /// Who made the tokens, letter for letter; they are of no use and no business to anybody else.
+    pub issuer: String,
+    /// What they were asked for.
+    pub resource: String,
+    /// Where new ones come from.
+    pub token_endpoint: Url,
+    /// Where they are given back.
+    pub revocation_endpoint: Option<Url>,
+    /// What we are called there.
+    pub client: OwnClient,
+    /// The token for the server; `None` once the issuer takes nothing of it any more.
+    pub access: Option<Secret>,
+    /// What the next one is got with, where the issuer gives such a thing.
+    pub refresh: Option<Secret>,
+    /// When the next one is due, a while before the end.
+    pub refresh_at: Option<Wall>,
+    /// The end of the token, where it is told.
+    pub expires_at: Option<Wall>,
+    /// The scopes that were asked for.
+    pub scope: Option<String>,
+    /// The scopes that the server asked for on top, since.
+    #[serde(default)]
+    pub wanted_scope: Option<String>,
+}
+
+impl Login {
+    /// Whether a new token is due.
+    pub fn is_due(&self, now: Wall) -> bool {
+        self.refresh_at.is_some_and(|at| at <= now)
+    }
+}
+
+fn long_ago() -> Wall {
+    Wall(0)
+}
+
+/// What the file says, by the URL of the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Book {
+    version: u32,
+    /// The logins.
+    pub logins: BTreeMap<String, Login>,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            logins: BTreeMap::new(),
+        }
+    }
+}
+
+/// The part of the file that every version of it has.
+#[derive(Deserialize)]
+struct Format {
+    version: u32,
+}
+
+/// The file.
+#[derive(Clone, Debug)]
+pub struct Logins {
+    file: PrivateFile,
+}
+
+impl Logins {
+    /// The file at `path`, whether it is there or not.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            file: PrivateFile::new(path.to_owned()),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub(super) fn edition(&self) -> Edition {
+        self.file.edition()
+    }
+
+    /// Waits for the right to change it.
+    ///
+    /// # Errors
+    /// [`AuthError::Store`], and [`AuthError::Logins`] if nobody lets go of it.
+    pub async fn hold(&self) -> Result<Held, AuthError> {
+        let waiting = async {
+            loop {
+                if let Some(held) = self.file.try_hold()? {
+                    return Ok(held);
+                }
+                tokio::time::sleep(TRY_EVERY).await; // sleep: a lock of files tells nobody when it is free
+            }
+        };
+        tokio::time::timeout(TRY_FOR, waiting)
+            .await
+            .unwrap_or_else(|_| {
+                Err(AuthError::Logins(format!(
+                    "another longhaul keeps {} locked; end it and try again",
+                    self.path().with_extension("lock").display()
+                )))
+            })
+    }
+
+    /// What it says now.
+    ///
+    /// # Errors
+    /// [`AuthError::Store`], [`AuthError::Damaged`] where it is no file of logins, and [`AuthError::Logins`] where a newer
+    /// program wrote it.
+    pub fn read(&self) -> Result<Book, AuthError> {
+        let damaged = |why: String| AuthError::Damaged {
+            path: self.path().to_owned(),
+            why,
+        };
+        let bytes = match self.file.read() {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Book::default()),
+            Err(StoreError::Damaged { why, .. }) => return Err(damaged(why)),
+            Err(error) => return Err(error.into()),
+        };
+        let format: Result<Format, _> = serde_json::from_slice(&bytes);
+        if let Some(format) = format.ok().filter(|format| format.version > VERSION) {
+            return Err(AuthError::Logins(format!(
+                "could not read {}: a newer longhaul wrote it (format {}, this one reads {VERSION}); update longhaul",
+                self.path().display(),
+                format.version
+            )));
+        }
+        // The parser's own words may repeat a part of the text.
+        serde_json::from_slice(&bytes)
+            .map_err(|error| damaged(format!("line {}, column {}", error.line(), error.column())))
+    }
+
+    /// What it says now, for whoever is about to change it; a damaged one is set aside whole, which the remark says.
+    ///
+    /// # Errors
+    /// [`AuthError::Store`] and [`AuthError::Logins`].
+    pub fn read_held(&self, held: &Held) -> Result<(Book, Option<String>), AuthError> {
+        match self.read() {
+            Err(AuthError::Damaged { path, why }) => {
+                let aside = self.file.set_aside(held)?;
+                let remark = format!(
+                    "{} is damaged ({why}) and was set aside whole as {}; its logins are to be made again with `longhaul login`",
+                    path.display(),
+                    aside.display()
+                );
+                Ok((Book::default(), Some(remark)))
+            }
+            other => Ok((other?, None)),
+        }
+    }
+
+    /// Takes the login of the MCP endpoint `server` out of the file; the remark is that of [`Self::read_held`].
+    ///
+    /// # Errors
+    /// [`AuthError::Store`] and [`AuthError::Logins`].
+    pub async fn remove(&self, server: &Url) -> Result<(Option<Login>, Option<String>), AuthError> {
+        let held = self.hold().await?;
+        let (mut book, remark) = self.read_held(&held)?;
+        let login = book.logins.remove(&key_of(server));
+        if login.is_some() {
+            self.write(&held, &book)?;
+        }
+        Ok((login, remark))
+    }
+
+    /// Writes it whole.
+    ///
+    /// # Errors
+    /// [`AuthError::Store`].
+    pub fn write(&self, held: &Held, book: &Book) -> Result<(), AuthError> {
+        // Made of text and numbers, so this cannot fail; if it did, nothing would be written.
+        let bytes = serde_json::to_vec_pretty(book)
+            .map_err(|error| AuthError::Logins(format!("could not write the logins: {error}")))?;
+        Ok(self.file.write(held, &bytes)?)
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether a text is a secret that somebody wrote where only the name of a variable belongs.
+
+/// Parts of names whose values are nobody else's business.
+const NAMES: [&str; 9] = [
+    "auth",
+    "token",
+    "key",
+    "secret",
+    "passw",
+    "cookie",
+    "credential",
+    "session",
+    "signature",
+];
+/// What stands before a credential and is none.
+const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
+/// How the keys of well-known services begin.
+const BEGINNINGS: [&str; 7] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "xoxb-",
+    "glpat-",
+    "eyJ",
+];
+/// A word as long as this, with digits in it, was made by a machine.
+const MADE_BY_MACHINE: usize = 20;
+const DIGITS: usize = 3;
+
+/// Whether a header, variable or parameter of this name holds a secret as a matter of course.
+pub(in crate::cli) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Whether the text looks like a key or a token, whatever it is the value of.
+pub(in crate::cli) fn looks_like_token(text: &str) -> bool {
+    text.split(|letter| !is_part(letter)).any(is_token)
+}
+
+/// A text with `instead` in the place of each word that looks like a key or a token.
+pub(in crate::cli) fn without_tokens(text: &str, instead: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|letter| !is_part(letter)) {
+        let word = piece.trim_end_matches(|letter| !is_part(letter));
+        if is_token(word) {
+            out.push_str(instead);
+            out.push_str(piece.get(word.len()..).unwrap_or_default());
+        } else {
+            out.push_str(piece);
+        }
+    }
+    out
+}
+
+fn is_part(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_-+=".contains(letter)
+}
+
+fn is_token(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let is_known = BEGINNINGS
+        .iter()
+        .any(|beginning| word.starts_with(beginning));
+    word.len() >= MADE_BY_MACHINE && digits >= DIGITS || word.len() > 8 && is_known
+}
+
+/// Whether what stands in a value beside its variables is a secret.
+pub(in crate::cli) fn is_secret(name: &str, value: &str) -> bool {
+    let literal: Vec<&str> = without_variables(value);
+    let is_scheme = |word: &str| SCHEMES.contains(&word.to_ascii_lowercase().as_str());
+    let has_more = literal
+        .iter()
+        .flat_map(|text| text.split_whitespace())
+        .any(|word| !is_scheme(word));
+    has_more && is_secret_name(name) || literal.iter().any(|text| looks_like_token(text))
+}
+
+fn without_variables(value: &str) -> Vec<&str> {
+    let mut pieces = value.split("${");
+    let first = pieces.next();
+    let after = pieces.map(|piece| piece.split_once('}').map_or("", |(_, text)| text));
+    first.into_iter().chain(after).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_taken_out_and_the_words_around_it_stay() {
+        assert_eq!(
+            without_tokens(
+                "key ghp_0123456789, (786512e2-9e0d-4c61-a1b2-5f0e12345678) é.",
+                "-"
+            ),
+            "key -, (-) é."
+        );
+        assert_eq!(
+            without_tokens("2026-11-20T06:00:00Z", "-"),
+            "2026-11-20T06:00:00Z"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_told_from_a_setting() {
+        for (name, value) in [
+            ("Authorization", "Bearer hunter2"),
+            ("authorization", "hunter2"),
+            ("X-Api-Key", "${A}hunter2"),
+            ("Cookie", "a=b"),
+            ("X-Region", "ghp_0123456789"),
+            ("X-Region", "786512e2-9e0d-4c61-a1b2-5f0e12345678"),
+            ("DATABASE_URL", "postgres://u:abcdefgh1jklmn0pqrs9@h/"),
+        ] {
+            assert!(is_secret(name, value), "{name}: {value}");
+        }
+        for (name, value) in [
+            ("Authorization", "Bearer ${LAB_TOKEN}"),
+            ("X-Api-Key", "${A}${B}"),
+            ("X-Region", "eu-west-1"),
+            ("DEBUG", "mcp:*"),
+            ("PATH", "/usr/local/bin"),
+            ("X-Tenant", ""),
+        ] {
+            assert!(!is_secret(name, value), "{name}: {value}");
+        }
+    }
+}

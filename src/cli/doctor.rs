@@ -1,0 +1,586 @@
+//! `doctor`: what longhaul stands on, looked at from outside.
+//!
+//! Invariants: it drives no session, starts nothing and changes nothing, so that it can be asked while others work; no
+//! header, no token and nothing of a URL beside its origin is printed.
+
+use std::{
+    fs,
+    os::unix::{fs::MetadataExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+};
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{
+    Context,
+    args::Doctor,
+    block_on, config,
+    fail::{Fail, code},
+    json as documents,
+    screen::capabilities,
+    servers::Servers,
+};
+use crate::{
+    app::SMALLEST,
+    domain::{Colour, Desktop, ServerRef, place, text},
+    engine::{Flow, Obstacle, Probe, Stateful, probe},
+    store::{DriverLock, Paths, Reader},
+    term::{caps::Aside, osc::Between},
+};
+
+/// Below this a session may not be saved for long.
+const SCARCE_BYTES: u64 = 200_000_000;
+/// Below this results stop being saved.
+const NONE_LEFT_BYTES: u64 = 5_000_000;
+/// A file that is checked page by page in about a second.
+const CHECKED_BYTES: u64 = 1_000_000_000;
+/// Tools named of those whose calls are safe to leave.
+const NAMED: usize = 4;
+
+/// Columns for the names of what was looked at; a longer one moves its own line.
+const WIDEST: usize = 28;
+
+/// How one thing stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Warning,
+    Wrong,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// One thing that was looked at.
+struct Check {
+    /// What it belongs to: `terminal`, `disk`, the name of a server.
+    of: String,
+    verdict: Verdict,
+    words: String,
+    /// What to do next, where something is to be done.
+    next: Option<String>,
+}
+
+/// The checks so far.
+#[derive(Default)]
+struct Checks(Vec<Check>);
+
+impl Checks {
+    fn ok(&mut self, of: &str, words: impl Into<String>) {
+        self.add(of, Verdict::Ok, words.into(), None);
+    }
+
+    fn warning(&mut self, of: &str, words: impl Into<String>, next: impl Into<String>) {
+        self.add(of, Verdict::Warning, words.into(), Some(next.into()));
+    }
+
+    fn wrong(&mut self, of: &str, words: impl Into<String>, next: impl Into<String>) {
+        self.add(of, Verdict::Wrong, words.into(), Some(next.into()));
+    }
+
+    fn add(&mut self, of: &str, verdict: Verdict, words: String, next: Option<String>) {
+        self.0.push(Check {
+            of: of.to_owned(),
+            verdict,
+            words,
+            next,
+        });
+    }
+}
+
+/// `doctor`.
+pub(super) fn doctor(context: &mut Context<'_>, doctor: &Doctor) -> Result<u8, Fail> {
+    let mut checks = Checks::default();
+    checks.ok(
+        "longhaul",
+        format!(
+            "{} on {} {}",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        ),
+    );
+    terminal(context, &mut checks);
+    files(context, &mut checks);
+    disk(context.paths.dir(), &mut checks);
+    configuration(context, &mut checks);
+    sessions(context, &mut checks)?;
+    proxies(&mut checks);
+    if !doctor.offline {
+        servers(context, &mut checks);
+    }
+    let is_wrong = checks.0.iter().any(|check| check.verdict == Verdict::Wrong);
+    print(context, &checks)?;
+    Ok(if is_wrong {
+        code::TOOL_FAILED
+    } else {
+        code::OK
+    })
+}
+
+fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
+    if context.global.json {
+        let check = |it: &Check| json!({"of": it.of, "verdict": it.verdict.word(), "words": it.words, "next": it.next});
+        let all: Vec<Value> = checks.0.iter().map(check).collect();
+        return context
+            .terminal
+            .document(&documents::pretty(&Value::Array(all)));
+    }
+    let width = checks.0.iter().map(|check| text::width(&check.of));
+    let width = width.max().unwrap_or(0).min(WIDEST);
+    for check in &checks.0 {
+        let next = check
+            .next
+            .as_ref()
+            .map_or(String::new(), |next| format!("; {next}"));
+        let (word, of) = (check.verdict.word(), &check.of);
+        let line = format!("{word:<8} {of:<width$}  {}{next}", check.words);
+        context.terminal.line(&text::clean_line(&line))?;
+    }
+    Ok(())
+}
+
+fn terminal(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "terminal";
+    if !context.terminal.is_for_people() {
+        checks.ok(
+            OF,
+            "none here: commands print lines, and the screen needs one",
+        );
+        return;
+    }
+    let shown = |name: &str| std::env::var_os(name).map(|it| it.to_string_lossy().into_owned());
+    let able = capabilities(context);
+    let term = shown("TERM").unwrap_or_default();
+    if able.has_cursor {
+        checks.ok(OF, format!("TERM is {term}"));
+    } else {
+        checks.wrong(
+            OF,
+            format!("TERM is {term:?}, a terminal without a cursor, so there is no screen"),
+            "set TERM to what your terminal is, e.g. xterm-256color",
+        );
+    }
+    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        let (columns, rows) = (size.ws_col, size.ws_row);
+        if columns == 0 || rows == 0 {
+            checks.ok(OF, "it does not tell its size");
+        } else if columns >= SMALLEST.0 && rows >= SMALLEST.1 {
+            checks.ok(OF, format!("{columns} columns, {rows} rows"));
+        } else {
+            checks.warning(
+                OF,
+                format!("{columns} columns and {rows} rows are too small for the screen"),
+                format!("make it {} by {} or larger", SMALLEST.0, SMALLEST.1),
+            );
+        }
+    }
+    checks.ok(
+        OF,
+        match able.colour {
+            Colour::Mono => "no colours; words and signs say the same",
+            Colour::Ansi16 => "16 colours",
+            Colour::Ansi256 => "256 colours",
+            Colour::Truecolor => "true colour",
+        },
+    );
+    if able.is_unicode {
+        checks.ok(OF, "UTF-8");
+    } else {
+        checks.warning(
+            OF,
+            "the locale is not UTF-8, so only ASCII is shown",
+            "set LANG to e.g. C.UTF-8",
+        );
+    }
+    aside(context, able.aside, checks);
+}
+
+/// What reaches the user beside the picture.
+fn aside(context: &Context<'_>, known: Aside, checks: &mut Checks) {
+    const OF: &str = "terminal";
+    let aside = match &context.config {
+        Ok(config) => known.as_wanted(&config.notify),
+        Err(_) => known,
+    };
+    let desktop = match aside.desktop {
+        Some(Desktop::Osc9) => "notifications by OSC 9",
+        Some(Desktop::Osc777) => "notifications by OSC 777",
+        Some(Desktop::Osc99) => "notifications by OSC 99",
+        None => "no notifications as far as is known of it",
+    };
+    let progress = if aside.has_progress {
+        "progress in the taskbar by OSC 9;4"
+    } else {
+        "no progress in the taskbar as far as is known of it"
+    };
+    checks.ok(OF, format!("{desktop}, {progress}; copies go by OSC 52"));
+    if aside.between == (Between::Tmux { passthrough: false }) {
+        checks.warning(
+            OF,
+            "tmux stands between: it keeps notifications and progress to itself unless it may pass them on",
+            "tmux set -g allow-passthrough on, and say tmux_passthrough in [notify] of the configuration",
+        );
+    }
+}
+
+/// Directories and files of ours: whose they are, and who else may look into them.
+fn files(context: &Context<'_>, checks: &mut Checks) {
+    let paths = &context.paths;
+    let mut look = |path: PathBuf, is_secret: bool| {
+        let Ok(found) = fs::symlink_metadata(&path) else {
+            return;
+        };
+        let shown = path.display().to_string();
+        let mode = found.mode() & 0o777;
+        let others = if is_secret { 0o077 } else { 0o022 };
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            let next = format!("make it yours, or choose another place: {shown}");
+            checks.wrong("paths", format!("{shown} belongs to another user"), next);
+        } else if mode & others != 0 {
+            let next = format!("chmod go-rwx {}", super::quoted(&shown));
+            let words = format!("{shown} is open to others (mode {mode:o})");
+            checks.warning("paths", words, next);
+        } else {
+            checks.ok("paths", format!("{shown} (mode {mode:o})"));
+        }
+    };
+    look(paths.sessions_dir(), true);
+    look(paths.db(), true);
+    look(paths.log(), true);
+    if let Some(path) = config::path() {
+        look(path, false);
+    }
+}
+
+fn disk(dir: &Path, checks: &mut Checks) {
+    const OF: &str = "disk";
+    let room = match rustix::fs::statvfs(dir) {
+        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
+        Err(error) => {
+            let words = format!("could not ask for the room in {}: {error}", dir.display());
+            return checks.warning(OF, words, "look at it with df");
+        }
+    };
+    let words = format!("{} free where sessions are kept", text::bytes(room));
+    if room < NONE_LEFT_BYTES {
+        checks.wrong(
+            OF,
+            words,
+            "free some: what cannot be saved is not shown as done",
+        );
+    } else if room < SCARCE_BYTES {
+        checks.warning(OF, words, "free some before a long task");
+    } else {
+        checks.ok(OF, words);
+    }
+}
+
+fn configuration(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "config";
+    match &context.config {
+        Err(words) => checks.wrong(OF, words.clone(), "no server can be spoken to until then"),
+        Ok(config) => {
+            for remark in &config.remarks {
+                checks.warning(OF, remark.clone(), "the rest of the file holds");
+            }
+            let count = config.servers.len() + config.stdio.len();
+            let count = text::plural(u64::try_from(count).unwrap_or(u64::MAX), "server");
+            checks.ok(OF, format!("{count} configured"));
+        }
+    }
+}
+
+fn sessions(context: &Context<'_>, checks: &mut Checks) -> Result<(), Fail> {
+    for paths in context.paths.all()? {
+        let session = paths.session();
+        let of = format!("session {session}");
+        if session.contains(".damaged-") {
+            checks.warning(
+                &of,
+                "a damaged file that was set aside",
+                format!(
+                    "once nothing of it is wanted any more: longhaul sessions rm {session} --force"
+                ),
+            );
+            continue;
+        }
+        driver(&of, &paths, checks);
+        integrity(&of, &paths, checks);
+    }
+    Ok(())
+}
+
+/// Who holds the lock, and whether that process answers.
+fn driver(of: &str, paths: &Paths, checks: &mut Checks) {
+    let Some(pid) = DriverLock::holder(paths) else {
+        return checks.ok(of, "nobody drives it");
+    };
+    match UnixStream::connect(paths.socket()) {
+        Ok(_) => checks.ok(of, format!("process {pid} drives it")),
+        Err(error) => checks.wrong(
+            of,
+            format!("process {pid} holds its lock and takes no connection ({error})"),
+            format!("if it stays so, end that process: kill {pid}; nothing saved is lost by it"),
+        ),
+    }
+}
+
+fn integrity(of: &str, paths: &Paths, checks: &mut Checks) {
+    let size = paths.size();
+    let next = "the next start that drives it sets it aside whole and goes on with a new one";
+    let found = Reader::open(paths).and_then(|mut reader| {
+        if size > CHECKED_BYTES {
+            reader.links().map(|_| None)
+        } else {
+            reader.check().map(Some)
+        }
+    });
+    let size = text::bytes(size);
+    match found {
+        Err(error) => checks.wrong(of, format!("could not {error}"), next),
+        Ok(None) => checks.ok(
+            of,
+            format!("can be read ({size}: too large to be checked here)"),
+        ),
+        Ok(Some(found)) if found.is_empty() => checks.ok(of, format!("whole ({size})")),
+        Ok(Some(found)) => checks.wrong(of, format!("damaged: {}", found.join("; ")), next),
+    }
+}
+
+/// The environment's proxies: where they are, without what stands in them of names and passwords.
+fn proxies(checks: &mut Checks) {
+    const OF: &str = "proxy";
+    let mut is_any = false;
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
+        let value = [name.to_owned(), name.to_lowercase()]
+            .iter()
+            .find_map(|name| std::env::var_os(name)?.into_string().ok())
+            .filter(|value| !value.is_empty());
+        let Some(value) = value else {
+            continue;
+        };
+        is_any = true;
+        match Url::parse(&value) {
+            Ok(url) if url.has_host() => {
+                let host = url.host_str().unwrap_or_default();
+                let port = url.port_or_known_default();
+                let port = port.map_or(String::new(), |port| format!(":{port}"));
+                checks.ok(
+                    OF,
+                    format!("{name} leads over {host}{port}, but not to this machine"),
+                );
+            }
+            _ => checks.warning(
+                OF,
+                format!("{name} is no URL"),
+                "write it as http://HOST:PORT, or unset it",
+            ),
+        }
+    }
+    if !is_any {
+        checks.ok(OF, "none in the environment");
+    }
+}
+
+fn servers(context: &Context<'_>, checks: &mut Checks) {
+    let found = Reader::open(&context.paths)
+        .map_err(Fail::from)
+        .and_then(|mut reader| wanted(context, &mut reader));
+    let wanted = match found {
+        Ok(wanted) => wanted,
+        Err(Fail::Said { words, .. }) => {
+            return checks.wrong("servers", words, "then ask again");
+        }
+        Err(Fail::Closed) => return,
+    };
+    if wanted.is_empty() {
+        checks.ok(
+            "servers",
+            "none yet; `longhaul servers add NAME URL` adds one",
+        );
+    }
+    for (server, url) in wanted {
+        let of = format!("server {}", server.name);
+        let headers = server.headers.into_iter();
+        let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
+        let headers: Vec<(String, SecretString)> = headers.collect();
+        match block_on(async { Ok(probe(&url, headers).await) }) {
+            Ok(probe) => tell(&of, &url, &probe, checks),
+            Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
+            Err(Fail::Closed) => return,
+        }
+    }
+}
+
+/// The servers to look at, each with its URL: the named ones, else all.
+fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<(ServerRef, String)>, Fail> {
+    let all = Servers::of(context, reader)?;
+    let named = all.names().into_iter().cloned().collect::<Vec<_>>();
+    let servers = all.choices()?;
+    let urls = all.urls();
+    let is_wanted = |server: &ServerRef| named.is_empty() || named.contains(&server.name);
+    let mut found: Vec<(ServerRef, String)> = servers
+        .into_iter()
+        .filter(is_wanted)
+        .filter_map(|server| {
+            let url = urls
+                .iter()
+                .find(|(name, _)| *name == server.name)?
+                .1
+                .clone();
+            Some((server, url))
+        })
+        .collect();
+    // A URL that is new has a name of its own.
+    for server in all.all()? {
+        if let Some(url) = server.url.clone()
+            && !found.iter().any(|(known, _)| known.name == server.name)
+        {
+            found.push((server, url));
+        }
+    }
+    Ok(found)
+}
+
+fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
+    let origin = Url::parse(url).map_or_else(
+        |_| place::shown(url).into_owned(),
+        |url| url.origin().ascii_serialization(),
+    );
+    let answered = match &probe.stateful {
+        Ok(answered) => Some(answered),
+        Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
+        Err(obstacle) => return in_the_way(of, &origin, obstacle, checks),
+    };
+    let tls = if url.starts_with("https:") {
+        "over TLS, and could prove who it is"
+    } else if Url::parse(url).is_ok_and(|url| place::is_loopback(&url)) {
+        "on this machine"
+    } else {
+        "in the clear"
+    };
+    let Some(answered) = answered else {
+        checks.ok(
+            of,
+            format!("{origin} answers {tls}; it speaks 2026-07-28 only"),
+        );
+        return resumes(of, None, probe.modern, checks);
+    };
+    let who = answered
+        .server_info
+        .as_deref()
+        .unwrap_or("a server without a name");
+    checks.ok(
+        of,
+        format!(
+            "{origin} answers in {} ms {tls}: {who}, MCP {}",
+            answered.took.as_millis(),
+            answered.version
+        ),
+    );
+    resumes(of, Some(answered), probe.modern, checks);
+    match answered.flow {
+        Flow::AtOnce(took) => checks.ok(
+            of,
+            format!("its stream comes as it is sent (first bytes after {} ms)", took.as_millis()),
+        ),
+        Flow::HeldBack => checks.warning(
+            of,
+            "something between here and there keeps its stream back until it ends, so progress would come late or never",
+            "switch buffering off there (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
+        ),
+        Flow::Silent => checks.ok(
+            of,
+            "its stream is open and silent, so whether something between buffers it cannot be told",
+        ),
+        Flow::NoStream => checks.ok(
+            of,
+            "it has no stream of its own, so whether something between buffers cannot be told",
+        ),
+    }
+}
+
+/// What stands between us and an answer.
+fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, checks: &mut Checks) {
+    match obstacle {
+        Obstacle::Unreachable(why) => checks.wrong(
+            of,
+            format!("{origin} cannot be reached ({why})"),
+            "is it running, and is the address right? its tasks wait for it",
+        ),
+        Obstacle::Untrusted(why) => checks.wrong(
+            of,
+            format!("{origin} cannot prove who it is: {why}"),
+            "nothing is sent to it until it can; there is no switch for that",
+        ),
+        Obstacle::NeedsLogin => checks.wrong(
+            of,
+            format!("{origin} wants credentials"),
+            "give them with -H or --bearer-env, or as a header in the configuration",
+        ),
+        Obstacle::Refused(status) => checks.wrong(
+            of,
+            format!("{origin} answers with HTTP {status}"),
+            "is this the URL of its MCP endpoint?",
+        ),
+        Obstacle::Strange(why) => checks.wrong(
+            of,
+            format!(
+                "{origin} does not speak MCP as we know it: {}",
+                text::truncate(why, 120)
+            ),
+            "is this the URL of its MCP endpoint?",
+        ),
+    }
+}
+
+/// What a call there could be picked up by.
+fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: &mut Checks) {
+    let mut ways: Vec<String> = Vec::new();
+    if modern == Some(true) {
+        ways.push("tasks of 2026-07-28".to_owned());
+    }
+    if let Some(stateful) = stateful {
+        if stateful.tasks.is_some() {
+            ways.push("tasks of 2025-11-25".to_owned());
+        }
+        let keeping = stateful.checkpoint_tools();
+        if !keeping.is_empty() {
+            let named = keeping
+                .iter()
+                .take(NAMED)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let more = keeping.len().saturating_sub(NAMED);
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            ways.push(format!("checkpoints ({named}{more})"));
+        }
+        if stateful.gives_ids == Some(true) {
+            ways.push("event ids on its streams".to_owned());
+        }
+    }
+    if ways.is_empty() {
+        checks.warning(
+            of,
+            "nothing was seen by which a call could be picked up again, so leaving may end it",
+            "`longhaul servers test` says what leaving would do to each tool",
+        );
+    } else {
+        checks.ok(of, format!("calls can be picked up by {}", ways.join("; ")));
+    }
+}

@@ -1,0 +1,329 @@
+//! A trace as one page that needs nothing else: no script, no other file, the timeline drawn as SVG.
+//!
+//! Invariant: every text passes [`escaped`], which leaves neither a sign of HTML nor one that steers a terminal or turns
+//! the direction of writing; the page forbids itself to load or to run anything.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::domain::{Entry, Happening, Task, Wall, text};
+
+/// Entries of a history that a page shows, half of them from its beginning.
+const SHOWN: usize = 2_000;
+/// The drawing, in its own units.
+const WIDTH: f64 = 1_000.0;
+const BAR_TOP: f64 = 34.0;
+const BAR: f64 = 18.0;
+const CURVE_TOP: f64 = 70.0;
+const CURVE: f64 = 90.0;
+const HEIGHT: f64 = 186.0;
+/// Steps drawn; more would lie closer than a page shows.
+const STEPS: usize = 1_000;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}\
+table{border-collapse:collapse;width:100%}\
+td,th{text-align:left;vertical-align:top;padding:.15rem .8rem .15rem 0;border-bottom:1px solid #8884}\
+td{overflow-wrap:anywhere;white-space:pre-wrap}\
+.n{white-space:nowrap;font-variant-numeric:tabular-nums}\
+svg{width:100%;height:auto;font:12px system-ui,sans-serif}\
+svg text{fill:currentColor}\
+.live{fill:#2a9d5c}.cut{fill:#d1495b}.unwatched{fill:#8886}.waiting{fill:#8883}\
+.curve{fill:none;stroke:#3a7bd5;stroke-width:2}.axis{stroke:currentColor;stroke-opacity:.4}\
+.mark{stroke:currentColor;stroke-dasharray:2 3}";
+
+/// The page of a trace; `task` and `entries` give times and numbers to the drawing, and no text.
+pub(super) fn page(trace: &Value, task: &Task, entries: &[Entry]) -> String {
+    let of_task = |key: &str| trace.pointer(&format!("/task/{key}"));
+    let title = of_task("tool").map(words).unwrap_or_default();
+    let title = format!("{title} ({})", task.id);
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n<h1>{0}</h1>\n",
+        escaped(&title)
+    );
+    let note = match trace.get("has_content") {
+        Some(Value::Bool(true)) => {
+            "Names, arguments, messages and results are in it; look through it before you pass it on."
+        }
+        _ => {
+            "Names, arguments, messages and results are left out; their sizes stand in their place."
+        }
+    };
+    let made = |key: &str| trace.get(key).map(words).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "<p>{} longhaul {} on {}, {}.</p>",
+        escaped(note),
+        escaped(&made("longhaul")),
+        escaped(&made("system")),
+        escaped(&made("exported_at"))
+    );
+    out.push_str("<h2>Timeline</h2>\n");
+    timeline(&mut out, task, entries);
+    for (heading, key) in [("Task", "task"), ("Server", "server")] {
+        section(&mut out, heading, trace.get(key));
+    }
+    for (heading, key) in [("Attempts", "attempts"), ("Questions", "questions")] {
+        let list = trace.get(key).and_then(Value::as_array);
+        for (number, item) in list.into_iter().flatten().enumerate() {
+            section(&mut out, &format!("{heading}: {}", number + 1), Some(item));
+        }
+    }
+    let history = trace.get("history").and_then(Value::as_array);
+    rows(&mut out, history.map_or(&[], Vec::as_slice));
+    out.push_str("</body>\n</html>");
+    out
+}
+
+/// Text as HTML shows it, letter by letter.
+fn escaped(words: &str) -> String {
+    let clean = text::clean_block(words);
+    let mut out = String::with_capacity(clean.len());
+    for letter in clean.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A value as a person reads it.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(object) if object.len() == 1 && object.contains_key("bytes") => {
+            let bytes = object.get("bytes").and_then(Value::as_u64).unwrap_or(0);
+            format!("({}, left out)", text::bytes(bytes))
+        }
+        Value::Object(_) | Value::Array(_) => {
+            serde_json::to_string_pretty(value).unwrap_or_default()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn section(out: &mut String, heading: &str, value: Option<&Value>) {
+    let Some(Value::Object(object)) = value else {
+        return;
+    };
+    let _ = write!(out, "<h2>{}</h2>\n<table>\n", escaped(heading));
+    for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+        let _ = writeln!(
+            out,
+            "<tr><th>{}</th><td>{}</td></tr>",
+            escaped(&key.replace('_', " ")),
+            escaped(&words(value))
+        );
+    }
+    out.push_str("</table>\n");
+}
+
+fn rows(out: &mut String, history: &[Value]) {
+    out.push_str(
+        "<h2>History</h2>\n<table>\n<tr><th>seq</th><th>at</th><th>event</th><th></th></tr>\n",
+    );
+    let left_out = history.len().saturating_sub(SHOWN);
+    let begin = if left_out > 0 {
+        SHOWN / 2
+    } else {
+        history.len()
+    };
+    for (place, entry) in history.iter().enumerate() {
+        if place == begin {
+            let count = u64::try_from(left_out).unwrap_or(u64::MAX);
+            let _ = writeln!(
+                out,
+                "<tr><td></td><td></td><td></td><td>… {} of these lines are only in the JSON …</td></tr>",
+                text::grouped(count)
+            );
+        }
+        if place >= begin && place < begin + left_out {
+            continue;
+        }
+        let of = |key: &str| entry.get(key).map(words).unwrap_or_default();
+        let rest: Vec<String> = entry
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, value)| {
+                !["seq", "at", "event", "has_event_id"].contains(&key.as_str()) && !value.is_null()
+            })
+            .map(|(key, value)| format!("{key} {}", words(value)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+            escaped(&of("seq")),
+            escaped(&of("at")),
+            escaped(&of("event")),
+            escaped(&rest.join(", "))
+        );
+    }
+    out.push_str("</table>\n");
+}
+
+/// A time in which contact stood in one way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Span {
+    kind: &'static str,
+    from: Wall,
+    to: Wall,
+}
+
+/// How contact stood, from the intent to the end, without a hole.
+fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
+    let newest = entries.last().map_or(task.updated_at, |entry| entry.at);
+    let end = task.settled_at.unwrap_or(newest).max(task.created_at);
+    let mut all: Vec<Span> = Vec::new();
+    let mut kind = "waiting";
+    let mut from = task.created_at;
+    for entry in entries {
+        let next = match &entry.what {
+            Happening::Started { .. } => "live",
+            Happening::Contact { state, .. } => match state.as_str() {
+                "live" => "live",
+                "unwatched" => "unwatched",
+                _ => "cut",
+            },
+            _ => continue,
+        };
+        // Clocks are set back now and then; a drawing runs one way.
+        let at = entry.at.clamp(from, end);
+        if next != kind {
+            all.push(Span { kind, from, to: at });
+            (kind, from) = (next, at);
+        }
+    }
+    all.push(Span {
+        kind,
+        from,
+        to: end,
+    });
+    all.retain(|span| span.to > span.from || span.kind != "waiting");
+    all
+}
+
+fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
+    let spans = spans(task, entries);
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
+        return;
+    };
+    let (begin, end) = (first.from, last.to);
+    let whole = end.since(begin).as_secs_f64().max(0.001);
+    let x = |at: Wall| at.clamp(begin, end).since(begin).as_secs_f64() / whole * WIDTH;
+    let _ = writeln!(
+        out,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"How contact and progress went\">"
+    );
+    for span in &spans {
+        let (left, right) = (x(span.from), x(span.to));
+        let lasted = text::span(span.to.since(span.from));
+        let _ = writeln!(
+            out,
+            "<rect class=\"{0}\" x=\"{left:.2}\" y=\"{BAR_TOP}\" width=\"{1:.2}\" height=\"{BAR}\">\
+             <title>{0} for {2}, from {3}</title></rect>",
+            span.kind,
+            (right - left).max(1.0),
+            escaped(&lasted),
+            escaped(&span.from.rfc3339())
+        );
+        // A word where there is room for it: the meaning is not left to the colour.
+        if right - left > 70.0 {
+            let _ = writeln!(
+                out,
+                "<text x=\"{:.2}\" y=\"{:.2}\">{}</text>",
+                left + 6.0,
+                BAR_TOP + 13.0,
+                span.kind
+            );
+        }
+    }
+    for entry in entries {
+        let mark = match &entry.what {
+            Happening::Started { .. } => format!("{}", entry.attempt),
+            Happening::InputRequired { .. } => "?".to_owned(),
+            _ => continue,
+        };
+        let at = x(entry.at);
+        let _ = writeln!(
+            out,
+            "<line class=\"mark\" x1=\"{at:.2}\" x2=\"{at:.2}\" y1=\"18\" y2=\"{0}\"/>\
+             <text x=\"{at:.2}\" y=\"14\">{1}</text>",
+            CURVE_TOP + CURVE,
+            escaped(&mark)
+        );
+    }
+    curve(out, entries, x);
+    let base = CURVE_TOP + CURVE;
+    let _ = writeln!(
+        out,
+        "<line class=\"axis\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{base}\" y2=\"{base}\"/>\n\
+         <text x=\"0\" y=\"{0}\">{1}</text>\n\
+         <text x=\"{WIDTH}\" y=\"{0}\" text-anchor=\"end\">{2}, after {3}</text>\n</svg>\n\
+         <p>The bar is contact: live, cut, unwatched (no longhaul ran), waiting (not sent yet). A number above it is an \
+         attempt, ? a question. The line below is progress.</p>",
+        base + 18.0,
+        escaped(&begin.rfc3339()),
+        escaped(&end.rfc3339()),
+        escaped(&text::span(end.since(begin)))
+    );
+}
+
+/// Progress as a line, of its total where the server gave one.
+fn curve(out: &mut String, entries: &[Entry], x: impl Fn(Wall) -> f64) {
+    let step = |entry: &Entry| match entry.what {
+        Happening::Progress { value, total, .. } => Some((entry.at, value, total)),
+        _ => None,
+    };
+    let steps: Vec<(Wall, f64, Option<f64>)> = entries.iter().filter_map(step).collect();
+    let most = |most: f64, (_, value, total): &(Wall, f64, Option<f64>)| {
+        most.max(*value).max(total.unwrap_or(0.0))
+    };
+    let most = steps.iter().fold(0.0, most);
+    if steps.len() < 2 || !most.is_finite() || most <= 0.0 {
+        return;
+    }
+    let every = steps.len().div_ceil(STEPS);
+    let last = steps.len() - 1;
+    let points: Vec<String> = steps
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| place.is_multiple_of(every) || *place == last)
+        .map(|(_, (at, value, _))| {
+            let height = (value / most).clamp(0.0, 1.0) * CURVE;
+            format!("{:.2},{:.2}", x(*at), CURVE_TOP + CURVE - height)
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "<polyline class=\"curve\" points=\"{}\"/>",
+        points.join(" ")
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_sign_of_html_and_none_that_steers_is_left() {
+        let hostile = "<script>alert('x')</script>]]>&\"\u{1b}[2J\u{202e}\u{0}\u{2028}";
+        assert_eq!(
+            escaped(hostile),
+            "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;]]&gt;&amp;&quot;\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}"
+        );
+    }
+}

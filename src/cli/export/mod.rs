@@ -1,0 +1,242 @@
+//! `export`: what is known of one task, as a trace that can go into a bug report.
+//!
+//! Invariants: no secret and no handle is in it, whatever was asked for: no header, no server session, no event id, client
+//! id or id of a server task, no path or query of a URL, no answer to a question. What people and servers wrote (names,
+//! arguments, messages, logs, questions, results, errors) is there only with `--with-content`, without what looks like a
+//! token; else its size stands in its place. Not a hash either: of a short text it would tell the text.
+
+mod html;
+mod redact;
+
+use std::io::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use self::redact::Redaction;
+use super::{
+    Context,
+    args::Export,
+    fail::{Fail, code},
+    json as documents,
+};
+use crate::{
+    domain::{Attempt, Entry, Happening, LinkRecord, ProtocolVersion, Question, Task, Wall},
+    store::Reader,
+};
+
+/// The shape of a trace; it is added to, and counts up where that is not enough.
+const FORMAT: u32 = 1;
+/// Entries read at a time.
+const CHUNK: usize = 512;
+
+/// `export`.
+pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, Fail> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, &export.id)?;
+    let links = reader.links()?;
+    let entries = history(&mut reader, &task)?;
+    let result = reader.result(&task.id)?;
+    let redaction = Redaction::of(context, &links, &task, export.with_content);
+    let link = links.iter().find(|link| link.name == task.server);
+    let trace = json!({
+        "format": FORMAT,
+        "longhaul": env!("CARGO_PKG_VERSION"),
+        "system": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        "exported_at": context.clock.now().wall.rfc3339(),
+        "has_content": export.with_content,
+        "task": record(&task, result.as_deref(), &redaction),
+        "server": link.map(|link| server(link, &task, &redaction)),
+        "attempts": task.attempts.iter().map(attempt).collect::<Vec<_>>(),
+        "questions": task.questions.iter().map(|it| question(it, &redaction)).collect::<Vec<_>>(),
+        "history": entries.iter().map(|it| happening(it, &redaction)).collect::<Vec<_>>(),
+    });
+    let text = if export.html {
+        html::page(&trace, &task, &entries)
+    } else {
+        documents::pretty(&trace)
+    };
+    let Some(path) = &export.out else {
+        context.terminal.document(&text)?;
+        return Ok(code::OK);
+    };
+    let file = std::fs::File::create(path);
+    file.and_then(|mut file| writeln!(file, "{text}"))
+        .map_err(|error| {
+            let words = format!("could not write {}: {error}", path.display());
+            Fail::new(code::CANNOT_SAVE, words)
+        })?;
+    Ok(code::OK)
+}
+
+fn history(reader: &mut Reader, task: &Task) -> Result<Vec<Entry>, Fail> {
+    let mut all: Vec<Entry> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |entry| entry.seq);
+        let more = reader.history(&task.id, after, CHUNK)?;
+        if more.is_empty() {
+            return Ok(all);
+        }
+        all.extend(more);
+    }
+}
+
+fn time(at: Option<Wall>) -> Value {
+    at.map_or(Value::Null, |at| Value::String(at.rfc3339()))
+}
+
+fn record(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
+    let said = |text: Option<&str>| redaction.said(text);
+    let version = task.attempt().and_then(|attempt| attempt.version);
+    let progress = task.progress.as_ref().map(
+        |it| json!({"value": it.value, "total": it.total, "message": said(it.message.as_deref())}),
+    );
+    let error = task.error.as_ref().map(|error| {
+        json!({"kind": error.kind, "code": error.code, "message": said(Some(&error.message))})
+    });
+    json!({
+        "id": task.id,
+        "name": said(task.name.as_deref()),
+        "note": said(task.note.as_deref()),
+        "tag": said(task.tag.as_deref()),
+        "tool": task.tool,
+        "arguments": redaction.json(Some(&task.arguments)),
+        "status": task.status.word(),
+        "reason": said(task.status.reason().as_deref()),
+        "asked": task.asked.map(|asked| asked.what.word()),
+        "remark": said(task.remark.as_deref()),
+        "resumability": task.resumability,
+        "era": version.map(ProtocolVersion::word),
+        "attempts": task.attempts_made(),
+        "is_repeat": task.origin.is_some(),
+        "has_client_id": task.client_id.is_some(),
+        "has_once_key": task.once.is_some(),
+        "has_server_task": task.server_task_id.is_some(),
+        "on_input": task.on_input,
+        "progress": progress,
+        "limits": {"idle_s": task.limits.idle.map(|it| it.as_secs_f64()),
+            "hard_s": task.limits.hard.map(|it| it.as_secs_f64())},
+        "created_at": time(Some(task.created_at)),
+        "updated_at": time(Some(task.updated_at)),
+        "settled_at": time(task.settled_at),
+        "gap_at": time(task.gap_at),
+        "is_forgotten": task.forgotten_at.is_some(),
+        "seq": task.seq,
+        "result": redaction.json(result),
+        "error": error,
+    })
+}
+
+fn server(link: &LinkRecord, task: &Task, redaction: &Redaction) -> Value {
+    let tool = link.tools.iter().find(|tool| tool.name == task.tool);
+    json!({
+        "name": redaction.masked(link.name.as_str()),
+        "origin": redact::origin(&link.url),
+        "info": redaction.masked_option(link.server_info.as_deref()),
+        "era": link.version.map(ProtocolVersion::word),
+        "era_why": redaction.said(link.era_why.as_deref()),
+        "era_wished": link.wish.map(ProtocolVersion::word),
+        "has_session": link.session.is_some(),
+        "handshakes": link.session_number,
+        "is_initialized": link.is_initialized,
+        "has_logging": link.has_logging,
+        "event_ids": link.gives_ids,
+        "tasks": link.tasks,
+        "binds_tasks": link.binds_tasks,
+        "tools": link.tools.len(),
+        "tool": tool.map(|tool| json!({
+            "read_only": tool.read_only,
+            "destructive": tool.destructive,
+            "input_schema": redaction.json(Some(&tool.input_schema)),
+        })),
+    })
+}
+
+fn attempt(attempt: &Attempt) -> Value {
+    json!({
+        "number": attempt.number,
+        "request_id": attempt.request_id,
+        "phase": attempt.phase,
+        "era": attempt.version.map(ProtocolVersion::word),
+        "handshake": attempt.session_number,
+        "asks_for_task": attempt.asks_for_task,
+        "is_round": attempt.input.is_some(),
+        "was_cancelled": attempt.was_cancelled,
+        "has_cursor": attempt.cursors.data.is_some(),
+        "retry_ms": attempt.retry_ms,
+        "last_value": attempt.last_value,
+        "started_at": time(Some(attempt.started_at)),
+        "ended_at": time(attempt.ended_at),
+    })
+}
+
+fn question(question: &Question, redaction: &Redaction) -> Value {
+    let way = match &question.way {
+        crate::domain::QuestionWay::Request { .. } => "request",
+        crate::domain::QuestionWay::Round => "round",
+        crate::domain::QuestionWay::TaskInput => "task-input",
+    };
+    json!({
+        "way": way,
+        "request": redaction.json(Some(&question.request)),
+        "asked_at": time(Some(question.asked_at)),
+        // What a person answered is nobody else's business.
+        "answer": question.answer.as_ref().map(crate::domain::Answer::action),
+        "is_delivered": question.is_delivered,
+    })
+}
+
+fn happening(entry: &Entry, redaction: &Redaction) -> Value {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    put("seq", json!(entry.seq));
+    put("at", time(Some(entry.at)));
+    put("attempt", json!(entry.attempt));
+    put("has_event_id", json!(entry.event_id.is_some()));
+    match &entry.what {
+        Happening::Started { era, resumability } => {
+            put("event", json!("started"));
+            put("era", json!(era));
+            put("resumability", json!(resumability));
+        }
+        Happening::Progress {
+            value,
+            total,
+            message,
+        } => {
+            put("event", json!("progress"));
+            put("value", json!(value));
+            put("total", json!(total));
+            put("message", redaction.said(message.as_deref()));
+        }
+        Happening::Log {
+            level,
+            logger,
+            data,
+        } => {
+            put("event", json!("log"));
+            put("level", json!(level.word()));
+            put("logger", redaction.said(logger.as_deref()));
+            put("data", redaction.said(Some(data)));
+        }
+        Happening::Contact { state, why } => {
+            put("event", json!("contact"));
+            put("contact", json!(state));
+            put("why", redaction.of_contact(why));
+        }
+        Happening::Status { status, reason } => {
+            put("event", json!("status"));
+            put("status", json!(status));
+            put("reason", redaction.said(reason.as_deref()));
+        }
+        Happening::InputRequired { request, .. } => {
+            put("event", json!("input_required"));
+            put("request", redaction.json(Some(request)));
+        }
+        Happening::Settled { status, reason } => {
+            put("event", json!("settled"));
+            put("status", json!(status));
+            put("reason", redaction.said(reason.as_deref()));
+        }
+    }
+    Value::Object(object)
+}

@@ -1,0 +1,161 @@
+//! The files in which other programs keep their MCP servers: JSON with comments, TOML or YAML, each with its own words.
+//!
+//! Must not know of files, screens or the environment: a text goes in, entries come out. Invariants: nothing of a file
+//! that cannot be read is repeated in words, because it may be any file of the user's; nothing is ever filled in.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use toml::de::{DeTable, DeValue};
+
+use super::entry::{Entry, read};
+
+/// How deep tables stand in each other in a real file, with room.
+const DEPTH: usize = 64;
+/// Aliases that a YAML file may use: each can be as long as the file.
+const ALIASES: usize = 64;
+
+/// Whose words an entry is written in, where they differ from everybody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `url` without a type is HTTP.
+    Common,
+    /// Gemini CLI: `url` is HTTP+SSE, `httpUrl` is HTTP, and `$NAME` is a variable.
+    Gemini,
+    /// Goose: `$NAME` is a variable, and what is built in has a type of its own.
+    Goose,
+}
+
+/// Reads the text of a file called `path`; fails in words that go on after `FILE: `.
+pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, String> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let (value, dialect) = match extension {
+        Some("toml") => (toml(text)?, Dialect::Common),
+        Some("yaml" | "yml") => (yaml(text)?, Dialect::Goose),
+        _ => (json(text)?, dialect_of(path)),
+    };
+    let Value::Object(file) = value else {
+        return Err("it holds no table at its top, so no servers".to_owned());
+    };
+    let mut groups: Vec<&Map<String, Value>> = Vec::new();
+    let place = |keys: &[&str]| {
+        let mut here = Some(&file);
+        for key in keys {
+            here = here.and_then(|here| here.get(*key)?.as_object());
+        }
+        here
+    };
+    // Claude, Cursor, Windsurf, Cline, Gemini and Inspector; VS Code; its settings; Codex; Goose.
+    for keys in [
+        &["mcpServers"][..],
+        &["servers"],
+        &["mcp", "servers"],
+        &["mcp_servers"],
+        &["extensions"],
+    ] {
+        groups.extend(place(keys));
+    }
+    // Claude Code keeps those of each project under its directory.
+    let projects = place(&["projects"]).into_iter().flat_map(Map::values);
+    groups.extend(projects.filter_map(|project| project.get("mcpServers")?.as_object()));
+    if groups.is_empty() {
+        return Err(
+            "it names no MCP servers: no mcpServers, servers, mcp_servers or extensions".to_owned(),
+        );
+    }
+    let all = groups.into_iter().flatten();
+    Ok(all
+        .map(|(name, value)| read(name, value, dialect))
+        .collect())
+}
+
+fn dialect_of(path: &Path) -> Dialect {
+    let is_gemini = path.components().any(|part| part.as_os_str() == ".gemini");
+    if is_gemini {
+        Dialect::Gemini
+    } else {
+        Dialect::Common
+    }
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    let options = jsonc_parser::ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        ..jsonc_parser::ParseOptions::default()
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let value: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| {
+        let line = text
+            .bytes()
+            .take(error.range().start)
+            .filter(|byte| *byte == b'\n');
+        format!("it cannot be read as JSON, line {}", line.count() + 1)
+    })?;
+    if is_deeper(&value, DEPTH) {
+        return Err("its tables stand too deep in each other".to_owned());
+    }
+    Ok(value)
+}
+
+fn is_deeper(value: &Value, depth: usize) -> bool {
+    let Some(below) = depth.checked_sub(1) else {
+        return value.is_array() || value.is_object();
+    };
+    match value {
+        Value::Array(all) => all.iter().any(|value| is_deeper(value, below)),
+        Value::Object(all) => all.values().any(|value| is_deeper(value, below)),
+        _ => false,
+    }
+}
+
+fn yaml(text: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH,
+            max_aliases: ALIASES,
+        },
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let line = error.location().map_or(1, |location| location.line());
+        format!("it cannot be read as YAML, line {line}")
+    })
+}
+
+fn toml(text: &str) -> Result<Value, String> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        format!("it cannot be read as TOML, line {}", line + 1)
+    })?;
+    Ok(of_table(table.get_ref()))
+}
+
+fn of_table(table: &DeTable<'_>) -> Value {
+    let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+        let key: &std::borrow::Cow<'_, str> = key.get_ref();
+        (key.to_string(), of_toml(value.get_ref()))
+    };
+    Value::Object(table.iter().map(entry).collect())
+}
+
+/// Numbers and dates mean nothing in a server's table but themselves.
+fn of_toml(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Boolean(switch) => Value::Bool(*switch),
+        DeValue::Integer(number) => Value::String(number.as_str().to_owned()),
+        DeValue::Float(number) => Value::String(number.as_str().to_owned()),
+        DeValue::Datetime(at) => Value::String(at.to_string()),
+        DeValue::Array(all) => {
+            Value::Array(all.iter().map(|value| of_toml(value.get_ref())).collect())
+        }
+        DeValue::Table(table) => of_table(table),
+    }
+}

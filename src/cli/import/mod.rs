@@ -1,0 +1,410 @@
+//! `servers import`: the servers that other programs know, taken over with a line for each on what became of it.
+//!
+//! Invariants: nobody is contacted and nothing is started; a variable goes to a host only after a consent that names
+//! both; what cannot be taken is told with its reason.
+
+mod entry;
+mod formats;
+mod places;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use self::entry::{Entry, Taken};
+use super::{
+    Context,
+    adopt::says_yes,
+    args::Import,
+    config::{self, Config, Edit, How, Written, digest},
+    fail::{Fail, code},
+    json as documents, quoted, roster,
+};
+use crate::{
+    app::Findings,
+    domain::{ServerName, StdioConfig, Template, place, text},
+    store::{Paths, Reader},
+};
+
+/// What became of an entry.
+struct Told {
+    file: String,
+    /// As the file calls it.
+    name: String,
+    /// What it is called here, where it is.
+    known_as: Option<String>,
+    /// `taken`, `known` or `skipped`.
+    outcome: &'static str,
+    kind: Option<&'static str>,
+    /// Its url or command, for people.
+    place: Option<String>,
+    /// Its variables, and whether they may go to it.
+    variables: Vec<String>,
+    is_agreed: bool,
+    /// Why it was skipped, or what has to be known of it.
+    words: Vec<String>,
+}
+
+/// What another program's file says of a server, for those who attack its reader.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Imported {
+    /// What it is called there.
+    pub name: String,
+    /// The texts that would be kept of it, its url or command first; or why it is passed over.
+    pub outcome: Result<Vec<String>, String>,
+}
+
+impl Imported {
+    /// Reads the text of a file called `path`; fails in words that go on after `FILE: `.
+    pub fn read(path: &Path, text: &str) -> Result<Vec<Self>, String> {
+        let kept = |taken: Taken| {
+            let (mut kept, templates) = match taken.how {
+                How::Http { url, headers, .. } => (vec![url], headers),
+                How::Stdio {
+                    command, args, env, ..
+                } => (std::iter::once(command).chain(args).collect(), env),
+            };
+            kept.extend(templates.into_iter().map(|(_, value)| value.into()));
+            kept
+        };
+        let shown = |entry: Entry| Self {
+            name: entry.name,
+            outcome: entry.outcome.map(kept),
+        };
+        let entries = formats::entries(path, text)?;
+        Ok(entries.into_iter().map(shown).collect())
+    }
+}
+
+/// Whether the variables in the headers of the server of this name may go to this url.
+type Agree<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, Fail> + 'a;
+
+/// `servers import`.
+pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, Fail> {
+    context.may_act()?;
+    let files = match &import.file {
+        Some(file) => vec![file.clone()],
+        None => places::known(),
+    };
+    if files.is_empty() {
+        context.terminal.remark(&format!(
+            "{NOTHING_FOUND}; `longhaul servers import FILE` reads any"
+        ));
+        return Ok(code::OK);
+    }
+    if let Some(file) = &import.file
+        && let Err(why) = read(file)
+    {
+        let words = format!(
+            "could not import {}: {why}; nothing was taken",
+            file.display()
+        );
+        return Err(Fail::usage(text::clean_line(&words)));
+    }
+    let servers = Known::of(context.config()?, &context.paths);
+    let mut agree = |name: &str, url: &str, headers: &[(String, Template)]| {
+        if import.yes || !context.terminal.is_for_people() {
+            return Ok(import.yes);
+        }
+        for line in roster::goes_where(url, headers) {
+            let line = format!("{}: {line}", text::clean_line(name));
+            context.terminal.say(&line);
+        }
+        says_yes(context, "agree? y/N")
+    };
+    let (edit, told) = plan(&files, servers, &mut agree)?;
+    if told.iter().any(Told::is_taken) {
+        edit.save()?;
+    }
+    say(context, &told)?;
+    let is_refused = told.iter().all(|one| one.outcome == "skipped") && import.file.is_some();
+    Ok(if is_refused { code::REFUSED } else { code::OK })
+}
+
+const NOTHING_FOUND: &str = "no file of another program found here or in your home";
+
+/// The same for the screen: what there is, or what became of it. Nothing is agreed to there.
+pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
+    let found = || -> Result<Findings, Fail> {
+        let path = config::path();
+        let config = config::read(path.as_deref()).map_err(Fail::usage)?;
+        let (edit, told) = plan(
+            &places::known(),
+            Known::of(&config, paths),
+            &mut |_, _, _| Ok(false),
+        )?;
+        let new = told.iter().filter(|one| one.is_taken()).count();
+        let mut servers = Vec::new();
+        if takes && new > 0 {
+            edit.save()?;
+            let config = config::read(path.as_deref()).map_err(Fail::usage)?;
+            servers = config.servers;
+        }
+        Ok(Findings {
+            lines: lines(&told),
+            new,
+            servers,
+        })
+    };
+    found().map_err(|fail| match fail {
+        Fail::Said { words, .. } => words,
+        Fail::Closed => "nobody reads".to_owned(),
+    })
+}
+
+fn read(file: &Path) -> Result<Vec<Entry>, String> {
+    places::text_of(file).and_then(|text| formats::entries(file, &text))
+}
+
+/// What becomes of every entry of the files, and the file of configuration with those that are taken.
+fn plan(
+    files: &[PathBuf],
+    mut servers: Known,
+    agree: &mut Agree<'_>,
+) -> Result<(Edit, Vec<Told>), Fail> {
+    let mut edit = Edit::open(config::path())?;
+    let mut told = Vec::new();
+    for file in files {
+        let entries = match read(file) {
+            Ok(entries) => entries,
+            Err(why) => {
+                told.push(Told::skipped(file, String::new(), why));
+                continue;
+            }
+        };
+        for entry in entries {
+            told.push(match entry.outcome {
+                Err(why) => Told::skipped(file, entry.name, why),
+                Ok(taken) => take(&mut edit, &mut servers, agree, file, (entry.name, taken))?,
+            });
+        }
+    }
+    Ok((edit, told))
+}
+
+/// Puts one server into the file of configuration, unless it is there.
+fn take(
+    edit: &mut Edit,
+    servers: &mut Known,
+    agree: &mut Agree<'_>,
+    file: &Path,
+    (name, taken): (String, Taken),
+) -> Result<Told, Fail> {
+    let Taken { mut how, notes } = taken;
+    let place = place_of(&how);
+    let mut told = Told {
+        outcome: "taken",
+        place: Some(place.clone()),
+        words: notes,
+        ..Told::skipped(file, name, String::new())
+    };
+    told.describe(&how);
+    if let Some(known) = servers.at(&place) {
+        told.outcome = "known";
+        told.words = vec![format!("is in your configuration already, as {known}")];
+        told.known_as = Some(known);
+        return Ok(told);
+    }
+    let own = ServerName::free(told.name.trim(), |name| servers.has(name));
+    let own = own.as_str().to_owned();
+    if let How::Http {
+        url,
+        headers,
+        consent,
+        ..
+    } = &mut how
+        && !told.variables.is_empty()
+    {
+        told.is_agreed = agree(&own, url, headers)?;
+        if told.is_agreed {
+            *consent = Some(digest(url, headers));
+            let lines = roster::goes_where(url, headers);
+            told.words.extend(
+                lines
+                    .iter()
+                    .map(|line| line.replacen("would go", "goes", 1)),
+            );
+        } else {
+            told.words.push(format!(
+                "needs consent for {}: longhaul servers consent {}",
+                told.variables.join(", "),
+                quoted(&own)
+            ));
+        }
+    }
+    servers.places.push((own.clone(), place));
+    edit.add(&Written {
+        name: own.clone(),
+        how,
+        imported_from: Some(file.display().to_string()),
+    });
+    told.known_as = Some(own);
+    Ok(told)
+}
+
+/// The servers that are there.
+struct Known {
+    /// Those of the configuration, by name and place.
+    places: Vec<(String, String)>,
+    /// Those that only a session knows. What the configuration says of such a name would be said of the server that
+    /// its tasks mean, so a file of somebody else's must not choose it.
+    of_sessions: Vec<String>,
+}
+
+impl Known {
+    fn of(config: &Config, paths: &Paths) -> Self {
+        let http = config.servers.iter().map(|server| {
+            let url = server.url.clone().unwrap_or_default();
+            (server.name.as_str().to_owned(), url)
+        });
+        let stdio = config.stdio.iter().map(|server| {
+            (
+                server.name.as_str().to_owned(),
+                roster::command_line(server),
+            )
+        });
+        Self {
+            places: http.chain(stdio).collect(),
+            of_sessions: names_in_sessions(paths),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.places.iter().any(|(known, _)| known == name)
+            || self.of_sessions.iter().any(|known| known == name)
+    }
+
+    /// The name of the server that is reached in this way.
+    fn at(&self, place: &str) -> Option<String> {
+        let found = self.places.iter().find(|(_, known)| known == place);
+        found.map(|(name, _)| name.clone())
+    }
+}
+
+/// The names of the servers that any session knows; one that cannot be read knows none.
+fn names_in_sessions(paths: &Paths) -> Vec<String> {
+    let sessions = std::fs::read_dir(paths.sessions_dir())
+        .into_iter()
+        .flatten();
+    let links = |entry: std::fs::DirEntry| {
+        let name = entry.file_name();
+        let session = name.to_str()?.strip_suffix(".db")?;
+        let paths = Paths::resolve(Some(paths.dir().to_owned()), session).ok()?;
+        Reader::open(&paths).ok()?.links().ok()
+    };
+    let all = sessions.flatten().filter_map(links).flatten();
+    all.map(|link| link.name.as_str().to_owned()).collect()
+}
+
+/// A url, or a command as a shell takes it.
+fn place_of(how: &How) -> String {
+    match how {
+        How::Http { url, .. } => url.clone(),
+        How::Stdio {
+            command, args, cwd, ..
+        } => roster::command_line(&StdioConfig {
+            name: ServerName::new(""),
+            command: command.clone(),
+            args: args.clone(),
+            env: Vec::new(),
+            cwd: cwd.clone(),
+            approved: None,
+        }),
+    }
+}
+
+impl Told {
+    fn skipped(file: &Path, name: String, why: String) -> Self {
+        Self {
+            file: text::clean_line(&file.display().to_string()).into_owned(),
+            name,
+            known_as: None,
+            outcome: "skipped",
+            kind: None,
+            place: None,
+            variables: Vec::new(),
+            is_agreed: false,
+            words: vec![why],
+        }
+    }
+
+    fn describe(&mut self, how: &How) {
+        let variables = |templates: &[(String, Template)]| {
+            let mut names: Vec<String> = Vec::new();
+            for (_, value) in templates {
+                names.extend(value.variables().map(str::to_owned));
+            }
+            names.sort();
+            names.dedup();
+            names
+        };
+        (self.kind, self.variables) = match how {
+            How::Http { headers, .. } => (Some("http"), variables(headers)),
+            How::Stdio { env, .. } => (Some("stdio"), variables(env)),
+        };
+    }
+
+    fn is_taken(&self) -> bool {
+        self.outcome == "taken"
+    }
+
+    /// `taken lab: http://…; a note`.
+    fn line(&self) -> String {
+        let name = match &self.known_as {
+            Some(known) if *known != self.name => format!("{} as {known}", self.name),
+            _ => self.name.clone(),
+        };
+        let place = self.place.as_deref().map(place::shown);
+        let place = place.into_iter().map(std::borrow::Cow::into_owned);
+        let parts: Vec<String> = place.chain(self.words.iter().cloned()).collect();
+        let name = if name.is_empty() {
+            String::new()
+        } else {
+            format!(" {name}")
+        };
+        text::clean_line(&format!("{}{name}: {}", self.outcome, parts.join("; "))).into_owned()
+    }
+}
+
+/// A line for each entry under the name of its file, or one document.
+fn say(context: &mut Context<'_>, told: &[Told]) -> Result<(), Fail> {
+    if context.global.json {
+        let document: Vec<Value> = told
+            .iter()
+            .map(|one| {
+                json!({
+                    "file": one.file,
+                    "name": one.name,
+                    "known_as": one.known_as,
+                    "outcome": one.outcome,
+                    "kind": one.kind,
+                    "place": one.place.as_deref().map(place::shown),
+                    "variables": one.variables,
+                    "consent": one.is_agreed,
+                    "words": one.words,
+                })
+            })
+            .collect();
+        let document = documents::pretty(&Value::Array(document));
+        return context.terminal.document(&document);
+    }
+    for line in lines(told) {
+        context.terminal.line(&line)?;
+    }
+    Ok(())
+}
+
+/// A line for each entry under the name of its file.
+fn lines(told: &[Told]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut file = None;
+    for one in told {
+        if file != Some(&one.file) {
+            lines.push(format!("{}:", one.file));
+            file = Some(&one.file);
+        }
+        lines.push(format!("  {}", one.line()));
+    }
+    lines
+}

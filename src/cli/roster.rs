@@ -1,0 +1,555 @@
+//! `servers`: which servers there are, and what the configuration says of them.
+//!
+//! Invariant: only `test` contacts anybody; a secret is never written into the file, only the name of its variable.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    Context,
+    adopt::says_yes,
+    args::{AddServer, OfServer, RemoveServer, TestServers},
+    block_on, calls,
+    config::{self, Edit, How, Written, digest, is_name, is_secret, url_of},
+    fail::{Fail, code},
+    json as documents, lines,
+    live::{Event, Live},
+    quoted,
+    servers::Servers,
+};
+use crate::{
+    domain::{
+        Limits, Price, ProtocolVersion, ServerConfig, ServerName, ServerRef, ServerView,
+        StdioConfig, Task, Template, Tool, place, text,
+    },
+    store::ListFilter,
+};
+
+/// How long the picture of a server may take that has answered already.
+const PICTURE_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// Tools named for each price.
+const NAMED: usize = 4;
+
+/// Why a server of the configuration cannot be used as it stands.
+fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
+    if server.withheld.is_some() {
+        let name = quoted(server.name.as_str());
+        let words = format!(
+            "needs consent for {}: longhaul servers consent {name}",
+            server.variables().join(", ")
+        );
+        return Some(("needs-consent", words));
+    }
+    let is_missing = |variable: &&str| super::variable(variable).is_none();
+    let missing: Vec<&str> = server.variables().into_iter().filter(is_missing).collect();
+    (!missing.is_empty()).then(|| {
+        let words = format!("not set here: {}", missing.join(", "));
+        ("needs-variable", words)
+    })
+}
+
+/// `servers list`.
+pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
+    let links = context.reader()?.links()?;
+    let config = context.config()?;
+    let known = |name: &ServerName| {
+        config
+            .servers
+            .iter()
+            .any(|it| it.name == *name && it.url.is_some())
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut document: Vec<Value> = Vec::new();
+    for server in &config.servers {
+        let of_session = links.iter().find(|link| link.name == server.name);
+        let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
+        let (state, words) = match (obstacle(server), url) {
+            (Some(obstacle), _) => obstacle,
+            (None, None) => (
+                "needs-url",
+                "no url here, and the session knows none".to_owned(),
+            ),
+            (None, Some(_)) => ("ready", String::new()),
+        };
+        rows.push(vec![
+            server.name.to_string(),
+            url.map_or(String::new(), |url| place::shown(url).into_owned()),
+            words.clone(),
+        ]);
+        document.push(json!({
+            "name": server.name,
+            "kind": "http",
+            "url": url.map(place::shown),
+            "state": state,
+            "why": words,
+            "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::word),
+            "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "variables": server.variables(),
+            "limits": limits(server.limits),
+            "configured": true,
+        }));
+    }
+    for server in &config.stdio {
+        rows.push(vec![
+            server.name.to_string(),
+            command_line(server),
+            "stdio, not started: needs approval".to_owned(),
+        ]);
+        document.push(json!({
+            "name": server.name,
+            "kind": "stdio",
+            "command": server.command,
+            "args": server.args,
+            "state": "needs-approval",
+            "why": "stdio, not started: needs approval",
+            "configured": true,
+        }));
+    }
+    for link in links.iter().filter(|link| !known(&link.name)) {
+        if config.servers.iter().any(|it| it.name == link.name) {
+            continue;
+        }
+        let words = "of this session only".to_owned();
+        rows.push(vec![
+            link.name.to_string(),
+            place::shown(&link.url).into_owned(),
+            words.clone(),
+        ]);
+        document.push(json!({
+            "name": link.name,
+            "kind": "http",
+            "url": place::shown(&link.url),
+            "state": "ready",
+            "why": words,
+            "configured": false,
+        }));
+    }
+    if context.global.json {
+        let document = documents::pretty(&Value::Array(document));
+        context.terminal.document(&document)?;
+        return Ok(code::OK);
+    }
+    if rows.is_empty() {
+        context.terminal.remark(
+            "no server yet; `longhaul servers add NAME URL` adds one, `longhaul servers import` takes those of other programs",
+        );
+    }
+    for row in &mut rows {
+        for cell in row {
+            *cell = text::clean_line(cell).into_owned();
+        }
+    }
+    let ending = context.terminal.ending();
+    for line in lines::table(&rows, context.terminal.out_columns(), 1, ending) {
+        context.terminal.line(line.trim_end())?;
+    }
+    Ok(code::OK)
+}
+
+fn limits(limits: Limits) -> Value {
+    json!({
+        "idle_timeout_s": limits.idle.map(|limit| limit.as_secs_f64()),
+        "max_time_s": limits.hard.map(|limit| limit.as_secs_f64()),
+    })
+}
+
+/// A command as a shell would take it.
+pub(super) fn command_line(server: &StdioConfig) -> String {
+    let words = std::iter::once(&server.command).chain(&server.args);
+    words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// `servers add`.
+pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail> {
+    context.may_act()?;
+    let name = add.name.trim();
+    if !is_name(name) {
+        return Err(Fail::usage(format!(
+            "{:?} is no name for a server; use a word such as lab",
+            text::clean_line(name)
+        )));
+    }
+    let url = url_of(&add.url)
+        .map_err(|why| Fail::usage(format!("could not use that URL as a server: {why}")))?;
+    must_be_new(context, name)?;
+    let mut headers = Vec::new();
+    for header in &context.global.header {
+        if is_secret(&header.name, &header.value) {
+            // The file is shared and backed up as others are, and a secret in it would go along.
+            return Err(Fail::usage(format!(
+                "the value of {0} looks like a secret, and none is written into the configuration; put it into a variable \
+                 and write --header '{0}: ${{{1}}}' in single quotes, so that the shell leaves it alone",
+                header.name,
+                variable_for(name, &header.name)
+            )));
+        }
+        let template = Template::parse(header.value.clone())
+            .map_err(|why| Fail::usage(format!("the header {}: {why}", header.name)))?;
+        headers.push((header.name.clone(), template));
+    }
+    let server = Written {
+        name: name.to_owned(),
+        how: How::Http {
+            url: url.to_string(),
+            headers,
+            protocol: context.global.protocol.0.map(ProtocolVersion::word),
+            consent: None,
+        },
+        imported_from: None,
+    };
+    let mut edit = Edit::open(config::path())?;
+    edit.add(&server);
+    let path = edit.path().display().to_string();
+    edit.save()?;
+    let name = quoted(name);
+    if context.global.json {
+        let document = json!({"added": add.name.trim(), "file": path});
+        return context
+            .terminal
+            .document(&documents::text_of(&document))
+            .map(|()| code::OK);
+    }
+    context.terminal.remark(&format!(
+        "added {name} to {path}; `longhaul servers test {name}` tries it, `longhaul -s {name} tools` lists its tools"
+    ));
+    Ok(code::OK)
+}
+
+/// A variable that a header of a server could come from.
+pub(super) fn variable_for(server: &str, what: &str) -> String {
+    let what = match what.to_ascii_lowercase().as_str() {
+        "authorization" => "token".to_owned(),
+        other => other.strip_prefix("x-").unwrap_or(other).to_owned(),
+    };
+    let letter = |letter: char| match letter {
+        letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
+        _ => '_',
+    };
+    let name: String = format!("{server}_{what}").chars().map(letter).collect();
+    match name.bytes().next() {
+        Some(first) if first.is_ascii_digit() => format!("_{name}"),
+        _ => name,
+    }
+}
+
+fn must_be_new(context: &Context<'_>, name: &str) -> Result<(), Fail> {
+    let config = context.config()?;
+    let is_http = |it: &&ServerConfig| it.name.as_str() == name;
+    let found = config.servers.iter().find(is_http).map(|it| {
+        it.url
+            .as_deref()
+            .map_or("without a url".into(), place::shown)
+            .into_owned()
+    });
+    let is_stdio = |it: &&StdioConfig| it.name.as_str() == name;
+    let found = found.or_else(|| config.stdio.iter().find(is_stdio).map(command_line));
+    match found {
+        Some(what) => Err(Fail::usage(format!(
+            "{name} is in the configuration already ({}); choose another name, or `longhaul servers remove {}` first",
+            text::clean_line(&what),
+            quoted(name)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// `servers remove`.
+pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result<u8, Fail> {
+    context.may_act()?;
+    let name = remove.name.as_str();
+    let mut edit = Edit::open(config::path())?;
+    if !edit.remove(name) {
+        return Err(Fail::usage(format!(
+            "the configuration has no server {}; `longhaul servers list` lists what there is",
+            text::clean_line(name)
+        )));
+    }
+    let unsettled = unsettled(context, name)?;
+    if let Some((session, count)) = unsettled.first() {
+        let tasks = text::plural(*count, "unsettled task");
+        let words = format!(
+            "{name} has {tasks} in session {session}; what the session knows of {name} stays there, but the headers and \
+             limits of the configuration go"
+        );
+        context.terminal.say(&text::clean_line(&words));
+        if !remove.yes && !says_yes(context, "remove it? y/N")? {
+            return Err(Fail::usage("nothing was removed; --yes removes it"));
+        }
+    }
+    let path = edit.path().display().to_string();
+    edit.save()?;
+    if context.global.json {
+        let document = json!({"removed": name, "file": path});
+        return context
+            .terminal
+            .document(&documents::text_of(&document))
+            .map(|()| code::OK);
+    }
+    context
+        .terminal
+        .remark(&format!("removed {} from {path}", text::clean_line(name)));
+    Ok(code::OK)
+}
+
+/// The sessions with unsettled tasks on a server, and how many each has.
+fn unsettled(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fail> {
+    let here = (context.paths.session().to_owned(), context.reader()?);
+    let is_unsettled = |task: &&Task| task.server.as_str() == name && !task.status.is_settled();
+    let mut found = Vec::new();
+    for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {
+        let all = ListFilter {
+            all: true,
+            limit: None,
+        };
+        let tasks = reader.tasks(all).unwrap_or_default();
+        let count = tasks.iter().filter(is_unsettled).count();
+        if count > 0 {
+            found.push((session, u64::try_from(count).unwrap_or(u64::MAX)));
+        }
+    }
+    Ok(found)
+}
+
+/// `servers consent`.
+pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fail> {
+    context.may_act()?;
+    let mut servers = context.config()?.servers.iter();
+    let server = servers.find(|it| it.name.as_str() == of.name).cloned();
+    let Some(server) = server else {
+        return Err(Fail::usage(format!(
+            "the configuration has no server {} with headers; `longhaul servers list` lists what there is",
+            text::clean_line(&of.name)
+        )));
+    };
+    let (Some(url), Some(_)) = (&server.url, &server.withheld) else {
+        let words = format!("{} waits for no consent", server.name);
+        return consented(context, &server.name, &words);
+    };
+    for line in goes_where(url, &server.headers) {
+        context.terminal.say(&line);
+    }
+    if !of.yes && !says_yes(context, "agree? y/N")? {
+        return Err(Fail::usage(
+            "nothing was agreed to; --yes agrees to what stands above",
+        ));
+    }
+    let mut edit = Edit::open(config::path())?;
+    edit.consent(&of.name, &digest(url, &server.headers));
+    edit.save()?;
+    let words = "agreed; it holds until the url or a header of it changes";
+    consented(context, &server.name, words)
+}
+
+fn consented(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result<u8, Fail> {
+    if context.global.json {
+        let document = json!({"server": name, "has_consent": true});
+        context.terminal.document(&documents::text_of(&document))?;
+    } else {
+        context.terminal.remark(words);
+    }
+    Ok(code::OK)
+}
+
+/// Which variables would go to which host, and in what: a line for each header.
+pub(super) fn goes_where(url: &str, headers: &[(String, Template)]) -> Vec<String> {
+    let host = url::Url::parse(url).map_or_else(
+        |_| place::shown(url).into_owned(),
+        |url| url.origin().ascii_serialization(),
+    );
+    let line = |(header, value): &(String, Template)| {
+        let variables: Vec<&str> = value.variables().collect();
+        let words = format!(
+            "{} would go to {host} in the header {header}",
+            variables.join(", ")
+        );
+        (!variables.is_empty()).then(|| text::clean_line(&words).into_owned())
+    };
+    headers.iter().filter_map(line).collect()
+}
+
+/// What a test found.
+struct Found {
+    name: ServerName,
+    url: String,
+    outcome: Result<Answered, (u8, String)>,
+}
+
+struct Answered {
+    took_ms: u64,
+    view: Option<ServerView>,
+    tools: Vec<Tool>,
+}
+
+/// `servers test`.
+pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, Fail> {
+    let mut reader = context.reader_to_act()?;
+    let servers = Servers::of(context, &mut reader)?;
+    let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
+    let wanted: Vec<ServerRef> = match (&test.name, named.as_slice()) {
+        (Some(name), _) => vec![servers.named(name)?],
+        (None, []) => servers.choices()?,
+        (None, _) => vec![servers.one()?],
+    };
+    if wanted.is_empty() {
+        return Err(Fail::usage(
+            "there is no server to test; `longhaul servers add NAME URL` adds one",
+        ));
+    }
+    let mut worst = code::OK;
+    let mut documents_all = Vec::new();
+    for server in wanted {
+        let found = look(context, server)?;
+        if let Err((code, _)) = &found.outcome {
+            worst = worst.max(*code);
+        }
+        if context.global.json {
+            documents_all.push(document(&found));
+        } else {
+            tell(context, &found)?;
+        }
+    }
+    if context.global.json {
+        let document = documents::pretty(&Value::Array(documents_all));
+        context.terminal.document(&document)?;
+    }
+    Ok(worst)
+}
+
+fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {
+    let name = server.name.clone();
+    let configured = context.config()?.servers.iter().find(|it| it.name == name);
+    let url = server
+        .url
+        .clone()
+        .or(configured.and_then(|it| it.url.clone()))
+        .unwrap_or_default();
+    let outcome = block_on(async {
+        let mut live = Live::open(context, vec![server])?;
+        let begun = context.clock.now().mono;
+        let tools = calls::list(context, &mut live, &name).await;
+        let took = context.clock.now().mono.since(begun);
+        let outcome = match tools {
+            Ok(tools) => Ok(Answered {
+                took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                view: picture(context, &mut live, &name).await,
+                tools,
+            }),
+            Err(Fail::Said { code, words }) if code != code::INTERRUPTED => Err((code, words)),
+            Err(fail) => return Err(fail),
+        };
+        live.leave(context, &[]).await;
+        Ok(outcome)
+    })?;
+    Ok(Found { name, url, outcome })
+}
+
+/// The picture of a server after its tools were listed; it comes a moment after them.
+async fn picture(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    name: &ServerName,
+) -> Option<ServerView> {
+    let until = tokio::time::Instant::now() + PICTURE_WITHIN;
+    loop {
+        let view = live.servers.get(name);
+        if let Some(view) = view.filter(|view| view.tools.is_some()) {
+            return Some(ServerView::clone(view));
+        }
+        match tokio::time::timeout_at(until, live.next(context)).await {
+            Ok(Ok(Event::News(_))) => {}
+            _ => return None,
+        }
+    }
+}
+
+/// The prices of leaving a call of each tool, and the names of the tools, dearest last.
+fn prices(answered: &Answered) -> Vec<(Price, Vec<&str>)> {
+    let Some(view) = &answered.view else {
+        return Vec::new();
+    };
+    let mut by_price: BTreeMap<(u8, String), (Price, Vec<&str>)> = BTreeMap::new();
+    for tool in answered.tools.iter().filter(|tool| tool.is_offered()) {
+        let price = Price::of_call(tool, &answered.tools, &view.footing);
+        let rank = match price {
+            Price::Safe { .. } => 0,
+            Price::Likely { .. } => 1,
+            Price::Dies { .. } => 2,
+        };
+        let entry = by_price.entry((rank, price.why().to_owned()));
+        let (_, tools) = entry.or_insert((price, Vec::new()));
+        tools.push(&tool.name);
+    }
+    by_price.into_values().collect()
+}
+
+fn document(found: &Found) -> Value {
+    let mut document = json!({
+        "server": found.name,
+        "url": place::shown(&found.url),
+        "ok": found.outcome.is_ok(),
+    });
+    let more = match &found.outcome {
+        Ok(answered) => {
+            let price = |(price, tools): (Price, Vec<&str>)| json!({"leaving": price.word(), "why": price.why(), "tools": tools});
+            let view = answered.view.as_ref();
+            json!({
+                "took_ms": answered.took_ms,
+                "era": view.map(|view| &view.era),
+                "era_why": view.map(|view| &view.era_why),
+                "server_info": view.and_then(|view| view.server_info.as_ref()),
+                "tools": answered.tools.iter().filter(|tool| tool.is_offered()).count(),
+                "event_ids": view.and_then(|view| view.footing.gives_ids),
+                "calls": prices(answered).into_iter().map(price).collect::<Vec<_>>(),
+            })
+        }
+        Err((code, words)) => json!({"code": code, "error": words}),
+    };
+    if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
+        document.extend(more);
+    }
+    document
+}
+
+fn tell(context: &mut Context<'_>, found: &Found) -> Result<(), Fail> {
+    let name = text::clean_line(found.name.as_str()).into_owned();
+    let answered = match &found.outcome {
+        Ok(answered) => answered,
+        Err((_, words)) => {
+            let words = text::clean_line(words).into_owned();
+            return context.terminal.line(&format!("{name}: {words}"));
+        }
+    };
+    let offered = answered
+        .tools
+        .iter()
+        .filter(|tool| tool.is_offered())
+        .count();
+    let tools = text::plural(u64::try_from(offered).unwrap_or(u64::MAX), "tool");
+    let view = answered.view.as_ref();
+    let who = view
+        .and_then(|view| view.server_info.as_deref())
+        .map_or(String::new(), |info| format!(" {}", text::clean_line(info)));
+    let era = view.map_or(String::new(), |view| {
+        format!(", MCP {} ({})", view.era, view.era_why)
+    });
+    context.terminal.line(&format!(
+        "{name}: answers in {} ms{who}{era}, {tools}",
+        answered.took_ms
+    ))?;
+    for (price, tools) in prices(answered) {
+        let named = tools.iter().take(NAMED).copied().collect::<Vec<_>>();
+        let more = match tools.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let line = format!(
+            "  leaving is {}: {} ({}{more})",
+            price.word(),
+            price.why(),
+            named.join(", ")
+        );
+        context.terminal.line(&text::clean_line(&line))?;
+    }
+    Ok(())
+}

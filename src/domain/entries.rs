@@ -1,0 +1,206 @@
+//! Entries of a history in a row, close together in memory.
+//!
+//! Steps come by the hundred thousand, each with a few words. As an [`Entry`] each would bring heap blocks of its own,
+//! filled by one thread and given back by another; here their texts follow one another in one block. Invariant: what comes
+//! out is what went in, in order.
+
+use std::{collections::VecDeque, fmt};
+
+use super::{Entry, EventId, Happening, Wall};
+
+/// Bytes of texts whose entries are gone before the rest moves up.
+const SLACK: usize = 16 * 1024;
+
+/// Entries of one task, oldest first.
+#[derive(Clone, Default)]
+pub struct Entries {
+    slots: VecDeque<Slot>,
+    /// Event id and message of each step, without anything between them.
+    texts: String,
+    /// Where those of the oldest begin.
+    front: usize,
+}
+
+#[derive(Clone)]
+enum Slot {
+    Step(Step),
+    /// What is no step, as it is.
+    Whole(Box<Entry>),
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    seq: u64,
+    at: Wall,
+    value: f64,
+    total: Option<f64>,
+    attempt: u32,
+    /// Bytes of its event id, and behind it of its message.
+    texts: [Option<u32>; 2],
+}
+
+impl Entries {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Adds the newest.
+    pub fn push(&mut self, entry: Entry) {
+        let slot = match &entry.what {
+            Happening::Progress {
+                value,
+                total,
+                message,
+            } => {
+                let id = entry.event_id.as_deref().unwrap_or_default();
+                let words = message.as_deref().unwrap_or_default();
+                // No text is that long; what reads an event has a smaller cap.
+                let length = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+                self.texts.push_str(id);
+                self.texts.push_str(words);
+                Slot::Step(Step {
+                    seq: entry.seq,
+                    at: entry.at,
+                    value: *value,
+                    total: *total,
+                    attempt: entry.attempt,
+                    texts: [
+                        entry.event_id.as_ref().map(|_| length(id)),
+                        message.as_ref().map(|_| length(words)),
+                    ],
+                })
+            }
+            _ => Slot::Whole(Box::new(entry)),
+        };
+        self.slots.push_back(slot);
+    }
+
+    /// Takes the oldest out.
+    pub fn pop_front(&mut self) -> Option<Entry> {
+        let slot = self.slots.pop_front()?;
+        let entry = read(&slot, &self.texts, &mut self.front);
+        if self.front > SLACK && self.front * 2 > self.texts.len() {
+            self.texts.drain(..self.front);
+            self.front = 0;
+        }
+        Some(entry)
+    }
+
+    /// Each, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = Entry> {
+        let mut place = self.front;
+        let read = move |slot| read(slot, &self.texts, &mut place);
+        self.slots.iter().map(read)
+    }
+}
+
+/// The entry of a slot; `place` is where its texts begin, and moves behind them.
+fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
+    let step = match slot {
+        Slot::Whole(entry) => return Entry::clone(entry),
+        Slot::Step(step) => step,
+    };
+    let [event_id, message] = step.texts.map(|length| {
+        let start = *place;
+        *place += usize::try_from(length?).unwrap_or(usize::MAX);
+        texts.get(start..*place)
+    });
+    Entry {
+        seq: step.seq,
+        at: step.at,
+        attempt: step.attempt,
+        event_id: event_id.map(EventId::new),
+        what: Happening::Progress {
+            value: step.value,
+            total: step.total,
+            message: message.map(Into::into),
+        },
+    }
+}
+
+impl Extend<Entry> for Entries {
+    fn extend<I: IntoIterator<Item = Entry>>(&mut self, entries: I) {
+        entries.into_iter().for_each(|entry| self.push(entry));
+    }
+}
+
+impl FromIterator<Entry> for Entries {
+    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
+        let mut all = Self::default();
+        all.extend(entries);
+        all
+    }
+}
+
+impl From<Vec<Entry>> for Entries {
+    fn from(entries: Vec<Entry>) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl PartialEq for Entries {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64) -> Entry {
+        let text = "ä".repeat(usize::try_from(seq % 40).unwrap());
+        let is_bare = seq.is_multiple_of(3);
+        Entry {
+            seq,
+            at: Wall(i64::try_from(seq).unwrap() * 7),
+            attempt: 1 + u32::try_from(seq / 100).unwrap(),
+            event_id: (!is_bare).then(|| EventId::new(format!("s/{seq}"))),
+            what: if seq.is_multiple_of(5) {
+                Happening::Status {
+                    status: text,
+                    reason: None,
+                }
+            } else {
+                Happening::Progress {
+                    value: seq as f64 / 3.0,
+                    total: seq.is_multiple_of(2).then_some(1e9),
+                    message: (!seq.is_multiple_of(7)).then(|| text.into()),
+                }
+            },
+        }
+    }
+
+    #[test]
+    fn what_comes_out_is_what_went_in_in_order() {
+        let mut kept = Entries::default();
+        let mut oldest = 0;
+        for seq in 0..20_000 {
+            kept.push(entry(seq));
+            if kept.len() > 100 {
+                assert_eq!(kept.pop_front(), Some(entry(oldest)));
+                oldest += 1;
+            }
+            assert!(kept.texts.len() < 4 * SLACK, "{}", kept.texts.len());
+        }
+        assert!(kept.iter().eq((oldest..20_000).map(entry)));
+        assert_eq!(kept, kept.iter().collect());
+        while let Some(next) = kept.pop_front() {
+            assert_eq!(next, entry(oldest));
+            oldest += 1;
+        }
+        assert_eq!((oldest, kept.is_empty()), (20_000, true));
+    }
+}

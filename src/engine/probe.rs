@@ -1,0 +1,290 @@
+//! A look at one server beside any session: nothing is saved, nothing is called, no task goes on by it.
+//!
+//! Owns the few exchanges that `doctor` measures. Invariant: a session that the server opens for it is ended by it.
+
+use std::{pin::Pin, time::Duration};
+
+use futures_util::{Stream, StreamExt as _};
+use secrecy::SecretString;
+use tokio::time::timeout;
+
+use crate::{
+    domain::{Convention, ProtocolVersion, TaskOffer, Tool},
+    protocol::{
+        Arrival, Body, Incoming, Method, Request, decode, discovery,
+        encode::{discover, initialize, initialized, list_tools},
+        handshake, tools,
+    },
+    transport::{Http, HttpOptions},
+};
+
+/// An answer that takes longer than this is none.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How long an idle stream is listened to. What buffers keeps bytes until it has kilobytes of them or the stream ends, so
+/// that more patience would show no more.
+const LISTEN_FOR: Duration = Duration::from_secs(2);
+/// As long as that where a stream ought to begin at once: a slow way to the server is not one that holds back.
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
+/// Pages of tools that are asked for.
+const PAGES: usize = 16;
+const VERSION: ProtocolVersion = ProtocolVersion::V20251125;
+
+/// What was found at a server.
+#[derive(Debug)]
+pub struct Probe {
+    /// What a handshake led to: the answer and how long it took, or what stood in its way.
+    pub stateful: Result<Stateful, Obstacle>,
+    /// Whether it offers tasks in 2026-07-28; `None` where it does not speak that.
+    pub modern: Option<bool>,
+}
+
+/// A server that took a handshake.
+#[derive(Debug)]
+pub struct Stateful {
+    /// From the request to the whole answer.
+    pub took: Duration,
+    /// The revision that it chose, as it wrote it.
+    pub version: String,
+    /// Its name and version for itself, not sanitised.
+    pub server_info: Option<String>,
+    /// What it offers of server tasks.
+    pub tasks: Option<TaskOffer>,
+    /// Its tools.
+    pub tools: Vec<Tool>,
+    /// Whether what it streams carries event ids; `None` where nothing was streamed.
+    pub gives_ids: Option<bool>,
+    /// How its own stream flows.
+    pub flow: Flow,
+}
+
+impl Stateful {
+    /// The names of the tools that keep a checkpoint, as far as that is known without a call.
+    pub fn checkpoint_tools(&self) -> Vec<&str> {
+        let convention = Convention::default();
+        let keeps =
+            |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, &convention);
+        let tools = self.tools.iter().filter(keeps);
+        tools.map(|tool| tool.name.as_str()).collect()
+    }
+}
+
+/// How the bytes of an open stream come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The first came while the stream was open.
+    AtOnce(Duration),
+    /// Other streams of this server begin with an event of their own, and this one showed nothing: somebody between keeps
+    /// its bytes back.
+    HeldBack,
+    /// Nothing came, and nothing had to.
+    Silent,
+    /// The server gives no stream that could be listened to.
+    NoStream,
+}
+
+/// Why there was no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Nobody is there, or the name leads nowhere.
+    Unreachable(String),
+    /// It could not prove who it is (TLS).
+    Untrusted(String),
+    /// It wants credentials.
+    NeedsLogin,
+    /// It answered with this HTTP status.
+    Refused(u16),
+    /// It answered, and not as an MCP server does.
+    Strange(String),
+}
+
+/// Looks at the server at `url`; the headers are secrets and go to it alone.
+pub async fn probe(url: &str, headers: Vec<(String, SecretString)>) -> Probe {
+    let mut options = HttpOptions::new(url);
+    options.headers = headers;
+    let http = match Http::new(options) {
+        Ok(http) => http,
+        Err(error) => {
+            return Probe {
+                stateful: Err(Obstacle::Unreachable(error.to_string())),
+                modern: None,
+            };
+        }
+    };
+    let stateful = stateful(&http).await;
+    let is_there = !matches!(
+        stateful,
+        Err(Obstacle::Unreachable(_) | Obstacle::Untrusted(_) | Obstacle::NeedsLogin)
+    );
+    let modern = if is_there { modern(&http).await } else { None };
+    Probe { stateful, modern }
+}
+
+/// What the answer to one request was.
+struct Answer {
+    result: String,
+    session: Option<String>,
+    took: Duration,
+    was_streamed: bool,
+    has_ids: bool,
+    /// Whether its stream began with an event that only says where it is.
+    begins_early: bool,
+}
+
+fn request(method: Method, session: Option<&str>, version: Option<ProtocolVersion>) -> Request {
+    Request {
+        method,
+        session: session.map(str::to_owned),
+        version,
+        target: None,
+    }
+}
+
+type Arrivals = Pin<Box<dyn Stream<Item = Arrival> + Send>>;
+
+async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
+    let begun = tokio::time::Instant::now();
+    let mut arrivals: Arrivals = Box::pin(http.exchange(request));
+    let mut answer = Answer {
+        result: String::new(),
+        session: None,
+        took: Duration::ZERO,
+        was_streamed: false,
+        has_ids: false,
+        begins_early: false,
+    };
+    let reading = async {
+        while let Some(arrival) = arrivals.next().await {
+            match arrival {
+                Arrival::Opened { body, session } => {
+                    answer.session = session;
+                    answer.was_streamed = body == Body::Stream;
+                }
+                Arrival::Event { id, data, .. } => {
+                    answer.has_ids |= id.is_some();
+                    answer.begins_early |= data.is_empty();
+                    for message in decode(&data) {
+                        match message {
+                            Incoming::Response {
+                                outcome: Ok(result),
+                                ..
+                            } => {
+                                result.get().clone_into(&mut answer.result);
+                                return Ok(());
+                            }
+                            Incoming::Response {
+                                outcome: Err(error),
+                                ..
+                            } => return Err(Obstacle::Strange(error.message)),
+                            _ => {}
+                        }
+                    }
+                }
+                Arrival::Endpoint { .. } | Arrival::Alive => {}
+                Arrival::Ended => break,
+                Arrival::Broken { why } => return Err(Obstacle::Strange(why)),
+                Arrival::TooLarge { .. } => {
+                    return Err(Obstacle::Strange("its answer is too large".to_owned()));
+                }
+                Arrival::Refused(refusal) if matches!(refusal.status, 401 | 403) => {
+                    return Err(Obstacle::NeedsLogin);
+                }
+                Arrival::Refused(refusal) => return Err(Obstacle::Refused(refusal.status)),
+                Arrival::NotSent { why, .. } | Arrival::NoAnswer { why } => {
+                    return Err(Obstacle::Unreachable(why));
+                }
+                Arrival::Untrusted { why } => return Err(Obstacle::Untrusted(why)),
+            }
+        }
+        Ok(())
+    };
+    let outcome = timeout(ANSWER_WITHIN, reading).await.unwrap_or_else(|_| {
+        let words = format!("no answer within {} s", ANSWER_WITHIN.as_secs());
+        Err(Obstacle::Strange(words))
+    });
+    outcome?;
+    answer.took = begun.elapsed();
+    Ok(answer)
+}
+
+async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
+    let answer = ask(http, request(initialize("doctor-1", VERSION), None, None)).await?;
+    let handshake = handshake(&answer.result)
+        .ok_or_else(|| Obstacle::Strange("it does not answer as an MCP server".to_owned()))?;
+    let version = ProtocolVersion::read(&handshake.version);
+    let session = answer.session.as_deref();
+    let of_session = |method| request(method, session, version);
+    // A notification has no answer; what follows shows whether it was taken.
+    let _ = ask(http, of_session(initialized())).await;
+    let mut all = Vec::new();
+    let mut cursor = None;
+    let mut has_ids = answer.was_streamed.then_some(answer.has_ids);
+    for page in 0..PAGES {
+        let id = format!("doctor-{}", page + 2);
+        let method = list_tools(version.unwrap_or(VERSION), &id, cursor.as_deref());
+        let Ok(answer) = ask(http, of_session(method)).await else {
+            break;
+        };
+        if answer.was_streamed {
+            has_ids = Some(has_ids.unwrap_or_default() || answer.has_ids);
+        }
+        let (more, next) = tools(&answer.result);
+        all.extend(more);
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let flow = flow(
+        http,
+        of_session(Method::Get { cursor: None }),
+        answer.begins_early,
+    )
+    .await;
+    if session.is_some() {
+        let _ = ask(http, of_session(Method::Delete)).await;
+    }
+    Ok(Stateful {
+        took: answer.took,
+        version: handshake.version,
+        server_info: handshake.server_info,
+        tasks: handshake.tasks,
+        tools: all,
+        gives_ids: has_ids,
+        flow,
+    })
+}
+
+/// Listens to the server's own stream for a while.
+async fn flow(http: &Http, request: Request, begins_early: bool) -> Flow {
+    let begun = tokio::time::Instant::now();
+    let mut arrivals: Arrivals = Box::pin(http.exchange(request));
+    let first = async {
+        while let Some(arrival) = arrivals.next().await {
+            match arrival {
+                Arrival::Opened {
+                    body: Body::Stream, ..
+                } => {}
+                Arrival::Event { .. } | Arrival::Alive => return Flow::AtOnce(begun.elapsed()),
+                _ => return Flow::NoStream,
+            }
+        }
+        Flow::NoStream
+    };
+    let patience = if begins_early {
+        BEGINS_WITHIN
+    } else {
+        LISTEN_FOR
+    };
+    match timeout(patience, first).await {
+        Ok(flow) => flow,
+        Err(_) if begins_early => Flow::HeldBack,
+        Err(_) => Flow::Silent,
+    }
+}
+
+async fn modern(http: &Http) -> Option<bool> {
+    let version = ProtocolVersion::V20260728;
+    let method = discover("doctor-0", version);
+    let answer = ask(http, request(method, None, Some(version))).await.ok()?;
+    discovery(&answer.result).map(|found| found.has_tasks)
+}

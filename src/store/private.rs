@@ -1,0 +1,162 @@
+//! A small file of secrets: mode 0600, written whole, with a lock beside it for whoever changes it.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::Read as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    StoreError,
+    atomic::write_atomically,
+    error::{Advice, ReadAdvice, plain},
+    paths::{check_file, open_own_file, set_aside},
+};
+
+/// Far more than a file of secrets holds; whatever is larger is damaged.
+const BYTES: u64 = 4 << 20;
+
+/// The file; nothing is opened or made before it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrivateFile {
+    path: PathBuf,
+}
+
+/// Tells one content of the file from another; `None` while there is none.
+pub type Edition = Option<(u64, i64, i64, u64)>;
+
+/// Held by the one process that changes the file; the operating system lets go of it when the process ends.
+#[derive(Debug)]
+pub struct Held {
+    _lock: File,
+}
+
+impl PrivateFile {
+    /// The file at `path`.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its edition now; an error counts as no file, and shows when it is read.
+    pub fn edition(&self) -> Edition {
+        let found = check_file(&self.path).ok().flatten()?;
+        Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
+    }
+
+    /// Its content, `None` where there is no file; one that others may read is closed to them.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] where it is far too long.
+    pub fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(found) = check_file(&self.path)? else {
+            return Ok(None);
+        };
+        let failed = |error: &std::io::Error| StoreError::CannotRead {
+            path: self.path.clone(),
+            why: plain(error),
+            advice: ReadAdvice::Permit,
+        };
+        // Checked above in words; the flags hold even if something is put there in between.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&self.path)
+            .map_err(|error| failed(&error))?;
+        if found.mode() & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))
+                .map_err(|error| failed(&error))?;
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| failed(&error))?;
+        if bytes.len() as u64 > BYTES {
+            return Err(StoreError::Damaged {
+                path: self.path.clone(),
+                why: "it is far too long".to_owned(),
+            });
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Takes the lock if nobody holds it.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
+    pub fn try_hold(&self) -> Result<Option<Held>, StoreError> {
+        let path = self.path.with_extension("lock");
+        let file = open_own_file(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Held { _lock: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(StoreError::CannotOpen {
+                path,
+                why: format!("its file system has no locks ({})", plain(&error)),
+                advice: Advice::None,
+            }),
+        }
+    }
+
+    /// Writes it whole or not at all.
+    ///
+    /// # Errors
+    /// [`StoreError::CannotWrite`].
+    pub fn write(&self, _held: &Held, bytes: &[u8]) -> Result<(), StoreError> {
+        write_atomically(&self.path, bytes)
+    }
+
+    /// Renames it to a name that is free, which is returned.
+    ///
+    /// # Errors
+    /// [`StoreError::CannotOpen`].
+    pub fn set_aside(&self, _held: &Held) -> Result<PathBuf, StoreError> {
+        let mut name = self.path.with_extension("damaged.json");
+        let mut number = 1;
+        while name.exists() {
+            number += 1;
+            name = self.path.with_extension(format!("damaged-{number}.json"));
+        }
+        set_aside(&self.path, &name)?;
+        Ok(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_secrets_is_for_its_owner_alone_and_no_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = PrivateFile::new(dir.path().join("logins.json"));
+        assert_eq!((file.read().unwrap(), file.edition()), (None, None));
+        let held = file.try_hold().unwrap().unwrap();
+        file.write(&held, b"one").unwrap();
+        let mode = || std::fs::metadata(file.path()).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        let wide = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(file.path(), wide).unwrap();
+        assert_eq!(file.read().unwrap().as_deref(), Some(&b"one"[..]));
+        assert_eq!(mode(), 0o600);
+        let first = file.edition();
+        file.write(&held, b"two").unwrap();
+        assert_ne!(file.edition(), first);
+        assert!(file.try_hold().unwrap().is_none());
+        drop(held);
+        let held = file.try_hold().unwrap().unwrap();
+        for expected in ["logins.damaged.json", "logins.damaged-2.json"] {
+            let aside = file.set_aside(&held).unwrap();
+            assert_eq!(aside.file_name().unwrap(), expected);
+            file.write(&held, b"three").unwrap();
+        }
+        file.set_aside(&held).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("logins.damaged.json"), file.path()).unwrap();
+        assert!(matches!(file.read(), Err(StoreError::Refused { .. })));
+    }
+}

@@ -1,0 +1,301 @@
+//! `doctor`: the real binary on whole and broken ground. What it says, how it ends, and what it never prints.
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+mod support;
+
+use std::{
+    convert::Infallible,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use longhaul::store::write_atomically;
+use serde_json::{Value, json};
+use support::{
+    program::{Ran, Running, finish, program, run},
+    server,
+};
+
+/// The checks of one thing: how each stands, and its words with what to do next.
+fn of(ran: &Ran, thing: &str) -> Vec<(String, String)> {
+    let document = ran.document();
+    let checks = document.as_array().unwrap().iter();
+    let words = |check: &Value| {
+        let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
+        (
+            text("verdict"),
+            format!("{}; {}", text("words"), text("next")),
+        )
+    };
+    checks
+        .filter(|check| check["of"] == thing)
+        .map(words)
+        .collect()
+}
+
+fn has(checks: &[(String, String)], verdict: &str, words: &str) -> bool {
+    checks
+        .iter()
+        .any(|(it, said)| it == verdict && said.contains(words))
+}
+
+fn doctor(state: &Path, words: &[&str]) -> Ran {
+    run(state, &[words, &["doctor", "--json"]].concat())
+}
+
+#[test]
+fn on_good_ground_everything_is_well_and_nothing_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let demo = server::demo(dir.path().join("demo"));
+    let call = [
+        "-s",
+        &demo.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    assert_eq!(run(&state, &call).code, Some(0));
+    let before = run(&state, &["ls", "--all", "--json"]).document();
+
+    let ran = doctor(&state, &[]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
+    assert!(has(&of(&ran, "disk"), "ok", "free"), "{ran:#?}");
+    assert!(has(&of(&ran, "session default"), "ok", "whole"), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "session default"), "ok", "nobody drives"),
+        "{ran:#?}"
+    );
+    assert!(has(&of(&ran, "proxy"), "ok", "none"), "{ran:#?}");
+    let name = format!(
+        "server {}",
+        demo.url()
+            .trim_start_matches("http://")
+            .trim_end_matches("/mcp")
+    );
+    let server = of(&ran, &name);
+    assert!(has(&server, "ok", "answers in "), "{ran:#?}");
+    assert!(
+        has(&server, "ok", "checkpoints (resumable_data_processing)"),
+        "{ran:#?}"
+    );
+    assert!(has(&server, "ok", "event ids"), "{ran:#?}");
+    assert!(has(&server, "ok", "as it is sent"), "{ran:#?}");
+    assert_eq!(run(&state, &["ls", "--all", "--json"]).document(), before);
+
+    let lines = run(&state, &["doctor", "--offline"]);
+    assert_eq!(lines.code, Some(0), "{lines:#?}");
+    assert!(
+        lines
+            .out
+            .lines()
+            .all(|line| line.starts_with("ok  ") || line.starts_with("warning ")),
+        "{lines:#?}"
+    );
+    assert!(!lines.out.contains("server 127"), "{lines:#?}");
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let demo = server::demo(dir.path().join("demo"));
+    let call = [
+        "-s",
+        &demo.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    for session in ["default", "broken", "driven"] {
+        assert_eq!(
+            run(state, &[&["--session", session], &call[..]].concat()).code,
+            Some(0)
+        );
+    }
+    // A page in the middle of the file goes bad.
+    let db = state.join("sessions/broken.db");
+    let mut bytes = fs::read(&db).unwrap();
+    let middle = bytes.len() / 2;
+    for byte in &mut bytes[middle..middle + 2048] {
+        *byte = 0xa5;
+    }
+    write_atomically(&db, &bytes).unwrap();
+    // Others may look.
+    let open = state.join("sessions/default.db");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    // Somebody holds a lock and takes no connection.
+    write_atomically(
+        &state.join("sessions/driven.lock"),
+        std::process::id().to_string().as_bytes(),
+    )
+    .unwrap();
+    write_atomically(
+        &state.join("config.toml"),
+        b"flavour = 1\n[servers.gone]\nurl = 'http://127.0.0.1:9/mcp'\n",
+    )
+    .unwrap();
+
+    let mut command = program(state, &["doctor", "--json"]);
+    let ran = finish(command.env(
+        "HTTPS_PROXY",
+        "http://canary-name:canary-word@proxy.example:3128/",
+    ));
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "session broken"), "wrong", "sets it aside"),
+        "{ran:#?}"
+    );
+    assert!(
+        has(&of(&ran, "session driven"), "wrong", "takes no connection"),
+        "{ran:#?}"
+    );
+    assert!(
+        has(&of(&ran, "paths"), "warning", "chmod go-rwx"),
+        "{ran:#?}"
+    );
+    assert!(has(&of(&ran, "config"), "warning", "flavour"), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "server gone"), "wrong", "cannot be reached"),
+        "{ran:#?}"
+    );
+    assert!(
+        has(&of(&ran, "proxy"), "ok", "proxy.example:3128"),
+        "{ran:#?}"
+    );
+    assert!(!ran.out.contains("canary"), "{ran:#?}");
+
+    write_atomically(&state.join("config.toml"), b"no TOML").unwrap();
+    let ran = doctor(state, &[]);
+    assert!(
+        has(&of(&ran, "config"), "wrong", "config.toml:1"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn a_session_that_somebody_drives_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let demo = server::demo(dir.path().join("demo"));
+    let call = [
+        "-s",
+        &demo.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "stations=1000",
+        "--json",
+    ];
+    let mut driver = Running::start(&mut program(&state, &call));
+    driver.prints(|event| event["event"] == "progress");
+    let ran = doctor(&state, &[]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "session default"), "ok", "drives it"),
+        "{ran:#?}"
+    );
+    driver.prints(|event| event["event"] == "progress");
+}
+
+/// What stands between may keep a stream back; `begins_early` is what the server itself does with its streams.
+#[derive(Clone)]
+struct Between {
+    begins_early: bool,
+    seen: Arc<Mutex<Vec<(Method, HeaderMap)>>>,
+}
+
+async fn between(
+    State(between): State<Between>,
+    method: Method,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    between.seen.lock().unwrap().push((method.clone(), headers));
+    let message: Value = serde_json::from_str(&body).unwrap_or_default();
+    let result = match message["method"].as_str() {
+        Some("initialize") => {
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "kept\u{1b}[2Jback", "version": "1"}})
+        }
+        Some("tools/list") => json!({"tools": []}),
+        Some("server/discover") => return StatusCode::BAD_REQUEST.into_response(),
+        Some(_) => return StatusCode::ACCEPTED.into_response(),
+        None if method == Method::GET => {
+            let never = stream::pending::<Result<String, Infallible>>();
+            return (
+                [("content-type", "text/event-stream")],
+                Body::from_stream(never),
+            )
+                .into_response();
+        }
+        None => return StatusCode::OK.into_response(),
+    };
+    let early = if between.begins_early {
+        "id: 1\ndata:\n\n"
+    } else {
+        ""
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    let body = format!("{early}id: 2\ndata: {answer}\n\n");
+    let headers = [
+        ("content-type", "text/event-stream"),
+        ("mcp-session-id", "canary-session"),
+    ];
+    (headers, body).into_response()
+}
+
+#[test]
+fn a_stream_that_is_kept_back_is_told_from_one_that_is_silent() {
+    for (begins_early, verdict, words) in [
+        (true, "warning", "proxy_buffering off"),
+        (false, "ok", "open and silent"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = Arc::default();
+        let shared = Between {
+            begins_early,
+            seen: Arc::clone(&seen),
+        };
+        let addr = server::serve(Router::new().fallback(between).with_state(shared));
+        let url = format!("http://{addr}/mcp/canary-path?key=canary-query");
+        let ran = doctor(dir.path(), &["-s", &url, "-H", "X-Key: canary-header"]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let checks = of(&ran, &format!("server {addr}"));
+        assert!(has(&checks, verdict, words), "{ran:#?}");
+        assert!(
+            !ran.out.contains("canary") && !ran.out.contains('\u{1b}'),
+            "{ran:#?}"
+        );
+        let seen = seen.lock().unwrap();
+        assert!(
+            seen.iter()
+                .all(|(_, headers)| headers["x-key"] == "canary-header"),
+            "{seen:?}"
+        );
+        // The session that was opened for this is ended, and nothing was left in ours.
+        let deleted = seen.iter().find(|(method, _)| method == Method::DELETE);
+        assert_eq!(deleted.unwrap().1["mcp-session-id"], "canary-session");
+        assert_eq!(
+            run(dir.path(), &["servers", "list", "--json"]).document(),
+            json!([])
+        );
+    }
+}

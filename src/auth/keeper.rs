@@ -4,11 +4,14 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{
+    FutureExt as _,
+    future::{self, BoxFuture, Shared},
+};
 use reqwest::StatusCode;
 use secrecy::SecretString;
 use url::Url;
@@ -32,30 +35,73 @@ pub type Now = Arc<dyn Fn() -> Wall + Send + Sync>;
 /// After a refresh that came to nothing, or to a token that is refused too, there is no other one for so long.
 const NEXT_TRY: Duration = Duration::from_secs(30);
 
+/// How long a request whose token is still good waits for the next one: an issuer that is slow holds up nothing.
+const COURTESY: Duration = Duration::from_secs(1);
+
+/// What is said of a refresh that broke off.
+const ENDED: &str = "the job that asks for a new token ended early; `longhaul login` signs in anew";
+
+/// A refresh under way, for all who wait for it.
+type Refresh = Shared<BoxFuture<'static, Result<(), String>>>;
+
 /// Keeps the token of one server.
 pub struct Keeper {
+    desk: Arc<Desk>,
+}
+
+/// What a refresh needs that goes on when nobody waits for it any more.
+struct Desk {
     key: String,
     /// What a person calls the server.
     name: String,
     logins: Logins,
     fetcher: Arc<Fetcher>,
     now: Now,
-    /// Held across a refresh, so that in this process one is under way at a time.
-    known: tokio::sync::Mutex<Known>,
-    seen: Mutex<Seen>,
+    /// Held for a look at the file, never for an answer of the issuer.
+    known: Mutex<Known>,
 }
 
-/// What was read of the file last.
 #[derive(Default)]
 struct Known {
+    /// The file that was read last.
     edition: Option<Edition>,
+    /// What it says.
+    on_file: Option<Login>,
+    /// What is used: that, or newer tokens that could not be written yet.
     login: Option<Login>,
-    /// New tokens that could not be written yet.
-    is_unsaved: bool,
+    /// The one refresh of this process, also when it has ended.
+    refresh: Option<Refresh>,
     /// The last refresh that came to nothing, and why, for as long as that is the last word.
     failed: Option<(Wall, String)>,
     /// When this process got the token.
     refreshed_at: Option<Wall>,
+    /// The file as it was when the server was last spoken to.
+    spoken_of: Option<Edition>,
+    /// The sign-in that was known then.
+    spoken_as: Option<Wall>,
+}
+
+impl Known {
+    fn access(&self) -> Option<&Secret> {
+        self.login.as_ref()?.access.as_ref()
+    }
+
+    fn is_due(&self, now: Wall) -> bool {
+        let login = self.login.as_ref();
+        login.is_some_and(|login| login.is_due(now) && login.refresh.is_some())
+    }
+
+    fn is_over(&self, now: Wall) -> bool {
+        let login = self.login.as_ref();
+        login.is_some_and(|login| login.expires_at.is_some_and(|end| end <= now))
+    }
+
+    /// Notes what goes out.
+    fn spoken(&mut self) -> Option<SecretString> {
+        self.spoken_of = self.edition;
+        self.spoken_as = self.login.as_ref().map(|login| login.signed_in_at);
+        self.access().map(|access| access.0.clone())
+    }
 }
 
 /// Whether less than [`NEXT_TRY`] went by; a clock that was set back makes nobody wait longer.
@@ -63,20 +109,10 @@ fn is_recent(at: Wall, now: Wall) -> bool {
     at <= now && now.since(at) < NEXT_TRY
 }
 
-/// What others may look at while a refresh is under way.
-#[derive(Default)]
-struct Seen {
-    /// The file as it was when the server was last spoken to.
-    edition: Option<Edition>,
-    /// The sign-in that was known then.
-    signed_in_at: Option<Wall>,
-    due: Option<Wall>,
-}
-
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper")
-            .field("name", &self.name)
+            .field("name", &self.desk.name)
             .finish_non_exhaustive()
     }
 }
@@ -85,43 +121,161 @@ impl Keeper {
     /// A keeper of the token for the MCP endpoint `server`, which a person calls `name`.
     pub fn new(server: &Url, name: &str, logins: Logins, fetcher: Arc<Fetcher>, now: Now) -> Self {
         Self {
-            key: key_of(server),
-            name: name.to_owned(),
-            logins,
-            fetcher,
-            now,
-            known: tokio::sync::Mutex::default(),
-            seen: Mutex::default(),
+            desk: Arc::new(Desk {
+                key: key_of(server),
+                name: name.to_owned(),
+                logins,
+                fetcher,
+                now,
+                known: Mutex::default(),
+            }),
         }
     }
 
     /// When a new token is due, if one can be had.
     pub fn due(&self) -> Option<Wall> {
-        self.seen().due
+        let known = self.desk.known();
+        let next_try = known.failed.as_ref().map(|(at, _)| at.after(NEXT_TRY));
+        let login = known
+            .login
+            .as_ref()
+            .filter(|login| login.refresh.is_some())?;
+        let at = login.refresh_at?;
+        Some(next_try.map_or(at, |next| at.max(next)))
+    }
+
+    /// Gets a new token if one is due, and waits for the end of that; what came of it shows with the next request.
+    pub async fn renew(&self) {
+        let refresh = {
+            let mut known = self.desk.known();
+            let is_due = self.desk.reread(&mut known).is_ok() && known.is_due((self.desk.now)());
+            is_due.then(|| self.desk.refresh(&mut known, None))
+        };
+        if let Some(refresh) = refresh {
+            // Noted where the next request looks.
+            let _ = refresh.await;
+        }
+    }
+
+    /// Waits for a refresh that is under way: ended before its answer is kept, it would end the sign-in where the issuer
+    /// takes each refresh token once.
+    pub async fn settle(&self) {
+        let refresh = self.desk.known().refresh.clone();
+        if let Some(refresh) = refresh {
+            // Noted where the next request looks.
+            let _ = refresh.await;
+        }
     }
 
     /// Whether somebody has signed in since the last request. A new token alone is no news: with that, two processes whose
     /// tokens are all refused would wake each other without end.
     pub fn has_news(&self) -> bool {
-        let edition = self.logins.edition();
-        if self.seen().edition == Some(edition) {
+        let edition = self.desk.logins.edition();
+        if self.desk.known().spoken_of == Some(edition) {
             return false;
         }
-        let Ok(book) = self.logins.read() else {
+        let Ok(book) = self.desk.logins.read() else {
             return false;
         };
-        let login = book.logins.get(&self.key);
+        let login = book.logins.get(&self.desk.key);
         let signed_in_at = login
             .filter(|login| login.access.is_some())
             .map(|login| login.signed_in_at);
-        let mut seen = self.seen();
-        seen.edition = Some(edition);
-        signed_in_at.is_some() && signed_in_at != seen.signed_in_at
+        let mut known = self.desk.known();
+        known.spoken_of = Some(edition);
+        signed_in_at.is_some() && signed_in_at != known.spoken_as
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    async fn current(&self) -> Result<Option<SecretString>, String> {
+        let desk = &self.desk;
+        let refresh = {
+            let mut known = desk.known();
+            if let Err(error) = desk.reread(&mut known) {
+                // The server will say that it wants a sign-in, and that one sets a damaged file aside, in words.
+                tracing::warn!(%error, "no login");
+                return Ok(None);
+            }
+            desk.save(&mut known);
+            known
+                .is_due((desk.now)())
+                .then(|| desk.refresh(&mut known, None))
+        };
+        if let Some(refresh) = refresh {
+            if desk.known().is_over((desk.now)()) {
+                refresh.await?;
+            } else if let Ok(Err(why)) = tokio::time::timeout(COURTESY, refresh).await {
+                tracing::warn!(%why, "the token was not refreshed");
+            }
+        }
+        Ok(desk.known().spoken())
+    }
+
+    async fn other_than(
+        &self,
+        sent: Option<&SecretString>,
+    ) -> Result<SecretString, Option<String>> {
+        let desk = &self.desk;
+        let sent = sent.cloned().map(Secret);
+        let refresh = {
+            let mut known = desk.known();
+            desk.reread(&mut known)
+                .map_err(|error| Some(error.to_string()))?;
+            let is_other = known.access() != sent.as_ref();
+            let now = (desk.now)();
+            if is_other || sent.is_none() {
+                None
+            } else if !known.is_over(now) && known.refreshed_at.is_some_and(|at| is_recent(at, now))
+            {
+                // Refused as soon as it came: another one fares no better.
+                return Err(None);
+            } else {
+                Some(desk.refresh(&mut known, sent.clone()))
+            }
+        };
+        if let Some(refresh) = refresh {
+            refresh.await.map_err(Some)?;
+        }
+        let mut known = desk.known();
+        let token = known.spoken();
+        token
+            .filter(|_| known.access() != sent.as_ref())
+            .ok_or(None)
+    }
+
+    /// Notes for the next sign-in that the server wants more than the token is good for.
+    async fn step_up(&self, wanted: &str) -> String {
+        let desk = &self.desk;
+        let shown = text::clean_line(wanted).into_owned();
+        let noted = async {
+            let held = desk.logins.hold().await?;
+            let mut known = desk.known();
+            desk.reread(&mut known)?;
+            let Some(login) = known.login.as_mut() else {
+                return Ok(false);
+            };
+            let had = login.scope.clone().unwrap_or_default();
+            let is_had = scopes(wanted).all(|scope| scopes(&had).any(|had| had == scope));
+            let both = both_scopes(login.wanted_scope.as_deref().unwrap_or_default(), wanted);
+            if login.wanted_scope.as_ref() != Some(&both) {
+                login.wanted_scope = Some(both);
+                desk.write(&mut known, &held);
+            }
+            Ok::<_, AuthError>(is_had)
+        };
+        match noted.await {
+            Ok(true) => format!(
+                "it asks for the scope {shown}, which this sign-in was given already; ask whoever runs it"
+            ),
+            Ok(false) => format!("it wants the scope {shown} too, which another sign-in asks for"),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+impl Desk {
+    fn known(&self) -> MutexGuard<'_, Known> {
         // Nothing in there is ever half done.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the file if it is another one than before.
@@ -130,103 +284,76 @@ impl Keeper {
         if known.edition == Some(edition) {
             return Ok(());
         }
-        let book = self.logins.read()?;
-        let login = book.logins.get(&self.key).cloned();
-        if login != known.login {
-            // What came of the old one says nothing of this one.
-            (known.login, known.failed, known.refreshed_at) = (login, None, None);
+        let on_file = self.logins.read()?.logins.remove(&self.key);
+        if on_file != known.on_file {
+            if on_file != known.login {
+                // What came of the old one says nothing of this one.
+                (known.failed, known.refreshed_at) = (None, None);
+                known.login.clone_from(&on_file);
+            }
+            known.on_file = on_file;
         }
-        (known.edition, known.is_unsaved) = (Some(edition), false);
+        known.edition = Some(edition);
         Ok(())
     }
 
-    /// Notes what goes out, and when the next token is due.
-    fn note(&self, known: &Known) -> Option<SecretString> {
-        let login = known.login.as_ref();
-        let access = login.and_then(|login| login.access.clone());
-        let mut seen = self.seen();
-        seen.edition = known.edition;
-        seen.signed_in_at = login.map(|login| login.signed_in_at);
-        let next_try = known.failed.as_ref().map(|(at, _)| at.after(NEXT_TRY));
-        seen.due = login
-            .filter(|login| login.refresh.is_some())
-            .and_then(|login| login.refresh_at)
-            .map(|at| next_try.map_or(at, |next| at.max(next)));
-        access.map(|access| access.0)
-    }
-
-    async fn current(&self) -> Result<Option<SecretString>, String> {
-        let mut known = self.known.lock().await;
-        if let Err(error) = self.reread(&mut known) {
-            // The server will say that it wants a sign-in, and that one sets a damaged file aside, in words.
-            tracing::warn!(%error, "no login");
-            return Ok(None);
-        }
-        if known.is_unsaved {
-            self.save(&mut known).await;
-        }
-        let is_due = known
-            .login
-            .as_ref()
-            .is_some_and(|login| login.is_due((self.now)()) && login.refresh.is_some());
-        if is_due && let Err(why) = self.refresh(&mut known, None).await {
-            let now = (self.now)();
-            let is_over = known
-                .login
-                .as_ref()
-                .is_some_and(|login| login.expires_at.is_none_or(|end| end <= now));
-            let token = self.note(&known);
-            if is_over {
-                return Err(why);
-            }
-            tracing::warn!(%why, "the token was not refreshed");
-            return Ok(token);
-        }
-        Ok(self.note(&known))
-    }
-
     /// Gets a new token, unless another process just did, or nothing came of it a moment ago. `refused` is a token that
-    /// the server does not take.
-    async fn refresh(&self, known: &mut Known, refused: Option<&Secret>) -> Result<(), String> {
-        let now = (self.now)();
-        if let Some((at, why)) = &known.failed
-            && is_recent(*at, now)
-        {
-            return Err(why.clone());
+    /// the server does not take. It goes on to its end, whoever waits for it.
+    fn refresh(self: &Arc<Self>, known: &mut Known, refused: Option<Secret>) -> Refresh {
+        let is_under_way = |refresh: &&Refresh| refresh.peek().is_none();
+        if let Some(refresh) = known.refresh.as_ref().filter(is_under_way) {
+            return refresh.clone();
         }
-        let done = self.ask_anew(known, refused).await;
-        known.failed = done.clone().err().map(|why| ((self.now)(), why));
-        done
+        let failed = known.failed.as_ref();
+        if let Some((_, why)) = failed.filter(|(at, _)| is_recent(*at, (self.now)())) {
+            return future::ready(Err(why.clone())).boxed().shared();
+        }
+        let desk = Arc::clone(self);
+        let job = tokio::spawn(async move {
+            let done = desk.ask_anew(refused.as_ref()).await;
+            desk.known().failed = done.clone().err().map(|why| ((desk.now)(), why));
+            done
+        });
+        let ended = |ended: Result<_, _>| ended.unwrap_or_else(|_| Err(ENDED.to_owned()));
+        let refresh = job.map(ended).boxed().shared();
+        known.refresh = Some(refresh.clone());
+        refresh
     }
 
-    async fn ask_anew(&self, known: &mut Known, refused: Option<&Secret>) -> Result<(), String> {
+    async fn ask_anew(&self, refused: Option<&Secret>) -> Result<(), String> {
         let held = self
             .logins
             .hold()
             .await
             .map_err(|error| error.to_string())?;
-        // After the lock: whoever held it may have spent the refresh token.
-        self.reread(known).map_err(|error| error.to_string())?;
-        let Some(login) = known.login.as_mut() else {
-            return Ok(());
+        let (mut login, refresh) = {
+            let mut known = self.known();
+            // After the lock: whoever held it may have spent the refresh token.
+            self.reread(&mut known).map_err(|error| error.to_string())?;
+            let is_wanted = match refused {
+                Some(refused) => known.access() == Some(refused),
+                None => known.is_due((self.now)()),
+            };
+            let login = known.login.clone().filter(|_| is_wanted);
+            let Some((login, refresh)) = login.and_then(|login| {
+                let refresh = login.refresh.clone()?;
+                Some((login, refresh))
+            }) else {
+                return Ok(());
+            };
+            (login, refresh)
         };
-        let is_new = match refused {
-            Some(refused) => login.access.as_ref() != Some(refused),
-            None => !login.is_due((self.now)()),
-        };
-        let Some(refresh) = login.refresh.clone().filter(|_| !is_new) else {
-            return Ok(());
-        };
-        let grant = Grant::Refresh(&refresh);
         let asked = tokens::ask(
             &self.fetcher,
             &login.token_endpoint,
             &login.client,
             &login.resource,
-            grant,
+            Grant::Refresh(&refresh),
             (self.now)(),
         );
-        match asked.await {
+        let asked = asked.await;
+        let mut known = self.known();
+        match asked {
             Ok(Tokens {
                 access,
                 refresh,
@@ -255,14 +382,17 @@ impl Keeper {
                 (login.refresh_at, login.expires_at) = (None, None);
             }
         }
-        self.write(known, &held);
+        known.login = Some(login);
+        self.write(&mut known, &held);
         Ok(())
     }
 
-    async fn save(&self, known: &mut Known) {
-        if let Ok(held) = self.logins.hold().await
+    /// Writes what could not be written before, unless somebody else is at the file: the next request tries again.
+    fn save(&self, known: &mut Known) {
+        if known.login != known.on_file
+            && let Ok(Some(held)) = self.logins.try_hold()
             && self.reread(known).is_ok()
-            && known.is_unsaved
+            && known.login != known.on_file
         {
             self.write(known, &held);
         }
@@ -276,71 +406,12 @@ impl Keeper {
             }
             self.logins.write(held, &book)
         });
-        known.is_unsaved = written.is_err();
         match written {
-            Ok(()) => known.edition = Some(self.logins.edition()),
-            Err(error) => tracing::warn!(%error, "the new token was not kept"),
-        }
-    }
-
-    async fn other_than(
-        &self,
-        sent: Option<&SecretString>,
-    ) -> Result<SecretString, Option<String>> {
-        let mut known = self.known.lock().await;
-        if let Err(error) = self.reread(&mut known) {
-            return Err(Some(error.to_string()));
-        }
-        let Some(sent) = sent.cloned().map(Secret) else {
-            return match known.login.as_ref().and_then(|login| login.access.clone()) {
-                Some(_) => self.note(&known).ok_or(None),
-                None => Err(None),
-            };
-        };
-        let is_other = |known: &Known| {
-            let access = known.login.as_ref().and_then(|login| login.access.as_ref());
-            access.is_some_and(|access| *access != sent)
-        };
-        let now = (self.now)();
-        let is_over = |login: &Login| login.expires_at.is_some_and(|end| end <= now);
-        let is_over = known.login.as_ref().is_some_and(is_over);
-        if !is_other(&known) && !is_over && known.refreshed_at.is_some_and(|at| is_recent(at, now))
-        {
-            // Refused as soon as it came: another one fares no better.
-            return Err(None);
-        }
-        if !is_other(&known) {
-            self.refresh(&mut known, Some(&sent)).await.map_err(Some)?;
-        }
-        let token = self.note(&known);
-        token.filter(|_| is_other(&known)).ok_or(None)
-    }
-
-    /// Notes for the next sign-in that the server wants more than the token is good for.
-    async fn step_up(&self, wanted: &str) -> String {
-        let mut known = self.known.lock().await;
-        let shown = text::clean_line(wanted).into_owned();
-        let noted = async {
-            let held = self.logins.hold().await?;
-            self.reread(&mut known)?;
-            let Some(login) = known.login.as_mut() else {
-                return Ok(false);
-            };
-            let had = login.scope.clone().unwrap_or_default();
-            let is_had = scopes(wanted).all(|scope| scopes(&had).any(|had| had == scope));
-            let both = both_scopes(login.wanted_scope.as_deref().unwrap_or_default(), wanted);
-            if login.wanted_scope.as_ref() != Some(&both) {
-                login.wanted_scope = Some(both);
-                self.write(&mut known, &held);
+            Ok(()) => {
+                known.on_file.clone_from(&known.login);
+                known.edition = Some(self.logins.edition());
             }
-            Ok::<_, AuthError>(is_had)
-        };
-        match noted.await {
-            Ok(true) => format!(
-                "it asks for the scope {shown}, which this sign-in was given already; ask whoever runs it"
-            ),
-            Ok(false) => format!("it wants the scope {shown} too, which another sign-in asks for"),
-            Err(error) => error.to_string(),
+            Err(error) => tracing::warn!(%error, "the new token was not kept"),
         }
     }
 }

@@ -175,6 +175,11 @@ impl Logins {
         self.file.edition()
     }
 
+    /// The right to change it, if nobody has it.
+    pub(super) fn try_hold(&self) -> Result<Option<Held>, AuthError> {
+        Ok(self.file.try_hold()?)
+    }
+
     /// Waits for the right to change it.
     ///
     /// # Errors
@@ -182,7 +187,7 @@ impl Logins {
     pub async fn hold(&self) -> Result<Held, AuthError> {
         let waiting = async {
             loop {
-                if let Some(held) = self.file.try_hold()? {
+                if let Some(held) = self.try_hold()? {
                     return Ok(held);
                 }
                 tokio::time::sleep(TRY_EVERY).await; // sleep: a lock of files tells nobody when it is free

@@ -13,7 +13,7 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    domain::{Ask, Contact, Limits, Phase, Status, Task, TaskId, TaskView, text},
+    domain::{Ask, Contact, Limits, Phase, Refused, Status, Task, TaskId, TaskView, text},
     store::ListFilter,
 };
 
@@ -134,7 +134,12 @@ async fn carry_out(
     before: &Task,
 ) -> Result<Came, Fail> {
     let id = &before.id;
-    live.ask(context, wish.ask(id.clone())).await?;
+    match live.outcome(context, wish.ask(id.clone())).await? {
+        Ok(_) => {}
+        // It settled since it was looked up: what it came to is the answer, and is in the news.
+        Err(Refused::Settled(_)) if !before.status.is_settled() => {}
+        Err(refused) => return Err(refused.into()),
+    }
     let begin = tokio::time::Instant::now();
     let mut was_asked = false;
     loop {

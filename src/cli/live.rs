@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Done, News, Notice, NoticeLevel, ServerName, ServerRef, ServerView, TaskId, TaskView,
-        text,
+        Ask, Done, News, Notice, NoticeLevel, Refused, ServerName, ServerRef, ServerView, TaskId,
+        TaskView, text,
     },
     engine::{Options, Session, Subscription},
 };
@@ -137,10 +137,19 @@ impl Live {
 
     /// Asks, and waits for the answer.
     pub(super) async fn ask(&mut self, context: &mut Context<'_>, what: Ask) -> Result<Done, Fail> {
+        Ok(self.outcome(context, what).await??)
+    }
+
+    /// Asks, and waits for the answer, be it a refusal.
+    pub(super) async fn outcome(
+        &mut self,
+        context: &mut Context<'_>,
+        what: Ask,
+    ) -> Result<Result<Done, Refused>, Fail> {
         let asked = self.session.ask(&self.news, what);
         loop {
             match self.next(context).await? {
-                Event::News(News::Answer { ask, outcome }) if ask == asked => return Ok(outcome?),
+                Event::News(News::Answer { ask, outcome }) if ask == asked => return Ok(outcome),
                 Event::News(_) => {}
                 Event::Interrupted | Event::Ended => {
                     return Err(Fail::new(

@@ -195,6 +195,9 @@ pub enum Refused {
     /// It cannot be done; nothing was sent.
     #[error("{0}")]
     Usage(String),
+    /// It has settled, maybe in this moment; nothing was sent.
+    #[error("{0}")]
+    Settled(String),
     /// The server wants credentials.
     #[error("{0}")]
     NeedsLogin(String),

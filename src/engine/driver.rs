@@ -75,11 +75,14 @@ struct Linked {
 }
 
 /// A sign-in under way; dropping it ends it.
-struct SignInJob(tokio::task::AbortHandle);
+struct SignInJob {
+    number: AskId,
+    job: tokio::task::AbortHandle,
+}
 
 impl Drop for SignInJob {
     fn drop(&mut self) {
-        self.0.abort();
+        self.job.abort();
     }
 }
 
@@ -349,7 +352,8 @@ impl Driver<'_> {
                 .answer(self.board, number, Err(Refused::Usage(words)));
         };
         let (logins, fetcher) = (Logins::new(&self.paths.logins()), Arc::clone(&self.fetcher));
-        let (clock, news, name) = (self.clock, self.sign_ins.clone(), name.clone());
+        let (clock, news) = (self.clock, self.sign_ins.clone());
+        let (of, name) = (name, name.clone());
         let now: Now = Arc::new(move || clock.now().wall);
         let job = tokio::spawn(async move {
             let begun = auth::begin(&url, &Wish::default(), logins, fetcher, now).await;
@@ -374,7 +378,13 @@ impl Driver<'_> {
             let over = begun.finish().await.map(drop);
             let _ = news.send(SignInNews::Over(name, over)).await;
         });
-        linked.signing_in = Some(SignInJob(job.abort_handle()));
+        let job = job.abort_handle();
+        let older = linked.signing_in.replace(SignInJob { number, job });
+        if let Some(older) = older {
+            let refused = Refused::Usage(format!("another sign-in at {of} began since"));
+            // Answered already if its page was shown.
+            self.open.answer(self.board, older.number, Err(refused));
+        }
     }
 
     fn sign_in_news(&mut self, news: SignInNews, now: Stamp) {
@@ -410,8 +420,7 @@ impl Driver<'_> {
             {
                 let refreshed = Arc::clone(&self.refreshed);
                 let job = tokio::spawn(async move {
-                    // What came of it shows with the next request.
-                    let _ = keeper.token().await;
+                    keeper.renew().await;
                     refreshed.notify_one();
                 });
                 linked.refreshing = Some(job.abort_handle());
@@ -754,7 +763,6 @@ impl Driver<'_> {
 
     /// Asks about a task that no link holds: settled, or forgotten.
     fn ask_of_house(&mut self, number: AskId, what: &Ask, now: Stamp) {
-        let refuse = |words: String| Err(Refused::Usage(words));
         let (Ask::Pause(id)
         | Ask::Resume(id)
         | Ask::Cancel(id)
@@ -764,37 +772,35 @@ impl Driver<'_> {
         | Ask::Seen(id)
         | Ask::Edit { id, .. }) = what
         else {
-            return self
-                .open
-                .answer(self.board, number, refuse("nothing to do".to_owned()));
+            let refused = Refused::Usage("nothing to do".to_owned());
+            return self.open.answer(self.board, number, Err(refused));
         };
         let Some(mut task) = self.recall(id) else {
-            return self.open.answer(
-                self.board,
-                number,
-                refuse(format!("no task {id}; `longhaul ls --all` lists them")),
-            );
+            let words = format!("no task {id}; `longhaul ls --all` lists them");
+            return self
+                .open
+                .answer(self.board, number, Err(Refused::Usage(words)));
         };
         let word = task.status.word();
-        match what {
-            Ask::Pause(_) => {
-                return self.open.answer(
-                    self.board,
-                    number,
-                    refuse(format!("Not paused: {id} is {word} already")),
-                );
-            }
-            Ask::Resume(_) => {
-                let words = format!("{id} is {word}; `longhaul again {id}` runs it again");
-                return self.open.answer(self.board, number, refuse(words));
-            }
+        let refusal = match what {
+            Ask::Pause(_) => Some(format!("Not paused: {id} is {word} already")),
+            Ask::Resume(_) => Some(format!(
+                "{id} is {word}; `longhaul again {id}` runs it again"
+            )),
             Ask::Cancel(_) | Ask::GiveUp(_) => {
-                return self.open.answer(
-                    self.board,
-                    number,
-                    refuse(format!("Not cancelled: {id} is {word} already")),
-                );
+                Some(format!("Not cancelled: {id} is {word} already"))
             }
+            _ => None,
+        };
+        if let Some(words) = refusal {
+            let refused = if task.status.is_settled() {
+                Refused::Settled(words)
+            } else {
+                Refused::Usage(words)
+            };
+            return self.open.answer(self.board, number, Err(refused));
+        }
+        match what {
             Ask::Forget(_) => task.forgotten_at = Some(now.wall),
             Ask::Unforget(_) => task.forgotten_at = None,
             Ask::Seen(_) => task.is_seen = true,
@@ -1111,6 +1117,11 @@ impl Driver<'_> {
             self.turn(self.clock.now());
         }
         self.journal.close();
+        let keepers = self.links.iter().filter_map(|it| it.keeper.as_deref());
+        let settled = futures_util::future::join_all(keepers.map(Keeper::settle));
+        if tokio::time::timeout_at(until, settled).await.is_err() {
+            tracing::warn!("left while a token was being refreshed");
+        }
         if let Some(hooks) = self.hooks {
             hooks.close();
         }

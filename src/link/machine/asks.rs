@@ -32,22 +32,10 @@ const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody
 impl Link {
     pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
         self.is_restless = true;
-        // What is settled or forgotten is still here until that is on disk.
-        let is_over = |link: &Self, id: &TaskId| {
-            link.tasks
-                .get(id)
-                .is_some_and(|running| running.is_settled() || running.task.forgotten_at.is_some())
-        };
+        if let Some(refused) = self.comes_late(&what) {
+            return self.answer(ask, Err(refused));
+        }
         let outcome = match what {
-            Ask::Pause(id)
-            | Ask::Resume(id)
-            | Ask::Cancel(id)
-            | Ask::GiveUp(id)
-            | Ask::Answer { id, .. }
-                if is_over(self, &id) =>
-            {
-                Err(no_such_task(&id))
-            }
             Ask::Start(call) => return self.start(ask, *call),
             Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. } if self.is_leaving => {
                 Err(Refused::Unreachable("longhaul is leaving".to_owned()))
@@ -106,6 +94,26 @@ impl Link {
         };
         self.saver.touch(self.now.mono);
         self.answer(ask, outcome);
+    }
+
+    /// The refusal of an ask about what is settled or forgotten, and still here until that is on disk.
+    fn comes_late(&self, what: &Ask) -> Option<Refused> {
+        let (Ask::Pause(id)
+        | Ask::Resume(id)
+        | Ask::Cancel(id)
+        | Ask::GiveUp(id)
+        | Ask::Answer { id, .. }) = what
+        else {
+            return None;
+        };
+        let running = self.tasks.get(id)?;
+        if running.task.forgotten_at.is_some() {
+            return Some(no_such_task(id));
+        }
+        let word = running.task.status.word();
+        running
+            .is_settled()
+            .then(|| Refused::Settled(format!("{id} is {word} already")))
     }
 
     fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut Running)) -> Result<Done, Refused> {

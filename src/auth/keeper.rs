@@ -477,11 +477,20 @@ mod tests {
         }
 
         async fn write(&self, login: Login) {
+            self.write_for(&self.server, login).await;
+        }
+
+        async fn write_for(&self, server: &Url, login: Login) {
             let logins = self.logins();
             let held = logins.hold().await.unwrap();
             let mut book = logins.read().unwrap();
-            book.logins.insert(key_of(&self.server), login);
+            book.logins.insert(key_of(server), login);
             logins.write(&held, &book).unwrap();
+        }
+
+        fn on_file(&self) -> Login {
+            let mut book = self.logins().read().unwrap();
+            book.logins.remove(&key_of(&self.server)).unwrap()
         }
 
         fn keeper(&self) -> Keeper {
@@ -547,5 +556,87 @@ mod tests {
         login.signed_in_at = Wall(2);
         desk.write(login).await;
         assert!(one.has_news() && two.has_news());
+    }
+
+    const NEW: &str = r#"{"access_token":"new","refresh_token":"next","expires_in":9000}"#;
+
+    /// An issuer that says when it is asked, and answers when it is told to.
+    fn slow_issuer() -> (
+        Issuer,
+        tokio::sync::mpsc::Receiver<()>,
+        std::sync::mpsc::Sender<()>,
+    ) {
+        let (tell, asked) = tokio::sync::mpsc::channel(9);
+        let (release, released) = std::sync::mpsc::channel();
+        let issuer = Issuer::new(move |_| {
+            tell.blocking_send(()).unwrap();
+            released.recv().unwrap();
+            (200, NEW.to_owned())
+        });
+        (issuer, asked, release)
+    }
+
+    #[tokio::test]
+    async fn a_slow_issuer_holds_up_no_request_whose_token_is_still_good() {
+        let (issuer, mut asked, release) = slow_issuer();
+        let desk = Desk::new("slow");
+        let mut login = login_at(&issuer.url);
+        (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(2_000_000)));
+        desk.write(login.clone()).await;
+        let keeper = desk.keeper();
+        let (one, two) = tokio::join!(keeper.token(), keeper.token());
+        for token in [one, two] {
+            assert_eq!(token.unwrap().map(Secret), login.access);
+        }
+        asked.recv().await.unwrap();
+        release.send(()).unwrap();
+        keeper.settle().await;
+        let token = keeper.token().await.unwrap().unwrap();
+        assert_eq!(Secret(token).text(), "new");
+        assert_eq!(issuer.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_refresh_goes_on_to_its_end_when_the_request_that_began_it_is_given_up() {
+        let (issuer, mut asked, release) = slow_issuer();
+        let desk = Desk::new("given-up");
+        let mut login = login_at(&issuer.url);
+        (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
+        desk.write(login).await;
+        let keeper = desk.keeper();
+        tokio::select! {
+            token = keeper.token() => panic!("{token:?} before it was given"),
+            it = asked.recv() => it.unwrap(),
+        }
+        drop(keeper);
+        release.send(()).unwrap();
+        // Another one waits until the lock is free, and finds what came of it.
+        let token = desk.keeper().token().await.unwrap().unwrap();
+        assert_eq!(Secret(token).text(), "new");
+        assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
+        assert_eq!(issuer.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn new_tokens_that_could_not_be_written_outlive_what_another_process_writes() {
+        let desk = Desk::new("unsaved");
+        let (dir, away) = (desk.dir.clone(), desk.dir.with_extension("away"));
+        let (from, to) = (dir.clone(), away.clone());
+        let issuer = Issuer::new(move |_| {
+            std::fs::rename(&from, &to).unwrap();
+            (200, NEW.to_owned())
+        });
+        let mut login = login_at(&issuer.url);
+        (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
+        desk.write(login.clone()).await;
+        let keeper = desk.keeper();
+        keeper.renew().await;
+        std::fs::rename(&away, &dir).unwrap();
+        let other = Url::parse("https://other/mcp").unwrap();
+        desk.write_for(&other, login).await;
+        let token = keeper.token().await.unwrap().unwrap();
+        assert_eq!(Secret(token).text(), "new");
+        assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
+        assert_eq!(issuer.asked(), 1);
     }
 }

@@ -878,6 +878,39 @@ fn a_client_secret_goes_to_no_other_issuer_than_the_last_one_until_a_logout() {
 }
 
 #[test]
+fn doctor_looks_with_the_sign_in_and_asks_the_issuer_for_nothing() {
+    let (world, desk) = (World::new(), Desk::new());
+    let url = world.url();
+    let seen = || -> Value {
+        let ran = desk.run(&["-s", &url, "doctor", "--json"]);
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    let has = |checks: &Value, verdict: &str, words: &str| {
+        let checks = checks.as_array().unwrap();
+        checks
+            .iter()
+            .any(|it| it["verdict"] == verdict && it["words"].as_str().unwrap().contains(words))
+    };
+    let without = seen();
+    assert!(has(&without, "wrong", "wants credentials"), "{without:#}");
+    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    let with = seen();
+    assert!(has(&with, "ok", "on this machine"), "{with:#}");
+    assert!(!has(&with, "wrong", ""), "{with:#}");
+    desk.change_login(&url, |login| {
+        login["expires_at"] = json!(1);
+        login["refresh_at"] = json!(1);
+    });
+    let over = seen();
+    assert!(has(&over, "warning", "is over"), "{over:#}");
+    assert_eq!(world.change(|known| known.grants.len()), 1);
+    fs::write(desk.logins(), "{").unwrap();
+    let damaged = seen();
+    assert!(has(&damaged, "wrong", "is damaged"), "{damaged:#}");
+    assert_eq!(fs::read_to_string(desk.logins()).unwrap(), "{");
+}
+
+#[test]
 fn a_damaged_file_of_logins_is_set_aside_whole_and_in_words() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();

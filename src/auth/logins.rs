@@ -129,6 +129,17 @@ fn long_ago() -> Wall {
     Wall(0)
 }
 
+/// How a sign-in stands without anything being asked of anybody.
+#[derive(Debug)]
+pub enum Standing {
+    /// Nobody is signed in.
+    None,
+    /// Its token is over, and a new one can be had.
+    Over,
+    /// Its token.
+    Good(SecretString),
+}
+
 /// What the file says, by the URL of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Book {
@@ -230,6 +241,25 @@ impl Logins {
         // The parser's own words may repeat a part of the text.
         serde_json::from_slice(&bytes)
             .map_err(|error| damaged(format!("line {}, column {}", error.line(), error.column())))
+    }
+
+    /// The token for the MCP endpoint `server` as it stands there: nothing is refreshed. `Over` where only a new one
+    /// would be good.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn standing(&self, server: &Url, now: Wall) -> Result<Standing, AuthError> {
+        let login = self.read()?.logins.remove(&key_of(server));
+        Ok(match login {
+            Some(login) if login.expires_at.is_some_and(|end| end <= now) => match login.refresh {
+                Some(_) => Standing::Over,
+                None => Standing::None,
+            },
+            Some(login) => login
+                .access
+                .map_or(Standing::None, |access| Standing::Good(access.0)),
+            None => Standing::None,
+        })
     }
 
     /// What it says now, for whoever is about to change it; a damaged one is set aside whole, which the remark says.

@@ -19,7 +19,7 @@ mod tokens;
 
 pub use flow::{Begun, Wish, begin};
 pub use keeper::{Keeper, Now};
-pub use logins::{Book, ClientAuth, Login, Logins, OwnClient};
+pub use logins::{Book, ClientAuth, Login, Logins, OwnClient, Standing};
 pub use tokens::revoke;
 
 use url::Url;

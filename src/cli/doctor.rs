@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     app::SMALLEST,
+    auth::{AuthError, Logins, Standing},
     domain::{Colour, Desktop, ServerRef, place, text},
     engine::{Flow, Obstacle, Probe, Stateful, probe},
     store::{DriverLock, Paths, Reader},
@@ -114,6 +115,7 @@ pub(super) fn doctor(context: &mut Context<'_>, doctor: &Doctor) -> Result<u8, F
     disk(context.paths.dir(), &mut checks);
     configuration(context, &mut checks);
     sessions(context, &mut checks)?;
+    logins(context, &mut checks);
     proxies(&mut checks);
     if !doctor.offline {
         servers(context, &mut checks);
@@ -257,8 +259,31 @@ fn files(context: &Context<'_>, checks: &mut Checks) {
     look(paths.sessions_dir(), true);
     look(paths.db(), true);
     look(paths.log(), true);
+    look(paths.logins(), true);
     if let Some(path) = config::path() {
         look(path, false);
+    }
+}
+
+/// The file of logins, which all sessions share.
+fn logins(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "sign-ins";
+    let logins = Logins::new(&context.paths.logins());
+    match logins.read() {
+        Ok(book) if book.logins.is_empty() => {}
+        Ok(book) => {
+            let count = u64::try_from(book.logins.len()).unwrap_or(u64::MAX);
+            checks.ok(OF, text::plural(count, "server"));
+        }
+        Err(error @ AuthError::Damaged { .. }) => {
+            let next = "the next `longhaul login` sets it aside whole and begins a new one";
+            checks.wrong(OF, error.to_string(), next);
+        }
+        Err(error) => checks.wrong(
+            OF,
+            error.to_string(),
+            "no server is signed in to until then",
+        ),
     }
 }
 
@@ -413,13 +438,45 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         let of = format!("server {}", server.name);
         let headers = server.headers.into_iter();
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
-        let headers: Vec<(String, SecretString)> = headers.collect();
+        let mut headers: Vec<(String, SecretString)> = headers.collect();
+        let standing = standing(context, &url, &headers);
+        if let Standing::Good(token) = &standing {
+            let value = format!("Bearer {}", token.expose_secret());
+            headers.push(("Authorization".to_owned(), value.into()));
+        }
+        let is_over = matches!(standing, Standing::Over);
         match block_on(async { Ok(probe(&url, headers).await) }) {
+            Ok(Probe {
+                stateful: Err(Obstacle::NeedsLogin),
+                modern: None,
+            }) if is_over => checks.warning(
+                &of,
+                "the token of its sign-in is over",
+                "nothing, as long as the next call gets a new one",
+            ),
             Ok(probe) => tell(&of, &url, &probe, checks),
             Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
             Err(Fail::Closed) => return,
         }
     }
+}
+
+/// The sign-in that a driver would use there.
+fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]) -> Standing {
+    let has_own = headers
+        .iter()
+        .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
+    let is_private = |url: &Url| {
+        url.scheme() == "https" || place::is_loopback(url) || context.global.insecure_http
+    };
+    let url = Url::parse(url).ok();
+    let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
+        return Standing::None;
+    };
+    // A file that cannot be read has a line of its own.
+    Logins::new(&context.paths.logins())
+        .standing(&url, context.clock.now().wall)
+        .unwrap_or(Standing::None)
 }
 
 /// The servers to look at, each with its URL: the named ones, else all.
@@ -526,7 +583,7 @@ fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, checks: &mut Checks) 
         Obstacle::NeedsLogin => checks.wrong(
             of,
             format!("{origin} wants credentials"),
-            "give them with -H or --bearer-env, or as a header in the configuration",
+            "sign in with `longhaul login`, or give them with -H or --bearer-env, or as a header in the configuration",
         ),
         Obstacle::Refused(status) => checks.wrong(
             of,

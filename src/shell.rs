@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 
 use crate::{
     app::{self, Command, Event, Input, LeaveNote, State},
-    domain::{Ask, AskId, Entry, Mono, News, Stamp, TaskId},
+    domain::{Ask, AskId, Entry, Mono, News, ServerName, Stamp, TaskId},
 };
 
 /// A frame at most this often, unless a key was pressed: no eye sees more, and the engine needs the time.
@@ -55,6 +55,9 @@ pub trait Backstage {
     fn open_page(&mut self, url: &str);
     /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
     fn import(&mut self, takes: bool);
+
+    /// Reads what the configuration has for a server, agreed to as `shown` where that is there.
+    fn credentials(&mut self, server: ServerName, shown: Option<Vec<String>>);
     /// Breaks something on the demo server; what came of it is an event later.
     fn break_demo(&mut self, what: &str);
 }
@@ -298,6 +301,14 @@ async fn carry_out<S: Surface, B: Backstage>(
         }
         Command::TakeServers => {
             backstage.import(true);
+            Vec::new()
+        }
+        Command::ReadCredentials(server) => {
+            backstage.credentials(server, None);
+            Vec::new()
+        }
+        Command::Agree { server, shown } => {
+            backstage.credentials(server, Some(shown));
             Vec::new()
         }
         Command::OpenPage(url) => {

@@ -23,6 +23,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use axum::{
@@ -304,6 +305,84 @@ fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_
         let is_in = bytes.windows(17).any(|part| part == b"canary-of-the-lab");
         assert!(!is_in);
     }
+}
+
+#[test]
+fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewhere() {
+    let (plain, addr) = Plain::serve();
+    let house = House::new();
+    let config = house.path().join("config.toml");
+    let text = format!(
+        "[servers.lab]\nurl = \"http://{addr}/mcp\"\nheaders = {{ X-Key = \"${{LAB_TOKEN}}\" }}\nimported_from = \"x\"\n"
+    );
+    let variables = [("LAB_TOKEN", "canary")];
+    let is_silent = || plain.shared.heads.lock().unwrap().is_empty();
+
+    write_atomically(&config, text.as_bytes()).unwrap();
+    let mut screen = house.open_with(&variables, pty::program(), &[], (120, 36));
+    screen.wait_for("lab idle");
+    screen.press("n");
+    screen.wait_for("In the list, L sees to it");
+    screen.press("\x1b");
+    screen.wait_for("! needs you");
+    screen.press("L");
+    screen.wait_for("Send this to lab?");
+    screen.wait_for(&format!(
+        "LAB_TOKEN would go to http://{addr} in the header X-Key"
+    ));
+    screen.press("\x1b");
+    screen.wait_until("it is closed", |screen| {
+        !screen.contents().contains("Send this")
+    });
+    assert!(is_silent());
+    // What was shown is agreed to, and nothing else.
+    screen.press("L");
+    screen.wait_for("Send this to lab?");
+    let other = text.replace("X-Key", "X-Other");
+    write_atomically(&config, other.as_bytes()).unwrap();
+    // What is typed as soon as a dialog is there was not meant for it.
+    let mut agree = |to: &str, until: &str| {
+        screen.wait_for(to);
+        while screen.text().contains(to) {
+            screen.press("y");
+            screen.watch_for(Duration::from_millis(50));
+        }
+        screen.wait_for(until);
+    };
+    agree("in the header X-Key", "in the header X-Other");
+    assert!(is_silent());
+    agree("in the header X-Other", "agreed; it holds");
+    screen.press("n");
+    screen.wait_for("quick");
+    let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());
+    assert!(heads.iter().all(|head| head["x-other"] == "canary"));
+    screen.press("\x1b");
+    screen.wait_for("! needs you");
+    screen.press("q");
+    screen.end();
+
+    plain.shared.heads.lock().unwrap().clear();
+    write_atomically(&config, text.as_bytes()).unwrap();
+    let named = ["--session", "other"];
+    let mut screen = house.open_with(&variables, pty::program(), &named, (120, 36));
+    screen.wait_for("lab idle");
+    screen.press("n");
+    screen.wait_for("In the list, L sees to it");
+    assert!(is_silent());
+    let agreed = finish(&mut program(
+        house.path(),
+        &["servers", "consent", "lab", "--yes"],
+    ));
+    assert_eq!(agreed.code, Some(0), "{agreed:#?}");
+    assert!(
+        agreed.err.contains("LAB_TOKEN is not set here"),
+        "{agreed:#?}"
+    );
+    screen.wait_for("quick");
+    screen.press("\x1b");
+    screen.wait_for("! needs you");
+    screen.press("q");
+    screen.end();
 }
 
 #[test]

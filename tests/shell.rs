@@ -162,6 +162,8 @@ impl Backstage for FakeBackstage {
 
     fn import(&mut self, _takes: bool) {}
 
+    fn credentials(&mut self, _server: ServerName, _shown: Option<Vec<String>>) {}
+
     fn break_demo(&mut self, _what: &str) {}
 }
 

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 
 use super::Keymap;
 use crate::domain::{
-    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerView, TaskId,
-    TaskView, ThemeName, UsualLimits, Wall,
+    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerName, ServerView,
+    TaskId, TaskView, ThemeName, UsualLimits, Wall,
 };
 
 /// What the shell knows before the first frame.
@@ -90,6 +90,17 @@ pub struct Findings {
     pub servers: Vec<ServerConfig>,
 }
 
+/// What the configuration says of a server that wants credentials.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Credentials {
+    /// What would go where, a line for each header, if that waits for the user's consent.
+    pub to_agree: Vec<String>,
+    /// Otherwise: how that stands.
+    pub words: String,
+    /// The whole configuration as it is now.
+    pub servers: Vec<ServerConfig>,
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -128,6 +139,8 @@ pub enum Event {
     ServersFound(Findings),
     /// The answer to [`Command::TakeServers`].
     ServersTaken(Findings),
+    /// The answer to [`Command::ReadCredentials`] and [`Command::Agree`].
+    CredentialsRead(ServerName, Credentials),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
     /// The time that [`super::next_wake`] named has come.
@@ -175,6 +188,15 @@ pub enum Command {
     FindServers,
     /// Write them into the configuration; answered by [`Event::ServersTaken`].
     TakeServers,
+    /// Look which credentials the configuration has for this server; answered by [`Event::CredentialsRead`].
+    ReadCredentials(ServerName),
+    /// Note that the user agrees to all of them as they were shown; answered by [`Event::CredentialsRead`].
+    Agree {
+        /// At which server.
+        server: ServerName,
+        /// What was shown.
+        shown: Vec<String>,
+    },
     /// Open this page in the user's browser; http or https, and the user has agreed.
     OpenPage(String),
     /// Leave the program.

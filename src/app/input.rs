@@ -218,7 +218,11 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
         Overlay::Menu { menu, .. } => match menu {
             Menu::StopNow(task) | Menu::WhatNow(task) | Menu::Copy(task) => task == id,
             Menu::Cancel(tasks) => tasks.contains(id),
-            Menu::Leave | Menu::Break | Menu::Import { .. } | Menu::SignIn { .. } => false,
+            Menu::Leave
+            | Menu::Break
+            | Menu::Import { .. }
+            | Menu::Consent { .. }
+            | Menu::SignIn { .. } => false,
         },
         Overlay::Edit(form) => &form.task == id,
         Overlay::Question(form) => &form.task == id,

@@ -31,6 +31,13 @@ pub enum Menu {
         /// How many are new here.
         new: usize,
     },
+    /// Agree to what the configuration would send to a server.
+    Consent {
+        /// Which.
+        server: ServerName,
+        /// A line for each header: what goes where.
+        lines: Vec<String>,
+    },
     /// Open the page of a sign-in.
     SignIn {
         /// Where to.
@@ -60,6 +67,8 @@ pub enum Act {
     Break(String),
     /// Take the servers over that were found.
     TakeServers,
+    /// Let the configuration's headers, as they were shown, go to this server.
+    Agree(ServerName, Vec<String>),
     /// Open this page in the browser.
     OpenPage(String),
     /// Open the form with its arguments.
@@ -135,6 +144,9 @@ pub fn title(menu: &Menu) -> String {
         Menu::Copy(id) => format!("Copy {id}"),
         Menu::Break => "Break something".to_owned(),
         Menu::Import { .. } => "Import servers?".to_owned(),
+        Menu::Consent { server, .. } => {
+            format!("Send this to {}?", text::clean_line(server.as_str()))
+        }
         Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
     }
 }
@@ -252,6 +264,12 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             lines.push(told("longhaul waits here for its answer, 15 minutes."));
             lines
         }
+        Menu::Consent { lines, .. } => {
+            let first = told("It came by import, so nothing was sent yet.");
+            let last = told("A yes holds until its url or a header changes.");
+            let lines = lines.iter().map(|line| told(text::clean_line(line)));
+            std::iter::once(first).chain(lines).chain([last]).collect()
+        }
         Menu::Import { lines, .. } => {
             let first = told("Nobody is contacted and nothing is started.");
             std::iter::once(first)
@@ -326,6 +344,14 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             ),
             item('y', "copy its URL", Act::Copy(page.url.clone())),
             item('l', "later", Act::Close),
+        ],
+        Menu::Consent { server, lines } => vec![
+            item('n', "no, send nothing", Act::Close),
+            item(
+                'y',
+                "yes, these may go there",
+                Act::Agree(server.clone(), lines.clone()),
+            ),
         ],
         Menu::Import { new, .. } => {
             let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");

@@ -8,10 +8,10 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Event, Findings, Group, Leaving, Menu, Overlay, Pane, ResultText, Stage,
-    State, Tab, away, input, leave_note, notify,
+    CallForm, Command, Credentials, Event, Findings, Group, Leaving, Menu, Overlay, Pane,
+    ResultText, Stage, State, Tab, away, input, leave_note, notify,
     select::{self, settle_places},
-    state::{Entity, Mark, Pending},
+    state::{Entity, Mark, Pending, Tools},
 };
 
 /// Histories kept at once; the one looked at is never given up.
@@ -82,6 +82,21 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             state.say(NoticeLevel::Info, &words, now);
             let _ = input::ask(state, Ask::Configure(taken.servers), Pending::Plain, todo);
         }
+        Event::CredentialsRead(server, credentials) => {
+            let Credentials {
+                to_agree,
+                words,
+                servers,
+            } = credentials;
+            if to_agree.is_empty() {
+                state.say(NoticeLevel::Info, &words, now);
+            } else {
+                let lines = to_agree;
+                input::open_menu(state, Menu::Consent { server, lines }, now);
+            }
+            // It may be another one than this screen was started with.
+            let _ = input::ask(state, Ask::Configure(servers), Pending::Plain, todo);
+        }
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
         Event::Resumed => {
@@ -137,7 +152,17 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
             }
         }
         News::Erased(id) => erase(state, &id),
-        News::Server(server) => take_server(state, (*server).clone()),
+        News::Server(server) => {
+            let wants = |view: &ServerView| matches!(view.state, LinkState::NeedsLogin { .. });
+            let did_want = state.server(&server.name).is_some_and(wants);
+            let lets_in = did_want && !wants(&server);
+            take_server(state, (*server).clone());
+            let refused = |tools: &Tools| tools.refused.is_some();
+            if lets_in && state.tools.get(&server.name).is_some_and(refused) {
+                // Whoever looks for its tools got a refusal that holds no more.
+                input::ask_tools(state, &server.name, todo);
+            }
+        }
         News::Answer { ask, outcome } => take_answer(state, ask, outcome, now, todo),
         News::Notice(notice) => state.say(notice.level, &notice.text, now),
         News::Driver { pid, is_us } => {

@@ -30,6 +30,14 @@ impl Fail {
         }
     }
 
+    /// What it says, for the screen.
+    pub(super) fn into_words(self) -> String {
+        match self {
+            Self::Said { words, .. } => words,
+            Self::Closed => "nobody reads".to_owned(),
+        }
+    }
+
     /// A mistake in what was asked; nothing was done.
     pub(super) fn usage(words: impl Into<String>) -> Self {
         Self::new(code::REFUSED, words)

@@ -19,10 +19,12 @@ use super::{
     servers::Servers,
 };
 use crate::{
+    app::Credentials,
     domain::{
-        Limits, Price, ProtocolVersion, ServerConfig, ServerName, ServerRef, ServerView,
+        Ask, Limits, Price, ProtocolVersion, ServerConfig, ServerName, ServerRef, ServerView,
         StdioConfig, Task, Template, Tool, place, text,
     },
+    engine::ask_driver,
     store::ListFilter,
 };
 
@@ -41,12 +43,14 @@ fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
         );
         return Some(("needs-consent", words));
     }
+    missing(server).map(|missing| ("needs-variable", format!("not set here: {missing}")))
+}
+
+/// The variables of a server that this process lacks.
+fn missing(server: &ServerConfig) -> Option<String> {
     let is_missing = |variable: &&str| super::variable(variable).is_none();
     let missing: Vec<&str> = server.variables().into_iter().filter(is_missing).collect();
-    (!missing.is_empty()).then(|| {
-        let words = format!("not set here: {}", missing.join(", "));
-        ("needs-variable", words)
-    })
+    (!missing.is_empty()).then(|| missing.join(", "))
 }
 
 /// `servers list`.
@@ -202,6 +206,7 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail
     edit.add(&server);
     let path = edit.path().display().to_string();
     edit.save()?;
+    tell_drivers(context);
     let name = quoted(name);
     if context.global.json {
         let document = json!({"added": add.name.trim(), "file": path});
@@ -337,8 +342,78 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     let mut edit = Edit::open(config::path())?;
     edit.consent(&of.name, &digest(url, &server.headers));
     edit.save()?;
-    let words = "agreed; it holds until the url or a header of it changes";
-    consented(context, &server.name, words)
+    tell_drivers(context);
+    consented(context, &server.name, &agreed(&server))
+}
+
+/// The same for the screen: what there is to agree to, agreed to where that is what was `shown`.
+pub(super) fn credentials(
+    name: &ServerName,
+    shown: Option<&[String]>,
+) -> Result<Credentials, String> {
+    let path = config::path();
+    let config = config::read(path.as_deref())?;
+    let server = config.servers.iter().find(|it| it.name == *name);
+    let waiting = server.filter(|it| it.withheld.is_some());
+    let to_agree = waiting.and_then(|it| Some((it, it.url.as_ref()?, &it.headers)));
+    if let Some((server, url, headers)) = to_agree {
+        let to_agree = goes_where(url, headers);
+        if shown != Some(&to_agree) {
+            return Ok(Credentials {
+                to_agree,
+                words: String::new(),
+                servers: config.servers,
+            });
+        }
+        let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
+        edit.consent(name.as_str(), &digest(url, headers));
+        edit.save().map_err(Fail::into_words)?;
+        return Ok(Credentials {
+            to_agree: Vec::new(),
+            words: agreed(server),
+            servers: config::read(path.as_deref())?.servers,
+        });
+    }
+    let missing = server.and_then(not_set);
+    let words = missing.map_or_else(
+        || format!("{name} wants other credentials; start longhaul with -H or --bearer-env"),
+        |missing| format!("{name} waits: {missing}"),
+    );
+    Ok(Credentials {
+        to_agree: Vec::new(),
+        words: text::clean_line(&words).into_owned(),
+        servers: config.servers,
+    })
+}
+
+/// What is said once the headers of a server may go there.
+fn agreed(server: &ServerConfig) -> String {
+    let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
+    format!("agreed; it holds until the url or a header of it changes{missing}")
+}
+
+/// The same, and what to do.
+fn not_set(server: &ServerConfig) -> Option<String> {
+    missing(server)
+        .map(|missing| format!("{missing} is not set here, so set it where you start longhaul"))
+}
+
+/// Lets every longhaul that drives a session know what the configuration says now.
+pub(super) fn tell_drivers(context: &Context<'_>) {
+    // What cannot be read has been said, or will be by the next who reads it.
+    let Ok(config) = config::read(config::path().as_deref()) else {
+        return;
+    };
+    let sessions = context.paths.all().unwrap_or_default();
+    let told = block_on(async {
+        for paths in &sessions {
+            ask_driver(paths, Ask::Configure(config.servers.clone())).await;
+        }
+        Ok(())
+    });
+    if let Err(Fail::Said { words, .. }) = told {
+        tracing::warn!(%words, "the drivers were not told");
+    }
 }
 
 fn consented(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result<u8, Fail> {

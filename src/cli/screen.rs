@@ -13,7 +13,7 @@ use crate::{
     app::{Look, Setup},
     domain::{Ask, ServerRef, TaskId, ThemeName, text},
     engine::{Fuse, Options, PanicIn},
-    shell::real::{Opening, open as open_shell},
+    shell::real::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},
@@ -173,7 +173,10 @@ pub(super) fn show(
         attach,
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
         asks: extra.asks,
-        import: super::import::findings,
+        configuration: Configuration {
+            import: super::import::findings,
+            credentials: super::roster::credentials,
+        },
         browser: Browser::find(None, |name| std::env::var_os(name)?.into_string().ok()),
         remarks: remarks.chain(extra.remarks).collect(),
     });

@@ -20,3 +20,4 @@ pub use clock::Clock;
 pub use hook::Hook;
 pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
 pub use session::{Fuse, Options, PanicIn, Session};
+pub use socket::ask_driver;

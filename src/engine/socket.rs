@@ -221,6 +221,29 @@ pub(super) async fn follow(
     }
 }
 
+/// Asks the driver of a session, if it has one that answers; the session is not opened for it.
+pub async fn ask_driver(paths: &Paths, what: Ask) {
+    let asked = async {
+        let stream = UnixStream::connect(paths.socket()).await.ok()?;
+        let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
+        let greeting = lines.next().await?.ok()?;
+        if greeting == PONG {
+            say(&mut lines, OWN_SERVER, what).await.ok()?;
+        }
+        while let Some(Ok(line)) = lines.next().await {
+            if let Ok(News::Answer {
+                ask: OWN_SERVER, ..
+            }) = serde_json::from_str(&line)
+            {
+                break;
+            }
+        }
+        Some(())
+    };
+    // Whoever drives and does not answer hears of it when he is started again.
+    let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
+}
+
 /// Waits beside a driver of another version until he goes or we do; that is said once, and refused to whoever asks.
 ///
 /// Going away would mean to come back at once, and to say it again.

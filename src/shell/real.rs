@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Event, Findings, Input, Setup, State},
+    app::{self, Command, Credentials, Event, Findings, Input, Setup, State},
     domain::{
-        Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerView, Stamp, Task, TaskId,
-        TaskView, Wall, place,
+        Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
+        Task, TaskId, TaskView, Wall, place,
     },
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError},
@@ -39,9 +39,14 @@ const WORDS_WAITING: usize = 16;
 /// How long a panicking thread may take to say what happened.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
-/// What finds the servers of other programs, and writes those that this session does not know into the configuration
-/// if told so.
-pub type Import = fn(&Paths, bool) -> Result<Findings, String>;
+/// What the screen has done to the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Configuration {
+    /// Finds the servers of other programs, and writes those that this session does not know into it if told so.
+    pub import: fn(&Paths, bool) -> Result<Findings, String>,
+    /// What it has for a server, agreed to where that is what was shown.
+    pub credentials: fn(&ServerName, Option<&[String]>) -> Result<Credentials, String>,
+}
 
 /// How to open the screen.
 #[derive(Debug)]
@@ -57,7 +62,7 @@ pub struct Opening {
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
     /// Finds the servers of other programs, and writes them into the configuration if told so.
-    pub import: Import,
+    pub configuration: Configuration,
     /// Opens pages, where there is one.
     pub browser: Option<Browser>,
     /// What went wrong before there was a screen to say it on.
@@ -100,7 +105,13 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         return Ok(gone(&error));
     }
     let session = Session::open(opening.engine);
-    let mut engine = Engine::new(session, paths, opening.demo_dir, opening.import, fuse);
+    let mut engine = Engine::new(
+        session,
+        paths,
+        opening.demo_dir,
+        opening.configuration,
+        fuse,
+    );
     engine.browser = opening.browser;
     for what in opening.asks {
         engine.ask_for_opening(what);
@@ -355,6 +366,8 @@ impl Surface for Terminal {
             | Command::OpenPage(_)
             | Command::FindServers
             | Command::TakeServers
+            | Command::ReadCredentials(_)
+            | Command::Agree { .. }
             | Command::Quit(_) => {}
         }
         Ok(None)
@@ -367,7 +380,7 @@ struct Engine {
     subscription: Subscription,
     paths: Paths,
     demo_dir: Option<PathBuf>,
-    import: Import,
+    configuration: Configuration,
     browser: Option<Browser>,
     words: mpsc::Sender<Event>,
     said: mpsc::Receiver<Event>,
@@ -382,7 +395,7 @@ impl Engine {
         session: Session,
         paths: Paths,
         demo_dir: Option<PathBuf>,
-        import: Import,
+        configuration: Configuration,
         fuse: Fuse,
     ) -> Self {
         let subscription = session.subscribe();
@@ -392,7 +405,7 @@ impl Engine {
             subscription,
             paths,
             demo_dir,
-            import,
+            configuration,
             browser: None,
             words,
             said,
@@ -488,10 +501,23 @@ impl Backstage for Engine {
         });
     }
 
-    fn import(&mut self, takes: bool) {
-        let (words, import, paths) = (self.words.clone(), self.import, self.paths.clone());
+    fn credentials(&mut self, server: ServerName, shown: Option<Vec<String>>) {
+        let (words, configuration) = (self.words.clone(), self.configuration);
         tokio::task::spawn_blocking(move || {
-            let event = match import(&paths, takes) {
+            let event = match (configuration.credentials)(&server, shown.as_deref()) {
+                Ok(credentials) => Event::CredentialsRead(server, credentials),
+                Err(why) => Event::Failed(why),
+            };
+            // The screen may be gone by now.
+            let _ = words.blocking_send(event);
+        });
+    }
+
+    fn import(&mut self, takes: bool) {
+        let words = self.words.clone();
+        let (configuration, paths) = (self.configuration, self.paths.clone());
+        tokio::task::spawn_blocking(move || {
+            let event = match (configuration.import)(&paths, takes) {
                 Ok(findings) if takes => Event::ServersTaken(findings),
                 Ok(findings) => Event::ServersFound(findings),
                 Err(why) => Event::Failed(why),

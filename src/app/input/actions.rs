@@ -168,12 +168,7 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
         }
         Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
         Action::SignIn if to_sign_in(state).is_none() => {
-            let wants = |server: &ServerView| matches!(server.state, LinkState::NeedsLogin { .. });
-            Some(if state.servers.iter().any(wants) {
-                "credentials there are headers of yours; start with -H or --bearer-env".to_owned()
-            } else {
-                "no server asks for sign-in".to_owned()
-            })
+            Some("no server asks for sign-in".to_owned())
         }
         Action::Undo if state.undo.is_empty() => Some("nothing was forgotten here".to_owned()),
         Action::FindNext | Action::FindBefore if state.search.is_none() => {
@@ -692,43 +687,40 @@ fn no_server(state: &mut State) {
 }
 
 /// The server to sign in to: the one under the cursor, if it wants that, else the first that does.
-fn to_sign_in(state: &State) -> Option<&ServerName> {
-    let wants = |server: &&ServerView| {
-        matches!(
-            server.state,
-            LinkState::NeedsLogin {
-                takes_sign_in: true,
-                ..
-            }
-        )
-    };
+fn to_sign_in(state: &State) -> Option<&ServerView> {
+    let wants = |server: &&ServerView| matches!(server.state, LinkState::NeedsLogin { .. });
     let under_cursor = match state.pane {
         Pane::Servers => state.servers.get(state.cursors[1]),
         _ => state
             .selected()
             .and_then(|entity| state.server(&entity.view.task.server)),
     };
-    let server = under_cursor
+    under_cursor
         .filter(wants)
-        .or_else(|| state.servers.iter().find(wants))?;
-    Some(&server.name)
+        .or_else(|| state.servers.iter().find(wants))
 }
 
 fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
-    let Some(server) = to_sign_in(state).cloned() else {
+    let Some(server) = to_sign_in(state) else {
         return;
     };
-    let words = format!(
-        "asking where to sign in to {}",
-        text::clean_line(server.as_str())
+    let takes_sign_in = matches!(
+        server.state,
+        LinkState::NeedsLogin {
+            takes_sign_in: true,
+            ..
+        }
     );
-    ask(
-        state,
-        Ask::SignIn(server.clone()),
-        Pending::SignIn(server),
-        todo,
-    );
-    state.answer(words);
+    let name = server.name.clone();
+    let shown = text::clean_line(name.as_str()).into_owned();
+    if takes_sign_in {
+        state.answer(format!("asking where to sign in to {shown}"));
+        let what = Ask::SignIn(name.clone());
+        ask(state, what, Pending::SignIn(name), todo);
+    } else {
+        state.answer(format!("looking what the configuration has for {shown}"));
+        todo.push(Command::ReadCredentials(name));
+    }
 }
 
 /// Asks for the tasks that a server has and we do not know.

@@ -128,6 +128,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         }
         Act::Break(what) => todo.push(Command::Break(what)),
         Act::TakeServers => todo.push(Command::TakeServers),
+        Act::Agree(server, shown) => todo.push(Command::Agree { server, shown }),
         Act::OpenPage(url) => {
             todo.push(Command::OpenPage(url));
             let key = state.key(Action::SignIn);

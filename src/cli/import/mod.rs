@@ -116,6 +116,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
     let (edit, told) = plan(&files, servers, &mut agree)?;
     if told.iter().any(Told::is_taken) {
         edit.save()?;
+        super::roster::tell_drivers(context);
     }
     say(context, &told)?;
     let is_refused = told.iter().all(|one| one.outcome == "skipped") && import.file.is_some();
@@ -147,10 +148,7 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
             servers,
         })
     };
-    found().map_err(|fail| match fail {
-        Fail::Said { words, .. } => words,
-        Fail::Closed => "nobody reads".to_owned(),
-    })
+    found().map_err(Fail::into_words)
 }
 
 fn read(file: &Path) -> Result<Vec<Entry>, String> {

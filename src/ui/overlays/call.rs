@@ -11,7 +11,7 @@ use super::{
         panes::{
             detail::wrap,
             list::price_role,
-            tools::{kind_word, tool_list},
+            tools::{kind_word, no_tools, tool_list},
         },
         theme::Role,
         words,
@@ -111,7 +111,8 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         let words = match known {
             Some(tools) if tools.refused.is_some() => {
                 let why = tools.refused.as_deref().unwrap_or_default();
-                format!("No tools: {}", text::clean_line(why))
+                let asked = form.server.as_ref();
+                asked.map_or(String::new(), |asked| no_tools(state, asked, why))
             }
             Some(tools) if tools.is_known && tools.list.is_empty() => {
                 format!("{server} has no tools.")

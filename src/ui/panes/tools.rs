@@ -1,8 +1,8 @@
 //! The tools of a server, with what the chosen one takes.
 
 use crate::{
-    app::State,
-    domain::{ArgumentKind, Tool, text},
+    app::{Action, State},
+    domain::{ArgumentKind, LinkState, ServerName, ServerView, Tool, text},
 };
 
 use super::{
@@ -11,11 +11,24 @@ use super::{
     list::price_role,
 };
 
+/// Why a server's tools are not known, and the key that helps where it wants credentials.
+pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
+    let wants = |view: &ServerView| matches!(view.state, LinkState::NeedsLogin { .. });
+    let why = text::clean_line(why);
+    if state.server(server).is_some_and(wants) {
+        let key = state.key(Action::SignIn);
+        format!("No tools: {why}. In the list, {key} sees to it.")
+    } else {
+        format!("No tools: {why}")
+    }
+}
+
 /// The list on the left, the chosen tool on the right or, on a narrow screen, below.
 pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let Some(server) = &state.tools_of else {
         canvas.put(1, 1, "No server is known yet.", Role::Strong);
-        canvas.put(1, 2, "a adds one by its URL.", Role::Plain);
+        let key = state.key(Action::AddServer);
+        canvas.put(1, 2, &format!("{key} adds one by its URL."), Role::Plain);
         return;
     };
     let name = text::clean_line(server.as_str());
@@ -28,7 +41,7 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
             Some(tools) if tools.asked.is_some() => format!("Asking {name} for its tools ..."),
             Some(tools) if tools.refused.is_some() => {
                 let why = tools.refused.as_deref().unwrap_or_default();
-                format!("No tools: {}", text::clean_line(why))
+                no_tools(state, server, why)
             }
             Some(tools) if tools.is_known => format!("{name} has no tools."),
             _ => "Not asked yet.".to_owned(),

@@ -521,6 +521,12 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     assert_eq!(first, second);
     assert_eq!(odd.calls(), 1);
     let id = first[0]["id"].as_str().unwrap();
+    let other = run(state, &["call", "plain", "a:=2", "--once", "k"]);
+    assert!(
+        other.err.contains("for another call: plain {\"a\":1}"),
+        "{other:#?}"
+    );
+    assert_eq!(odd.calls(), 1);
     let again = run(state, &["again", id, "a:=2", "b=x"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
     assert!(

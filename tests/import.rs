@@ -355,6 +355,30 @@ fn a_variable_goes_nowhere_before_a_consent_that_names_its_host() {
 
 #[cfg(feature = "demo")]
 #[test]
+fn the_same_url_with_other_headers_is_another_server_and_a_mended_one_is_not() {
+    let desk = Desk::empty();
+    let text = r#"{"mcpServers": {
+        "mine": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${API_KEY}"}},
+        "ours": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${SHARED_TOKEN}"}}
+    }}"#;
+    let ran = desk.import("mcp.json", text);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let config = desk.config();
+    assert!(config.contains("[servers.mine]") && config.contains("[servers.ours]"));
+    fs::write(
+        desk.dir.path().join("state/config.toml"),
+        config.replace("${API_KEY}", "${X}"),
+    )
+    .unwrap();
+    let again = desk.import("mcp.json", text);
+    for name in ["mine", "ours"] {
+        let words = format!("is in your configuration already, as {name}");
+        assert!(again.out.contains(&words), "{again:#?}");
+    }
+    desk.is_untouched();
+}
+
+#[test]
 fn a_file_cannot_speak_of_a_server_that_a_session_knows() {
     let desk = Desk::empty();
     let server = support::server::demo(desk.dir.path().join("server"));

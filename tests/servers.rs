@@ -244,6 +244,29 @@ args = ["-y", "a b"]
 }
 
 #[test]
+fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = support::server::demo(state.join("server"));
+    let two = format!(
+        "[servers.here]\nurl = {:?}\n[servers.there]\nurl = \"http://127.0.0.1:1/mcp\"\n",
+        server.url()
+    );
+    write(config(state), &two);
+    refused(&run(state, &["tools"]), "which server?");
+    write(
+        config(state),
+        format!("{two}[defaults]\nserver = \"here\"\n"),
+    );
+    assert!(ok(run(state, &["tools"])).out.contains("send_burst"));
+    write(
+        config(state),
+        format!("{two}[defaults]\nserver = \"gone\"\n"),
+    );
+    refused(&run(state, &["tools"]), "no server gone");
+}
+
+#[test]
 fn a_test_says_what_a_server_speaks_and_what_leaving_would_do() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();

@@ -117,7 +117,7 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     assert_eq!(of(&["--since", "1h"]).len(), 3);
 
     wrong(&run(state, &["wait", "--tag", "weekly"]), "longhaul ls");
-    wrong(&run(state, &["wait"]), "--help");
+    wrong(&run(state, &["wait"]), "longhaul wait --tag TAG");
     wrong(&run(state, &["rm"]), "--help");
     wrong(&run(state, &["rm", &one, "--older-than", "7d"]), "--help");
 

@@ -205,6 +205,11 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             if hidden > 0 {
                 lines.push(told(format!("{hidden} of them are not shown at present")));
             }
+            let ended = state.marks.len().saturating_sub(tasks.len());
+            if ended > 0 {
+                let words = format!("{ended} more of the marked have ended and stay as they are");
+                lines.push(told(words));
+            }
             let has_checkpoint = tasks
                 .iter()
                 .filter_map(|id| state.task(id))

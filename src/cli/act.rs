@@ -260,6 +260,12 @@ fn judge(
 /// `wait`.
 pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
+    if wait.ids.is_empty() && wait.tag.is_none() {
+        return Err(Fail::usage(format!(
+            "wait for which tasks? name them, or all with a tag: longhaul wait --tag TAG; `longhaul ls{}` lists them",
+            context.flags()
+        )));
+    }
     let mut tasks: Vec<Task> = Vec::new();
     if let Some(tag) = &wait.tag {
         let of_tag = reader.tasks(ListFilter::default())?;

@@ -643,7 +643,6 @@ pub(super) struct Watch {
 #[derive(Debug, Args)]
 pub(super) struct Wait {
     /// The tasks; a unique beginning of each id is enough.
-    #[arg(required_unless_present = "tag")]
     pub(super) ids: Vec<String>,
     /// Every task with this tag.
     #[arg(long)]

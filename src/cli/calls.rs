@@ -433,12 +433,23 @@ async fn begin(
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();
+    let (asked_tool, asked_arguments) = (new.tool.clone(), new.arguments.clone());
     match live.ask(context, Ask::Start(Box::new(new))).await? {
         Done::Started(id) => {
             if has_key && id != wanted {
-                context.terminal.remark(&format!(
-                    "{id} used this key before; nothing new was started"
-                ));
+                let before = context.find(reader, id.as_str())?;
+                let is_other = before.tool != asked_tool || before.arguments != asked_arguments;
+                if is_other {
+                    context.terminal.say(&format!(
+                        "longhaul: {id} used this key before, for another call: {} {}; nothing new was started, so give this one a key of its own",
+                        text::clean_line(&before.tool),
+                        text::truncate(&text::clean_line(&before.arguments), 200)
+                    ));
+                } else {
+                    context.terminal.remark(&format!(
+                        "{id} used this key before; nothing new was started"
+                    ));
+                }
             }
             Ok(id)
         }

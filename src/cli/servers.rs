@@ -28,6 +28,8 @@ pub(super) struct Servers {
     known: Vec<Known>,
     /// What is configured as a program, and cannot be used yet.
     programs: Vec<ServerName>,
+    /// The server to call where there are several and none is named.
+    usual: Option<String>,
     headers: Vec<(String, String)>,
     /// `--insecure-http`.
     may_be_read: bool,
@@ -95,6 +97,7 @@ impl Servers {
             named: Vec::new(),
             known,
             programs: programs.map(|program| program.name.clone()).collect(),
+            usual: context.config()?.defaults.server.clone(),
             headers,
             may_be_read: context.global.insecure_http,
             protocol: context
@@ -185,10 +188,13 @@ impl Servers {
         match (self.named.as_slice(), choices.as_slice()) {
             ([server], _) => Ok(server.clone()),
             ([], [link]) => self.make(link.name.clone(), None),
-            ([], _) => Err(Fail::usage(format!(
-                "which server? {}",
-                self.what_there_is()
-            ))),
+            ([], several) => match &self.usual {
+                Some(usual) if !several.is_empty() => self.named(usual),
+                _ => Err(Fail::usage(format!(
+                    "which server? {}",
+                    self.what_there_is()
+                ))),
+            },
             _ => Err(Fail::usage("name one server with -s, not several")),
         }
     }

@@ -10,13 +10,15 @@ use crate::{
 };
 
 /// What can be said in `[defaults]`.
-const KEYS: &str = "session, protocol, idle_timeout, max_time, color, ascii and motion";
+const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii and motion";
 
 /// What `[defaults]` says.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Defaults {
     /// `--session`.
     pub(in crate::cli) session: Option<String>,
+    /// `--server`, where there are several to choose from.
+    pub(in crate::cli) server: Option<String>,
     /// `--protocol`, for the configured servers that say none of their own.
     pub(super) protocol: Option<ProtocolChoice>,
     /// `--idle-timeout` and `--max-time`.
@@ -39,6 +41,7 @@ impl Reading<'_> {
             let name = key.get_ref().as_ref();
             match name {
                 "session" => defaults.session = self.text(name, value, |text| Ok(text.to_owned())),
+                "server" => defaults.server = self.text(name, value, |text| Ok(text.to_owned())),
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),
                 "idle_timeout" => self.limit(name, value, &mut defaults.limits.idle),
                 "max_time" => self.limit(name, value, &mut defaults.limits.hard),

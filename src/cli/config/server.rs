@@ -21,7 +21,12 @@ pub(in crate::cli) fn url_of(text: &str) -> Result<Url, String> {
     if text.contains("${") {
         return Err("it has a variable in it, and only headers can have those".to_owned());
     }
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    let url = Url::parse(text).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => {
+            "it does not begin with http:// or https://".to_owned()
+        }
+        error => error.to_string(),
+    })?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("it does not begin with http:// or https://".to_owned());
     }

@@ -190,14 +190,23 @@ fn take(
     (name, taken): (String, Taken),
 ) -> Result<Told, Fail> {
     let Taken { mut how, notes } = taken;
-    let place = place_of(&how);
+    let at = place_of(&how);
     let mut told = Told {
         outcome: "taken",
-        place: Some(place.clone()),
+        place: Some(at.clone()),
         words: notes,
         ..Told::skipped(file, name, String::new())
     };
     told.describe(&how);
+    let headers = match &how {
+        How::Http { headers, .. } => headers.clone(),
+        How::Stdio { .. } => Vec::new(),
+    };
+    let mut place = Place {
+        name: told.name.trim().to_owned(),
+        at,
+        headers,
+    };
     if let Some(known) = servers.at(&place) {
         told.outcome = "known";
         told.words = vec![format!("is in your configuration already, as {known}")];
@@ -231,7 +240,8 @@ fn take(
             ));
         }
     }
-    servers.places.push((own.clone(), place));
+    place.name.clone_from(&own);
+    servers.places.push(place);
     edit.add(&Written {
         name: own.clone(),
         how,
@@ -241,10 +251,18 @@ fn take(
     Ok(told)
 }
 
+/// How a server of the configuration is reached.
+struct Place {
+    name: String,
+    /// Its URL or its command line.
+    at: String,
+    headers: Vec<(String, Template)>,
+}
+
 /// The servers that are there.
 struct Known {
-    /// Those of the configuration, by name and place.
-    places: Vec<(String, String)>,
+    /// Those of the configuration.
+    places: Vec<Place>,
     /// Those that only a session knows. What the configuration says of such a name would be said of the server that
     /// its tasks mean, so a file of somebody else's must not choose it.
     of_sessions: Vec<String>,
@@ -252,15 +270,15 @@ struct Known {
 
 impl Known {
     fn of(config: &Config, paths: &Paths) -> Self {
-        let http = config.servers.iter().map(|server| {
-            let url = server.url.clone().unwrap_or_default();
-            (server.name.as_str().to_owned(), url)
+        let http = config.servers.iter().map(|server| Place {
+            name: server.name.as_str().to_owned(),
+            at: server.url.clone().unwrap_or_default(),
+            headers: server.headers.clone(),
         });
-        let stdio = config.stdio.iter().map(|server| {
-            (
-                server.name.as_str().to_owned(),
-                roster::command_line(server),
-            )
+        let stdio = config.stdio.iter().map(|server| Place {
+            name: server.name.as_str().to_owned(),
+            at: roster::command_line(server),
+            headers: Vec::new(),
         });
         Self {
             places: http.chain(stdio).collect(),
@@ -269,14 +287,20 @@ impl Known {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.places.iter().any(|(known, _)| known == name)
+        self.places.iter().any(|known| known.name == name)
             || self.of_sessions.iter().any(|known| known == name)
     }
 
-    /// The name of the server that is reached in this way.
-    fn at(&self, place: &str) -> Option<String> {
-        let found = self.places.iter().find(|(_, known)| known == place);
-        found.map(|(name, _)| name.clone())
+    /// The name of the server that is reached in this way. With other headers it may be another account there, unless
+    /// it has the same name: then somebody mended what was taken over.
+    fn at(&self, place: &Place) -> Option<String> {
+        let is_it = |known: &&Place| {
+            known.at == place.at && (known.headers == place.headers || known.name == place.name)
+        };
+        self.places
+            .iter()
+            .find(is_it)
+            .map(|known| known.name.clone())
     }
 }
 

@@ -31,6 +31,7 @@ pub enum Action {
     FindBefore,
     NeedsOnly,
     Fold,
+    Group,
     Sort,
     Reverse,
     Mark,
@@ -365,6 +366,14 @@ pub const BINDINGS: &[Binding] = &[
         "fold",
         "fold",
         "fold what is done",
+    ),
+    bind(
+        Action::Group,
+        &["B"],
+        &[List],
+        "group",
+        "group",
+        "group by need, by server or by status",
     ),
     bind(
         Action::Sort,

@@ -42,7 +42,7 @@ pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};
 pub use room::{Room, SMALLEST};
-pub use select::{Filter, Group, Line, SortKey, first_line};
+pub use select::{Filter, Group, Grouping, Headcount, Line, SortKey, Title, first_line};
 pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
     State, Tab, Toast, Tools,

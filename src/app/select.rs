@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cmp::Ordering, time::Duration};
 
-use crate::domain::{Contact, Stamp, Status, Task, TaskId, text};
+use crate::domain::{Contact, ServerName, Stamp, Status, Task, TaskId, text};
 
 use super::{
     Pane, State,
@@ -27,20 +27,101 @@ pub enum Group {
     Done,
 }
 
+/// What the list is grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// By who has to act: [`Group`].
+    #[default]
+    Need,
+    /// By server.
+    Server,
+    /// By status.
+    Status,
+}
+
+impl Grouping {
+    /// All of them, in the order of their key.
+    pub const ALL: [Self; 3] = [Self::Need, Self::Server, Self::Status];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Need => "need",
+            Self::Server => "server",
+            Self::Status => "status",
+        }
+    }
+
+    /// The next one.
+    pub(super) fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
+        Self::ALL
+            .get((place + 1) % Self::ALL.len())
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The order of the groups that two rows stand in.
+    fn compare(self, one: &Entity, two: &Entity) -> Ordering {
+        let (a, b) = (&one.view.task, &two.view.task);
+        match self {
+            Self::Need => one.home.cmp(&two.home),
+            Self::Server => a.server.cmp(&b.server),
+            Self::Status => (urgency(&a.status).cmp(&urgency(&b.status)))
+                .then_with(|| a.status.word().cmp(b.status.word())),
+        }
+    }
+
+    /// The group that a row stands in.
+    fn title(self, entity: &Entity) -> Title {
+        match self {
+            Self::Need => Title::Need(entity.home),
+            Self::Server => Title::Server(entity.view.task.server.clone()),
+            Self::Status => Title::Status(entity.view.task.status.word()),
+        }
+    }
+}
+
+/// What a group of the list is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Title {
+    /// Who has to act.
+    Need(Group),
+    /// The server.
+    Server(ServerName),
+    /// The word of the status.
+    Status(&'static str),
+}
+
+impl Title {
+    /// Whether a task truly is in this group, wherever its row still stands.
+    fn has(&self, entity: &Entity) -> bool {
+        match self {
+            Self::Need(group) => entity.belongs() == *group,
+            Self::Server(server) => entity.view.task.server == *server,
+            Self::Status(word) => entity.view.task.status.word() == *word,
+        }
+    }
+}
+
+/// How many of the tasks shown truly are in a group, wherever their rows still stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headcount {
+    /// All of them but the paused ones.
+    pub count: usize,
+    /// Those that are under way and paused.
+    pub paused: usize,
+    /// How many of them need a person.
+    pub needs: usize,
+    /// How many of them settled unseen.
+    pub new: usize,
+}
+
 /// A line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// The title of a group.
-    Heading {
-        /// Which.
-        group: Group,
-        /// How many of the tasks shown truly are in it, wherever their rows still stand.
-        count: usize,
-        /// How many tasks beside these belong to it and are paused.
-        paused: usize,
-        /// How many of them settled unseen.
-        new: usize,
-    },
+    Heading(Title, Headcount),
     /// A task.
     Row(TaskId),
 }
@@ -269,7 +350,7 @@ fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
     };
     let order = order.then_with(|| match one.home {
         // The question first, then what only a person can decide, then what has to be known.
-        Group::NeedsYou => urgency(one).cmp(&urgency(two)).then_with(newest),
+        Group::NeedsYou => (urgency(&a.status).cmp(&urgency(&b.status))).then_with(newest),
         Group::Done => (b.settled_at.cmp(&a.settled_at)).then_with(newest),
         Group::Running => newest(),
     });
@@ -280,8 +361,8 @@ fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
     }
 }
 
-fn urgency(entity: &Entity) -> u8 {
-    match entity.view.task.status {
+fn urgency(status: &Status) -> u8 {
+    match status {
         Status::InputRequired => 0,
         Status::Unknown(_) => 1,
         Status::Failed => 3,
@@ -291,34 +372,31 @@ fn urgency(entity: &Entity) -> u8 {
 }
 
 /// The title of a group over what is shown.
-fn heading<'s>(group: Group, shown: impl Iterator<Item = &'s Entity>) -> Line {
-    let (mut count, mut paused, mut new) = (0, 0, 0);
-    for entity in shown.filter(|entity| entity.belongs() == group) {
+fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s Entity>) -> Line {
+    let mut heads = Headcount::default();
+    for entity in shown.filter(|entity| title.has(entity)) {
+        let group = entity.belongs();
         if group == Group::Running && entity.view.task.status == Status::Paused {
-            paused += 1;
+            heads.paused += 1;
         } else {
-            count += 1;
+            heads.count += 1;
         }
-        new += usize::from(entity.is_new());
+        heads.needs += usize::from(group == Group::NeedsYou);
+        heads.new += usize::from(entity.is_new());
     }
-    Line::Heading {
-        group,
-        count,
-        paused,
-        new,
-    }
+    Line::Heading(title, heads)
 }
 
 /// Counts the headings again and leaves every row where it is.
 fn recount(state: &mut State) {
     let mut lines = std::mem::take(&mut state.lines);
     for line in &mut lines {
-        if let Line::Heading { group, .. } = line {
+        if let Line::Heading(title, _) = line {
             let shown = state
                 .tasks
                 .values()
                 .filter(|entity| is_shown(state, entity));
-            *line = heading(*group, shown);
+            *line = heading(title.clone(), shown);
         }
     }
     state.lines = lines;
@@ -335,22 +413,20 @@ pub(super) fn rebuild(state: &mut State) {
         .values()
         .filter(|entity| is_shown(state, entity))
         .collect();
+    let by = state.grouping;
     shown.sort_by(|one, two| {
-        one.home
-            .cmp(&two.home)
+        by.compare(one, two)
+            .then_with(|| one.home.cmp(&two.home))
             .then_with(|| compare(state, one, two))
     });
     let mut lines = Vec::with_capacity(shown.len() + 3);
-    for group in [Group::NeedsYou, Group::Running, Group::Done] {
-        let of_group = || shown.iter().filter(|entity| entity.home == group);
-        if of_group().next().is_none() {
-            continue;
-        }
-        lines.push(heading(group, shown.iter().copied()));
-        if group == Group::Done && state.is_folded {
-            continue;
-        }
-        lines.extend(of_group().map(|entity| Line::Row(entity.view.task.id.clone())));
+    for group in shown.chunk_by(|one, two| by.compare(one, two).is_eq()) {
+        let Some(first) = group.first() else { continue };
+        lines.push(heading(by.title(first), shown.iter().copied()));
+        let rows = group
+            .iter()
+            .filter(|entity| !(state.is_folded && entity.home == Group::Done));
+        lines.extend(rows.map(|entity| Line::Row(entity.view.task.id.clone())));
     }
     state.lines = lines;
     if !state.lines.is_empty() && state.remark.as_ref().is_some_and(|it| it.is_of_empty) {
@@ -562,7 +638,7 @@ pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
         .take(rows)
         .filter_map(|line| match line {
             Line::Row(id) => Some(id.clone()),
-            Line::Heading { .. } => None,
+            Line::Heading(..) => None,
         })
         .collect()
 }

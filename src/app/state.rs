@@ -12,8 +12,8 @@ use crate::domain::{
 };
 
 use super::{
-    Action, CallForm, Field, Filter, Group, LeaveNote, Leaving, Line, Menu, QuestionForm, Setup,
-    SortKey, TaskLog, log::ResultText, notify::Telling, pane_scope,
+    Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
+    Setup, SortKey, TaskLog, log::ResultText, notify::Telling, pane_scope,
 };
 
 /// Messages kept; older ones are counted.
@@ -510,6 +510,8 @@ pub struct State {
     pub needs_only: bool,
     /// The group of what is done is folded.
     pub is_folded: bool,
+    /// What the list is grouped by.
+    pub grouping: Grouping,
     /// How the list is sorted inside its groups.
     pub sort: SortKey,
     /// The sorting is reversed.
@@ -633,6 +635,7 @@ impl State {
             filter: Filter::default(),
             needs_only: false,
             is_folded: false,
+            grouping: Grouping::default(),
             sort: SortKey::default(),
             is_reversed: false,
             open: BTreeSet::new(),

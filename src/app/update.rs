@@ -214,7 +214,10 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             state.moving.insert(id.clone());
         }
         is_asked_for = was_forgotten != entity.view.task.forgotten_at.is_some();
-        if is_asked_for || state.sort != super::SortKey::Newest {
+        if is_asked_for
+            || state.sort != super::SortKey::Newest
+            || state.grouping == super::Grouping::Status
+        {
             state.is_order_stale = true;
         }
         is_renamed = entity.view.task.title() != old_title;

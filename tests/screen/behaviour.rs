@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Event, Focus, Group, Input, Keymap, LeaveNote, Leaving, Mark, Menu, Overlay, Pane,
-        Setup, State, Tab, Wish, next_wake, update,
+        Command, Event, Focus, Group, Input, Keymap, LeaveNote, Leaving, Line, Mark, Menu, Overlay,
+        Pane, Setup, State, Tab, Title, Wish, next_wake, update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Notice, NoticeLevel,
@@ -191,6 +191,57 @@ fn a_viewer_leaves_freely() {
 }
 
 #[test]
+fn the_list_is_grouped_by_need_by_server_or_by_status() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let tasks = |screen: &Screen| {
+        let rows = screen.state.lines.iter();
+        rows.filter(|line| matches!(line, Line::Row(_))).count()
+    };
+    // Every row stands below the title of its group, and the titles count what is there.
+    let is_right = |screen: &Screen| {
+        let (mut title, mut left) = (None, 0);
+        for line in &screen.state.lines {
+            match line {
+                Line::Heading(of, heads) => {
+                    assert_eq!(left, 0, "{title:?}");
+                    (title, left) = (Some(of), heads.count + heads.paused);
+                }
+                Line::Row(id) => {
+                    let entity = screen.state.task(id).unwrap();
+                    let task = &entity.view.task;
+                    assert!(match title.unwrap() {
+                        Title::Need(group) => entity.home == *group,
+                        Title::Server(server) => task.server == *server,
+                        Title::Status(word) => task.status.word() == *word,
+                    });
+                    left -= 1;
+                }
+            }
+        }
+        assert_eq!(left, 0, "{title:?}");
+    };
+    let all = tasks(&screen);
+    is_right(&screen);
+    for grouping in ["server", "status", "need"] {
+        screen.keys("B");
+        assert_eq!(answer(&screen), format!("grouped by {grouping}"));
+        is_right(&screen);
+        assert_eq!(tasks(&screen), all);
+    }
+    screen.keys("B .");
+    let done = |screen: &Screen| {
+        let rows = screen.state.lines.iter();
+        rows.filter(|line| match line {
+            Line::Row(id) => screen.state.task(id).unwrap().home == Group::Done,
+            Line::Heading(..) => false,
+        })
+        .count()
+    };
+    assert!(tasks(&screen) < all && done(&screen) == 0);
+    assert!(screen.draw_text().contains("(. unfolds)"));
+}
+
+#[test]
 fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
     let mut screen = Screen::morning(WIDE, colour());
     let group = |screen: &Screen| {
@@ -200,7 +251,7 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
             .iter()
             .take_while(|line| **line != longhaul::app::Line::Row(id("q7m2xk")));
         before
-            .filter(|line| matches!(line, longhaul::app::Line::Heading { .. }))
+            .filter(|line| matches!(line, longhaul::app::Line::Heading(..)))
             .count()
     };
     assert_eq!(group(&screen), 2);

@@ -236,6 +236,11 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.is_folded = !state.is_folded;
             select::rebuild(state);
         }
+        Action::Group => {
+            state.grouping = state.grouping.next();
+            select::rebuild(state);
+            state.answer(format!("grouped by {}", state.grouping.word()));
+        }
         Action::Sort => {
             state.sort = state.sort.next();
             select::rebuild(state);
@@ -473,7 +478,7 @@ pub(super) fn mark_all(state: &mut State) {
         .iter()
         .filter_map(|line| match line {
             Line::Row(id) => Some(id.clone()),
-            Line::Heading { .. } => None,
+            Line::Heading(..) => None,
         })
         .collect();
     if shown.iter().all(|id| state.marks.contains(id)) {

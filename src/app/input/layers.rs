@@ -6,7 +6,7 @@ use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, S
 
 use super::{
     super::{
-        CallForm, Command, Field, Leaving, Menu, Overlay, SortKey, Stage, State,
+        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, SortKey, Stage, State,
         call::name_from_url,
         keymap::Action,
         menu::{self, Act, REFLEX},
@@ -204,6 +204,7 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         "filter" => Action::Filter,
         "call" | "run" => Action::NewCall,
         "add" => Action::AddServer,
+        "group" => Action::Group,
         "sort" => Action::Sort,
         "adopt" => Action::Adopt,
         "attach" | "show" => Action::Open,
@@ -241,6 +242,13 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
                 None => state.answer(format!("no server is called {rest:?}")),
             }
         }
+        Action::Group => match Grouping::ALL.iter().find(|by| by.word() == rest) {
+            Some(by) => {
+                state.grouping = *by;
+                select::rebuild(state);
+            }
+            None => state.answer(format!("there are no groups by {rest:?}")),
+        },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.word() == rest) {
             Some(key) => {
                 state.sort = *key;

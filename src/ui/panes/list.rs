@@ -1,7 +1,7 @@
 //! The list of tasks: window first, format second.
 
 use crate::{
-    app::{Action, Entity, Group, Line, SortKey, State, until},
+    app::{Action, Entity, Group, Headcount, Line, SortKey, State, Title, until},
     domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
 };
 
@@ -72,14 +72,7 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let lines = state.lines.iter().enumerate().skip(top).take(rows);
     for ((place, line), y) in lines.zip(0_u16..) {
         match line {
-            Line::Heading {
-                group,
-                count,
-                paused,
-                new,
-            } => {
-                heading(canvas, y, state, *group, [*count, *paused, *new]);
-            }
+            Line::Heading(title, heads) => heading(canvas, y, state, title, *heads),
             Line::Row(id) => {
                 if let Some(entity) = state.task(id) {
                     let is_cursor = place == state.cursor_line;
@@ -90,30 +83,37 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     }
 }
 
-fn heading(
-    canvas: &mut Canvas<'_>,
-    y: u16,
-    state: &State,
-    group: Group,
-    [count, paused, new]: [usize; 3],
-) {
+fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads: Headcount) {
     let line = canvas.glyphs().line;
-    let (title, role) = match group {
-        Group::NeedsYou => ("NEEDS YOU", Role::Needs),
-        Group::Running => ("RUNNING", Role::Heading),
-        Group::Done => ("DONE", Role::Heading),
+    let (name, role) = match title {
+        Title::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
+        Title::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
+        Title::Need(Group::Done) => ("DONE".into(), Role::Heading),
+        Title::Server(server) => (text::clean_line(server.as_str()), Role::Heading),
+        Title::Status(word) => (word.to_uppercase().into(), Role::Heading),
     };
-    let count = text::grouped(count);
-    let mut words = format!(" {title} {count}");
-    if paused > 0 {
+    let Headcount {
+        count,
+        paused,
+        needs,
+        new,
+    } = heads;
+    let is_of_done = *title == Title::Need(Group::Done);
+    let is_of_server = matches!(title, Title::Server(_));
+    let count = if is_of_server { count + paused } else { count };
+    let mut words = format!(" {name} {}", text::grouped(count));
+    if needs > 0 && is_of_server {
+        words = format!("{words}, {needs} need you");
+    }
+    if paused > 0 && *title != Title::Status("paused") {
         words = format!("{words}, {paused} paused");
     }
-    if new > 0 && group == Group::Done {
+    if new > 0 && (is_of_done || is_of_server) {
         words = format!("{words}, {new} new");
     }
     let x = canvas.put(1, y, line, Role::Border);
     let mut x = canvas.put(x, y, &words, role);
-    if group == Group::Done {
+    if is_of_done || state.is_folded && !matches!(title, Title::Need(_)) {
         let fold = if state.is_folded {
             "   (. unfolds)"
         } else {

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, Input, LeaveNote, State},
+    app::{self, Command, Event, Input, LeaveNote, State, View},
     domain::{Ask, AskId, Entry, Mono, News, ServerName, Stamp, TaskId},
 };
 
@@ -55,6 +55,9 @@ pub trait Backstage {
     fn open_page(&mut self, url: &str);
     /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
     fn import(&mut self, takes: bool);
+
+    /// Writes a view into the configuration.
+    fn save_view(&mut self, view: View);
 
     /// Reads what the configuration has for a server, agreed to as `shown` where that is there.
     fn credentials(&mut self, server: ServerName, shown: Option<Vec<String>>);
@@ -301,6 +304,10 @@ async fn carry_out<S: Surface, B: Backstage>(
         }
         Command::TakeServers => {
             backstage.import(true);
+            Vec::new()
+        }
+        Command::SaveView(view) => {
+            backstage.save_view(view);
             Vec::new()
         }
         Command::ReadCredentials(server) => {

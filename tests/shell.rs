@@ -19,7 +19,7 @@ use std::{
 };
 
 use longhaul::{
-    app::{Command, Event, Input, Setup, State},
+    app::{Command, Event, Input, Setup, State, View},
     domain::{
         Ask, AskId, Chord, Contact, Entry, Happening, Key, Level, Limits, Mono, News, Price,
         Progress, Question, QuestionWay, Resumability, ServerName, Stamp, Status, Task, TaskId,
@@ -161,6 +161,8 @@ impl Backstage for FakeBackstage {
     fn open_page(&mut self, _url: &str) {}
 
     fn import(&mut self, _takes: bool) {}
+
+    fn save_view(&mut self, _view: View) {}
 
     fn credentials(&mut self, _server: ServerName, _shown: Option<Vec<String>>) {}
 

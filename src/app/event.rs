@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use super::Keymap;
+use super::{Keymap, View};
 use crate::domain::{
     Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerName, ServerView,
     TaskId, TaskView, ThemeName, UsualLimits, Wall,
@@ -31,6 +31,8 @@ pub struct Setup {
     pub limits: UsualLimits,
     /// What is told beside the screen.
     pub notify: Notify,
+    /// How the list can be shown, by name.
+    pub views: Vec<View>,
     /// What each key does.
     pub keys: Keymap,
     /// Where the ids of new tasks come from; each start brings fresh dice.
@@ -49,6 +51,7 @@ impl Default for Setup {
             readonly: false,
             limits: UsualLimits::default(),
             notify: Notify::default(),
+            views: Vec::new(),
             keys: Keymap::default(),
             seed: 0,
         }
@@ -188,6 +191,8 @@ pub enum Command {
     FindServers,
     /// Write them into the configuration; answered by [`Event::ServersTaken`].
     TakeServers,
+    /// Write this view into the configuration; answered in words.
+    SaveView(View),
     /// Look which credentials the configuration has for this server; answered by [`Event::CredentialsRead`].
     ReadCredentials(ServerName),
     /// Note that the user agrees to all of them as they were shown; answered by [`Event::CredentialsRead`].

@@ -220,6 +220,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             Menu::Cancel(tasks) => tasks.contains(id),
             Menu::Leave
             | Menu::Break
+            | Menu::Views
             | Menu::Import { .. }
             | Menu::Consent { .. }
             | Menu::SignIn { .. } => false,

@@ -31,6 +31,7 @@ pub enum Action {
     FindBefore,
     NeedsOnly,
     Fold,
+    Views,
     Group,
     Sort,
     Reverse,
@@ -366,6 +367,14 @@ pub const BINDINGS: &[Binding] = &[
         "fold",
         "fold",
         "fold what is done",
+    ),
+    bind(
+        Action::Views,
+        &["v"],
+        &[List],
+        "views",
+        "views",
+        "show the list in a view of yours",
     ),
     bind(
         Action::Group,

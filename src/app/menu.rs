@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
-use super::{Action, Prices, State, detail, leave::is_viewer, select::hidden_marks};
+use super::{Action, Prices, State, View, detail, leave::is_viewer, select::hidden_marks};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
@@ -31,6 +31,8 @@ pub enum Menu {
         /// How many are new here.
         new: usize,
     },
+    /// Show the list in one of the views.
+    Views,
     /// Agree to what the configuration would send to a server.
     Consent {
         /// Which.
@@ -50,7 +52,10 @@ pub enum Menu {
 impl Menu {
     /// Whether a key typed by reflex would do harm.
     pub(super) fn is_grave(&self) -> bool {
-        !matches!(self, Self::Copy(_) | Self::Break | Self::Import { .. })
+        !matches!(
+            self,
+            Self::Copy(_) | Self::Break | Self::Views | Self::Import { .. }
+        )
     }
 }
 
@@ -65,6 +70,8 @@ pub enum Act {
     Copy(String),
     /// Break this.
     Break(String),
+    /// Show the list so.
+    Show(View),
     /// Take the servers over that were found.
     TakeServers,
     /// Let the configuration's headers, as they were shown, go to this server.
@@ -143,6 +150,7 @@ pub fn title(menu: &Menu) -> String {
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
         Menu::Break => "Break something".to_owned(),
+        Menu::Views => "Views".to_owned(),
         Menu::Import { .. } => "Import servers?".to_owned(),
         Menu::Consent { server, .. } => {
             format!("Send this to {}?", text::clean_line(server.as_str()))
@@ -269,6 +277,12 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             lines.push(told("longhaul waits here for its answer, 15 minutes."));
             lines
         }
+        Menu::Views => {
+            let key = state.key(Action::Palette);
+            vec![told(format!(
+                "{key} save-view NAME keeps what is shown now."
+            ))]
+        }
         Menu::Consent { lines, .. } => {
             let first = told("It came by import, so nothing was sent yet.");
             let last = told("A yes holds until its url or a header changes.");
@@ -282,6 +296,17 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
                 .collect()
         }
     }
+}
+
+/// Everything as it is at first, then each view by its number.
+fn views(state: &State) -> Vec<Item> {
+    let all = item('0', "everything", Act::Show(View::default()));
+    let views = state.setup.views.iter().zip('1'..='9');
+    let views = views.map(|(view, key)| {
+        let label = format!("{}: {}", view.name, view.words());
+        item(key, label, Act::Show(view.clone()))
+    });
+    std::iter::once(all).chain(views).collect()
 }
 
 /// What can be chosen; the first item is chosen at first and does no harm.
@@ -350,6 +375,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             item('y', "copy its URL", Act::Copy(page.url.clone())),
             item('l', "later", Act::Close),
         ],
+        Menu::Views => views(state),
         Menu::Consent { server, lines } => vec![
             item('n', "no, send nothing", Act::Close),
             item(

@@ -24,6 +24,7 @@ mod select;
 mod state;
 mod status;
 mod update;
+mod views;
 mod wake;
 
 pub use crate::domain::Colour;
@@ -49,4 +50,5 @@ pub use state::{
 };
 pub use status::{Attention, attention, finds, footer_keys, in_time, pane_scope, scope, until};
 pub use update::{update, update_all};
+pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};

@@ -535,6 +535,9 @@ pub(super) struct Ls {
     /// Only tasks of this status.
     #[arg(long, value_name = "STATUS", value_parser = status_word())]
     pub(super) status: Vec<&'static str>,
+    /// Only what this view of the configuration shows.
+    #[arg(long, value_name = "NAME")]
+    pub(super) view: Option<String>,
     /// Only tasks that wait for you.
     #[arg(long)]
     pub(super) needs_me: bool,

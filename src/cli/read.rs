@@ -15,7 +15,7 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    app::Filter,
+    app::{Filter, View},
     domain::{Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, text},
     store::{DriverLock, ListFilter, Reader, StoreError},
 };
@@ -111,10 +111,15 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     };
     let servers = servers.as_ref().map_or_else(Vec::new, Servers::names);
     let since = ls.since.map(|since| since.at(context.clock.now().wall));
-    let filter = Filter::read(&ls.filter.join(" "));
+    let view = match &ls.view {
+        Some(name) => context.config()?.view(name)?.clone(),
+        None => View::default(),
+    };
+    let filter = Filter::read(&format!("{} {}", view.filter, ls.filter.join(" ")));
+    let needs_me = ls.needs_me || view.needs_only;
     tasks.retain(|task| {
         (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
-            && (!ls.needs_me || task.status.needs_you(task.is_seen))
+            && (!needs_me || task.status.needs_you(task.is_seen))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))

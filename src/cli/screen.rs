@@ -166,6 +166,7 @@ pub(super) fn show(
             readonly: context.global.readonly,
             limits,
             notify: config.notify,
+            views: config.views,
             keys: config.keys,
             seed: dice(),
         },
@@ -175,6 +176,7 @@ pub(super) fn show(
         asks: extra.asks,
         configuration: Configuration {
             import: super::import::findings,
+            save_view: super::config::save_view,
             credentials: super::roster::credentials,
         },
         browser: Browser::find(None, |name| std::env::var_os(name)?.into_string().ok()),

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Credentials, Event, Findings, Input, Setup, State},
+    app::{self, Command, Credentials, Event, Findings, Input, Setup, State, View},
     domain::{
         Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
         Task, TaskId, TaskView, Wall, place,
@@ -44,6 +44,8 @@ const REPORT_WITHIN: Duration = Duration::from_secs(1);
 pub struct Configuration {
     /// Finds the servers of other programs, and writes those that this session does not know into it if told so.
     pub import: fn(&Paths, bool) -> Result<Findings, String>,
+    /// Writes a view into it, and says so in words.
+    pub save_view: fn(&View) -> Result<String, String>,
     /// What it has for a server, agreed to where that is what was shown.
     pub credentials: fn(&ServerName, Option<&[String]>) -> Result<Credentials, String>,
 }
@@ -366,6 +368,7 @@ impl Surface for Terminal {
             | Command::OpenPage(_)
             | Command::FindServers
             | Command::TakeServers
+            | Command::SaveView(_)
             | Command::ReadCredentials(_)
             | Command::Agree { .. }
             | Command::Quit(_) => {}
@@ -498,6 +501,15 @@ impl Backstage for Engine {
                 // A screen that has gone needs no words.
                 let _ = words.blocking_send(Event::Failed(why));
             }
+        });
+    }
+
+    fn save_view(&mut self, view: View) {
+        let (words, configuration) = (self.words.clone(), self.configuration);
+        tokio::task::spawn_blocking(move || {
+            let saved = (configuration.save_view)(&view);
+            // The screen may be gone by now.
+            let _ = words.blocking_send(saved.map_or_else(Event::Failed, Event::Worked));
         });
     }
 

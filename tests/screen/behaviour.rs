@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Event, Focus, Group, Input, Keymap, LeaveNote, Leaving, Line, Mark, Menu, Overlay,
-        Pane, Setup, State, Tab, Title, Wish, next_wake, update,
+        Command, Event, Focus, Group, Grouping, Input, Keymap, LeaveNote, Leaving, Line, Mark,
+        Menu, Overlay, Pane, Setup, SortKey, State, Tab, Title, View, Wish, next_wake, update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Notice, NoticeLevel,
@@ -239,6 +239,42 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     };
     assert!(tasks(&screen) < all && done(&screen) == 0);
     assert!(screen.draw_text().contains("(. unfolds)"));
+}
+
+#[test]
+fn a_view_is_kept_under_its_name_and_shown_again() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("B s /").type_in("server:lab").keys("enter");
+    let shown = screen.state.lines.clone();
+    screen.todo.clear();
+    screen
+        .keys(":")
+        .type_in("save-view two words")
+        .keys("enter");
+    assert!(answer(&screen).contains("cannot be called"));
+    assert!(screen.todo.is_empty());
+    screen.keys(":").type_in("save-view lab").keys("enter");
+    let view = View {
+        name: "lab".to_owned(),
+        filter: "server:lab".to_owned(),
+        grouping: Grouping::Server,
+        sort: SortKey::State,
+        ..View::default()
+    };
+    assert_eq!(screen.todo, [Command::SaveView(view.clone())]);
+    assert_eq!(screen.state.setup.views, [view]);
+    screen.keys("v 0");
+    assert_ne!(screen.state.lines, shown);
+    screen.keys("v");
+    assert!(
+        screen
+            .draw_text()
+            .contains("1  lab: server:lab, grouped by server, sorted by state")
+    );
+    screen.keys("1");
+    assert_eq!(screen.state.lines, shown);
+    screen.keys("v 0 :").type_in("view lab").keys("enter");
+    assert_eq!(screen.state.lines, shown);
 }
 
 #[test]

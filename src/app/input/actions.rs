@@ -236,6 +236,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.is_folded = !state.is_folded;
             select::rebuild(state);
         }
+        Action::Views => open_menu(state, Menu::Views, now),
         Action::Group => {
             state.grouping = state.grouping.next();
             select::rebuild(state);

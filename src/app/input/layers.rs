@@ -6,7 +6,7 @@ use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, S
 
 use super::{
     super::{
-        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, SortKey, Stage, State,
+        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, SortKey, Stage, State, View,
         call::name_from_url,
         keymap::Action,
         menu::{self, Act, REFLEX},
@@ -127,6 +127,10 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
             state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
         }
         Act::Break(what) => todo.push(Command::Break(what)),
+        Act::Show(view) => {
+            view.show(state);
+            state.answer(format!("shown: {}", view.words()));
+        }
         Act::TakeServers => todo.push(Command::TakeServers),
         Act::Agree(server, shown) => todo.push(Command::Agree { server, shown }),
         Act::OpenPage(url) => {
@@ -194,6 +198,20 @@ pub(super) fn palette_key(
     }
 }
 
+/// Keeps how the list is shown now under this name, here and in the configuration.
+fn save_view(state: &mut State, name: &str, todo: &mut Vec<Command>) {
+    if !View::is_name(name) {
+        let words = format!("a view cannot be called {name:?}; letters, digits, - and _ are fine");
+        return state.answer(words);
+    }
+    let view = View::of(state, name);
+    let views = &mut state.setup.views;
+    views.retain(|known| known.name != name);
+    views.push(view.clone());
+    views.sort_by(|one, two| one.name.cmp(&two.name));
+    todo.push(Command::SaveView(view));
+}
+
 /// Commands with an argument; `false` if the line is none of them.
 pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) -> bool {
     let Some((word, rest)) = typed.split_once(char::is_whitespace) else {
@@ -204,6 +222,7 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         "filter" => Action::Filter,
         "call" | "run" => Action::NewCall,
         "add" => Action::AddServer,
+        "view" | "save-view" => Action::Views,
         "group" => Action::Group,
         "sort" => Action::Sort,
         "adopt" => Action::Adopt,
@@ -242,6 +261,11 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
                 None => state.answer(format!("no server is called {rest:?}")),
             }
         }
+        Action::Views if word == "save-view" => save_view(state, rest, todo),
+        Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
+            Some(view) => view.clone().show(state),
+            None => state.answer(format!("no view is called {rest:?}")),
+        },
         Action::Group => match Grouping::ALL.iter().find(|by| by.word() == rest) {
             Some(by) => {
                 state.grouping = *by;

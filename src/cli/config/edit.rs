@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use super::super::fail::{Fail, code};
-use crate::{domain::Template, store};
+use crate::{
+    app::{Grouping, SortKey, View},
+    domain::Template,
+    store,
+};
 
 /// What stands at the top of a file that we made.
 const HEAD: &str =
@@ -154,6 +158,35 @@ impl Edit {
             servers.insert(&server.name, Item::Table(table));
         } else if let Some(servers) = servers.as_inline_table_mut() {
             servers.insert(&server.name, Value::InlineTable(table.into_inline_table()));
+        }
+    }
+
+    /// Puts a view in, or in the place of the one of its name.
+    pub(in crate::cli) fn view(&mut self, view: &View) {
+        let mut table = Table::new();
+        if !view.filter.is_empty() {
+            put(&mut table, "filter", view.filter.as_str());
+        }
+        if view.needs_only {
+            put(&mut table, "needs_you", true);
+        }
+        if view.grouping != Grouping::default() {
+            put(&mut table, "group", view.grouping.word());
+        }
+        if view.sort != SortKey::default() {
+            put(&mut table, "sort", view.sort.word());
+        }
+        if view.is_reversed {
+            put(&mut table, "reverse", true);
+        }
+        let mut views = Table::new();
+        views.set_implicit(true);
+        let views = self.document.entry("views").or_insert(Item::Table(views));
+        if let Some(views) = views.as_table_mut() {
+            table.decor_mut().set_prefix("\n");
+            views.insert(&view.name, Item::Table(table));
+        } else if let Some(views) = views.as_inline_table_mut() {
+            views.insert(&view.name, Value::InlineTable(table.into_inline_table()));
         }
     }
 

@@ -9,6 +9,7 @@ mod keys;
 mod notify;
 mod secret;
 mod server;
+mod views;
 
 use std::{
     io::{ErrorKind, Read as _},
@@ -32,14 +33,18 @@ use crate::domain::{
     Convention, Limits, Notify, ServerConfig, ServerName, StdioConfig, Tell, ThemeName,
     UsualLimits, text,
 };
-use crate::{app::Keymap, cli::json, engine::Hook};
+use crate::{
+    app::{Keymap, View},
+    cli::{fail::Fail, json},
+    engine::Hook,
+};
 
 /// The environment's way to name another file.
 pub(super) const PLACE: &str = "LONGHAUL_CONFIG";
 /// A file of settings is small; whatever is larger is another file.
 pub(super) const BYTES: u64 = 1 << 20;
 /// What the file can speak of.
-const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify] and [theme]";
+const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify], [theme] and [views.NAME]";
 
 /// What the file says.
 #[derive(Debug, Default, PartialEq)]
@@ -52,6 +57,8 @@ pub struct Config {
     pub(super) defaults: Defaults,
     /// The colours that the user prefers.
     pub(super) theme: Option<ThemeName>,
+    /// How the list can be shown, by name.
+    pub(super) views: Vec<View>,
     /// What each key of the screen does.
     pub(super) keys: Keymap,
     /// What is told beside the screen.
@@ -82,6 +89,7 @@ impl Config {
                 "servers" => reading.servers(at, value),
                 "defaults" => reading.defaults(at, value),
                 "theme" => reading.theme(at, value),
+                "views" => reading.views(at, value),
                 "keys" => reading.keys(at, value),
                 "notify" => reading.notify(at, value),
                 other => reading.remark(at, &format!("{other:?} says nothing; there are {TABLES}")),
@@ -105,6 +113,21 @@ impl Config {
     pub(super) fn convention(&self, server: &ServerName) -> Convention {
         let own = self.servers.iter().find(|it| it.name == *server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
+    }
+
+    /// The view of this name.
+    pub(super) fn view(&self, name: &str) -> Result<&View, Fail> {
+        let found = self.views.iter().find(|view| view.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
+            let there = if names.is_empty() {
+                "it has none; [views.NAME] makes one".to_owned()
+            } else {
+                format!("it has {}", names.join(", "))
+            };
+            let name = text::clean_line(name);
+            Fail::usage(format!("the configuration has no view {name}; {there}"))
+        })
     }
 
     /// What to run when something is worth telling.
@@ -166,6 +189,15 @@ pub(super) fn load(path: &Path) -> Result<String, String> {
         return Err(failed(&"it is too large"));
     }
     Ok(text)
+}
+
+/// Writes a view into the file, and says where.
+pub(super) fn save_view(view: &View) -> Result<String, String> {
+    let mut edit = Edit::open(path()).map_err(Fail::into_words)?;
+    edit.view(view);
+    let shown = edit.path().display().to_string();
+    edit.save().map_err(Fail::into_words)?;
+    Ok(format!("view {} is in {shown}", view.name))
 }
 
 /// Reads the text of the file; fails in words that say which line to mend.

@@ -50,7 +50,7 @@ impl Reading<'_> {
     }
 
     /// Takes the value that a word stands for.
-    fn one_of<T: Copy>(
+    pub(super) fn one_of<T: Copy>(
         &mut self,
         key: &str,
         value: &Spanned<DeValue<'_>>,

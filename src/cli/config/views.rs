@@ -1,0 +1,138 @@
+//! `[views]`: how the list is shown, under names.
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::Reading;
+use crate::app::{Grouping, SortKey, View};
+
+/// What can be said of a view.
+const KEYS: &str = "filter, needs_you, group, sort and reverse";
+
+impl Reading<'_> {
+    pub(super) fn views(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.remark(at, "views are tables; write [views.NAME]");
+        };
+        for (key, value) in table {
+            let (name, at) = (key.get_ref().as_ref(), key.span().start);
+            if !View::is_name(name) {
+                let words =
+                    format!("a view cannot be called {name:?}; letters, digits, - and _ are fine");
+                self.remark(at, &words);
+            } else if let Some(table) = value.get_ref().as_table() {
+                let view = self.view(name, table);
+                self.config.views.push(view);
+            } else {
+                self.remark(at, &format!("a view is a table; write [views.{name}]"));
+            }
+        }
+        self.config
+            .views
+            .sort_by(|one, two| one.name.cmp(&two.name));
+    }
+
+    fn view(&mut self, name: &str, table: &DeTable<'_>) -> View {
+        let mut view = View {
+            name: name.to_owned(),
+            ..View::default()
+        };
+        for (key, value) in table {
+            let word = key.get_ref().as_ref();
+            match word {
+                "filter" => {
+                    let read = self.text(word, value, |text| Ok(text.to_owned()));
+                    view.filter = read.unwrap_or_default();
+                }
+                "needs_you" => view.needs_only = self.switch(word, value).unwrap_or_default(),
+                "group" => {
+                    let all = Grouping::ALL.map(|by| (by.word(), by));
+                    self.one_of(word, value, &all, &mut view.grouping);
+                }
+                "sort" => {
+                    let all = SortKey::ALL.map(|by| (by.word(), by));
+                    self.one_of(word, value, &all, &mut view.sort);
+                }
+                "reverse" => view.is_reversed = self.switch(word, value).unwrap_or_default(),
+                other => {
+                    let words = format!("{other:?} says nothing of a view; there are {KEYS}");
+                    self.remark(key.span().start, &words);
+                }
+            }
+        }
+        view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        app::{Grouping, SortKey, View},
+        cli::config::{Config, Edit},
+    };
+
+    #[test]
+    fn a_view_that_is_written_reads_as_it_was_and_the_rest_of_the_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        let before = "# mine\n[theme]\nname = \"dark\" # so\n";
+        std::fs::write(&path, before).unwrap();
+        let mut view = View {
+            name: "a".to_owned(),
+            filter: "tag:x !status:done \"q".to_owned(),
+            needs_only: true,
+            grouping: Grouping::Status,
+            sort: SortKey::Server,
+            is_reversed: true,
+        };
+        for is_reversed in [true, false] {
+            view.is_reversed = is_reversed;
+            let mut edit = Edit::open(Some(path.clone())).unwrap();
+            edit.view(&view);
+            edit.save().unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with(before), "{text}");
+            let config = Config::parse("f", &text).unwrap();
+            assert_eq!(config.remarks, [""; 0]);
+            assert_eq!(config.views, [view.clone()]);
+        }
+    }
+
+    #[test]
+    fn what_the_file_says_of_views_holds_and_each_wrong_line_is_named() {
+        let text = r#"[views.nightly]
+filter = "tag:nightly !status:done"
+group = "server"
+sort = "progress"
+reverse = true
+[views.mine]
+needs_you = true
+sort = "beauty"
+colour = "red"
+[views."two words"]
+"#;
+        let config = Config::parse("f", text).unwrap();
+        let nightly = View {
+            name: "nightly".to_owned(),
+            filter: "tag:nightly !status:done".to_owned(),
+            needs_only: false,
+            grouping: Grouping::Server,
+            sort: SortKey::Progress,
+            is_reversed: true,
+        };
+        let mine = View {
+            name: "mine".to_owned(),
+            needs_only: true,
+            ..View::default()
+        };
+        assert_eq!(config.views, [mine, nightly]);
+        let lines: Vec<&str> = config
+            .remarks
+            .iter()
+            .map(|remark| remark.split_once(' ').unwrap().0)
+            .collect();
+        assert_eq!(lines, ["f:8:", "f:9:", "f:10:"], "{:#?}", config.remarks);
+    }
+}

@@ -293,7 +293,7 @@ fn configuration(context: &Context<'_>, checks: &mut Checks) {
             for remark in &config.remarks {
                 checks.warning(OF, remark.clone(), "the rest of the file holds");
             }
-            let count = config.servers.len() + config.stdio.len();
+            let count = config.servers.len();
             let count = text::plural(u64::try_from(count).unwrap_or(u64::MAX), "server");
             checks.ok(OF, format!("{count} configured"));
         }

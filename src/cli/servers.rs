@@ -26,8 +26,6 @@ struct Known {
 pub(super) struct Servers {
     named: Vec<ServerRef>,
     known: Vec<Known>,
-    /// What is configured as a program, and cannot be used yet.
-    programs: Vec<ServerName>,
     headers: Vec<(String, String)>,
     /// `--insecure-http`.
     may_be_read: bool,
@@ -69,7 +67,8 @@ impl Servers {
                 name: server.name.clone(),
                 url,
                 headers: filled(server),
-                is_choice: true,
+                // One that nobody approved was only seen in somebody's file.
+                is_choice: server.program.is_none() || server.withheld.is_none(),
             });
         }
         let mut headers: Vec<(String, String)> = context
@@ -90,11 +89,9 @@ impl Servers {
             })?;
             headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
-        let programs = context.config()?.stdio.iter();
         let mut servers = Self {
             named: Vec::new(),
             known,
-            programs: programs.map(|program| program.name.clone()).collect(),
             headers,
             may_be_read: context.global.insecure_http,
             protocol: context
@@ -144,9 +141,6 @@ impl Servers {
         if !text.contains("://") {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.make(link.name.clone(), None),
-                None if self.programs.iter().any(|name| name.as_str() == text) => Err(Fail::usage(
-                    format!("{text} is a program (stdio), and longhaul starts none yet"),
-                )),
                 None => Err(Fail::usage(format!(
                     "no server {text} in this session; {}",
                     self.what_there_is()

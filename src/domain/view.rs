@@ -75,4 +75,9 @@ pub enum LinkState {
         #[serde(default)]
         takes_sign_in: bool,
     },
+    /// It is a program that nobody said may run.
+    NotApproved {
+        /// What to do, in words.
+        why: String,
+    },
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     app::Findings,
-    domain::{ServerName, StdioConfig, Template, place, text},
+    domain::{Program, ServerName, Template, place, text},
     store::{Paths, Reader},
 };
 
@@ -61,9 +61,9 @@ impl Imported {
         let kept = |taken: Taken| {
             let (mut kept, templates) = match taken.how {
                 How::Http { url, headers, .. } => (vec![url], headers),
-                How::Stdio {
+                How::Stdio(Program {
                     command, args, env, ..
-                } => (std::iter::once(command).chain(args).collect(), env),
+                }) => (std::iter::once(command).chain(args).collect(), env),
             };
             kept.extend(templates.into_iter().map(|(_, value)| value.into()));
             kept
@@ -233,6 +233,12 @@ fn take(
             ));
         }
     }
+    if let How::Stdio(_) = how {
+        told.words.push(format!(
+            "stdio, not started: needs approval: longhaul servers approve {}",
+            quoted(&own)
+        ));
+    }
     servers.places.push((own.clone(), place));
     edit.add(&Written {
         name: own.clone(),
@@ -254,18 +260,15 @@ struct Known {
 
 impl Known {
     fn of(config: &Config, paths: &Paths) -> Self {
-        let http = config.servers.iter().map(|server| {
-            let url = server.url.clone().unwrap_or_default();
-            (server.name.as_str().to_owned(), url)
-        });
-        let stdio = config.stdio.iter().map(|server| {
-            (
-                server.name.as_str().to_owned(),
-                roster::command_line(server),
-            )
+        let places = config.servers.iter().map(|server| {
+            let place = match &server.program {
+                Some(program) => roster::command_line(program),
+                None => server.url.clone().unwrap_or_default(),
+            };
+            (server.name.as_str().to_owned(), place)
         });
         Self {
-            places: http.chain(stdio).collect(),
+            places: places.collect(),
             of_sessions: names_in_sessions(paths),
         }
     }
@@ -301,16 +304,7 @@ fn names_in_sessions(paths: &Paths) -> Vec<String> {
 fn place_of(how: &How) -> String {
     match how {
         How::Http { url, .. } => url.clone(),
-        How::Stdio {
-            command, args, cwd, ..
-        } => roster::command_line(&StdioConfig {
-            name: ServerName::new(""),
-            command: command.clone(),
-            args: args.clone(),
-            env: Vec::new(),
-            cwd: cwd.clone(),
-            approved: None,
-        }),
+        How::Stdio(program) => roster::command_line(program),
     }
 }
 
@@ -341,7 +335,11 @@ impl Told {
         };
         (self.kind, self.variables) = match how {
             How::Http { headers, .. } => (Some("http"), variables(headers)),
-            How::Stdio { env, .. } => (Some("stdio"), variables(env)),
+            How::Stdio(program) => {
+                let mut names = program.variables();
+                names.sort();
+                (Some("stdio"), names)
+            }
         };
     }
 

@@ -67,6 +67,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         }
         parts.push(
             match server.footing.gives_ids {
+                _ if server.footing.is_process => "leaving ends it: a process of this longhaul",
                 Some(true) => "event ids: streams can be picked up",
                 Some(false) => "no event ids: streams cannot be picked up",
                 None => "event ids not seen yet",
@@ -86,6 +87,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 }
                 parts.insert(0, text::clean_line(why).into_owned());
             }
+            LinkState::NotApproved { why } => parts.insert(0, text::clean_line(why).into_owned()),
             _ => {}
         }
         let lines = wrap(

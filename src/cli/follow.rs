@@ -532,7 +532,7 @@ pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> 
             "Pass credentials with -H or --bearer-env".to_owned(),
         ),
         Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
-        Some(LinkState::NotApproved { why }) => {
+        Some(LinkState::NotStarted { why, .. }) => {
             (why.clone(), "It goes on once that is done".to_owned())
         }
         _ => (format!("{server} wants credentials"), sign_in),

@@ -16,6 +16,8 @@ struct Known {
     url: String,
     /// What the configuration sends there, as far as its variables hold something here.
     headers: Vec<(String, String)>,
+    /// A program that nobody approved.
+    is_withheld: bool,
     /// A server that was never reached is no choice; it stands in the session only because of its task.
     is_choice: bool,
 }
@@ -52,6 +54,7 @@ fn filled(server: &ServerConfig) -> Vec<(String, String)> {
 impl Servers {
     pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, Fail> {
         let of_session = |link: LinkRecord| Known {
+            is_withheld: false,
             is_choice: link.session_number > 0,
             name: link.name,
             url: link.url,
@@ -68,6 +71,7 @@ impl Servers {
                 url,
                 headers: filled(server),
                 // One that nobody approved was only seen in somebody's file.
+                is_withheld: server.program.is_some() && server.withheld.is_some(),
                 is_choice: server.program.is_none() || server.withheld.is_none(),
             });
         }
@@ -203,7 +207,10 @@ impl Servers {
         let names: Vec<String> = self
             .known
             .iter()
-            .map(|link| format!("{} ({})", link.name, place::shown(&link.url)))
+            .map(|link| match link.is_withheld {
+                true => format!("{} (a program, not approved)", link.name),
+                false => format!("{} ({})", link.name, place::shown(&link.url)),
+            })
             .collect();
         format!(
             "choose with -s NAME, or a new one with -s URL; the session has {}",

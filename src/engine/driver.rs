@@ -1199,20 +1199,19 @@ impl Linked {
                 "{name} is a program, and no configuration here says which, or this window is read-only"
             )),
         };
-        let program = match program {
-            Ok(program) => program,
+        let options = program.and_then(|program| {
+            configured.process(program, unread).map_err(|variable| {
+                format!("{name} wants the variable {variable}, and it is not set here; it was not started")
+            })
+        });
+        let options = match options {
+            Ok(options) => options,
             Err(why) => {
                 self.link.takes_sign_in(false);
                 self.link.withhold(why);
                 return Err(refused_here());
             }
         };
-        let options = configured
-            .process(program, unread)
-            .map_err(|variable| Arrival::NotSent {
-                why: format!("its program wants the variable {variable}, which is not set here"),
-                is_refused: false,
-            })?;
         // What ran before has ended, or is ended by the start of the new one.
         let older = self.stdio.take();
         Ok(self.stdio.insert(Stdio::following(older, options)).clone())

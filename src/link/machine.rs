@@ -224,6 +224,8 @@ pub struct Link {
     withheld: Option<String>,
     /// Whether a sign-in would bring the credentials.
     takes_sign_in: bool,
+    /// Whether the program that it is may be started.
+    is_approved: bool,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
@@ -288,6 +290,7 @@ impl Link {
             reads_progress: false,
             withheld: None,
             takes_sign_in: false,
+            is_approved: false,
             spares_session: false,
             is_view_stale: true,
             erasing: Vec::new(),
@@ -351,6 +354,7 @@ impl Link {
         if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
             self.move_to(url)?;
         }
+        self.is_approved = config.program.is_some() && config.withheld.is_none();
         if self.record.is_process() && self.wire.is_none() {
             match &config.withheld {
                 Some(why) => {
@@ -547,9 +551,10 @@ impl Link {
 
     fn server_view(&self) -> ServerView {
         let state = match (&self.door, self.path.down()) {
-            (Door::Barred(why), _) if self.record.is_process() => {
-                LinkState::NotApproved { why: why.clone() }
-            }
+            (Door::Barred(why), _) if self.record.is_process() => LinkState::NotStarted {
+                why: why.clone(),
+                is_approved: self.is_approved,
+            },
             (Door::Barred(why), _) => LinkState::NeedsLogin {
                 why: why.clone(),
                 takes_sign_in: self.takes_sign_in,

@@ -159,7 +159,14 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
             Shown::new(glyphs.cut, word, Role::Cut)
         }
         LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
-        LinkState::NotApproved { .. } => Shown::new(glyphs.asks, "not approved", Role::Needs),
+        LinkState::NotStarted { is_approved, .. } => {
+            let word = if *is_approved {
+                "not started"
+            } else {
+                "not approved"
+            };
+            Shown::new(glyphs.asks, word, Role::Needs)
+        }
     }
 }
 

@@ -87,7 +87,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 }
                 parts.insert(0, text::clean_line(why).into_owned());
             }
-            LinkState::NotApproved { why } => parts.insert(0, text::clean_line(why).into_owned()),
+            LinkState::NotStarted { why, .. } => {
+                parts.insert(0, text::clean_line(why).into_owned())
+            }
             _ => {}
         }
         let lines = wrap(

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only `test` contacts anybody; a secret is never written into the file, only the name of its variable.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
@@ -189,7 +189,8 @@ fn seen(word: &str) -> String {
             '\t' => seen.push_str("\\t"),
             '\'' | '\\' => seen.extend(['\\', letter]),
             letter if text::is_hostile(letter) => {
-                seen.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
+                // A String takes everything.
+                let _ = write!(seen, "\\u{{{:x}}}", u32::from(letter));
             }
             letter => seen.push(letter),
         }
@@ -262,8 +263,11 @@ pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     let mut edit = Edit::open(config::path())?;
     edit.approve(&of.name, &digest_of_program(&program));
     edit.save()?;
-    let words = "approved; it holds until anything of that changes";
-    approved(context, &server.name, words)
+    let words = format!(
+        "approved; it holds until anything of that changes; `longhaul servers test {}` tries it",
+        quoted(&of.name)
+    );
+    approved(context, &server.name, &words)
 }
 
 fn approved(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result<u8, Fail> {

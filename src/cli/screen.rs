@@ -151,10 +151,11 @@ pub(super) fn show(
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
-            config: match context.global.readonly {
+            config: if context.global.readonly {
                 // Not even one that is approved.
-                true => without_programs(config.servers),
-                false => config.servers,
+                without_programs(config.servers)
+            } else {
+                config.servers
             },
             environment: super::variable,
             insecure_http: context.global.insecure_http,

@@ -207,9 +207,12 @@ impl Servers {
         let names: Vec<String> = self
             .known
             .iter()
-            .map(|link| match link.is_withheld {
-                true => format!("{} (a program, not approved)", link.name),
-                false => format!("{} ({})", link.name, place::shown(&link.url)),
+            .map(|link| {
+                if link.is_withheld {
+                    format!("{} (a program, not approved)", link.name)
+                } else {
+                    format!("{} ({})", link.name, place::shown(&link.url))
+                }
             })
             .collect();
         format!(

@@ -1310,7 +1310,7 @@ impl Configured<'_> {
             let value = value.fill(holds).map_err(str::to_owned)?;
             options.env.push((name.clone(), SecretString::from(value)));
         }
-        options.cwd = program.cwd.clone();
+        options.cwd.clone_from(&program.cwd);
         options.unread = unread.clone();
         options.secrets = secrets.into_inner();
         Ok(options)

@@ -153,7 +153,7 @@ impl Stdio {
         match request.method {
             Method::Get { .. } => {
                 let begin = Listening::Unbegun(stdio);
-                stream::unfold(begin, |listening| listening.next()).boxed()
+                stream::unfold(begin, Listening::next).boxed()
             }
             Method::Post { body, .. } => {
                 let posted = async move { stream::iter(stdio.post(body).await) };
@@ -170,8 +170,7 @@ impl Stdio {
             return;
         };
         present.end.notify_one();
-        // An error means that its keeper is gone, and the process with it.
-        let _ = present.over.clone().wait_for(Option::is_some).await;
+        present.why().await;
     }
 
     /// Whether a process runs.
@@ -183,14 +182,12 @@ impl Stdio {
     }
 
     async fn post(&self, body: String) -> Vec<Arrival> {
-        let present = self.inner.present().clone();
-        let present = present.filter(|present| present.over.borrow().is_none());
-        let Some(present) = present else {
-            return vec![Arrival::NotSent {
-                why: "its program does not run".to_owned(),
-                is_refused: false,
-            }];
+        let Some(present) = self.inner.present().clone() else {
+            return unsent("its program does not run".to_owned());
         };
+        if let Some(why) = present.over.borrow().clone() {
+            return unsent(why);
+        }
         let (written, is_written) = oneshot::channel();
         // Within a text JSON has no line ends, and between two values they mean nothing.
         let mut line = body.replace(['\n', '\r'], " ");
@@ -199,9 +196,10 @@ impl Stdio {
         if sent.is_ok() && is_written.await.is_ok() {
             return taken();
         }
-        vec![Arrival::NoAnswer {
-            why: "its program ended".to_owned(),
-        }]
+        // Whatever still runs there does not listen any more.
+        present.end.notify_one();
+        let why = present.why().await;
+        vec![Arrival::NoAnswer { why }]
     }
 
     async fn start(&self) -> Result<Box<Output>, String> {
@@ -210,7 +208,7 @@ impl Stdio {
         let options = &self.inner.options;
         let mut command = Command::new(&options.command);
         command
-            .args(options.args.iter().map(|arg| arg.expose_secret()))
+            .args(options.args.iter().map(SecretString::expose_secret))
             .env_clear()
             .envs(
                 options
@@ -280,10 +278,25 @@ impl Stdio {
     }
 }
 
+impl Present {
+    /// Waits for the end, and says why it came.
+    async fn why(&self) -> String {
+        match self.over.clone().wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => "its program ended".to_owned(),
+        }
+    }
+}
+
 impl Inner {
     fn present(&self) -> MutexGuard<'_, Option<Arc<Present>>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn unsent(why: String) -> Vec<Arrival> {
+    let is_refused = false;
+    vec![Arrival::NotSent { why, is_refused }]
 }
 
 fn taken() -> Vec<Arrival> {
@@ -428,10 +441,7 @@ impl Output {
     /// What comes once stdout has ended: what was said beside it, then why.
     async fn last(&mut self) -> Arrival {
         self.present.end.notify_one();
-        let why = match self.over.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => "its program ended".to_owned(),
-        };
+        let why = self.present.why().await;
         if let Ok(aside) = self.asides.try_recv() {
             return event(aside);
         }

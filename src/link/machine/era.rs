@@ -227,9 +227,10 @@ impl Link {
     }
 
     pub(super) fn greet_with(&mut self, greeting: Greeting) {
-        let greeting = match self.record.is_process() {
-            true => Greeting::Wire,
-            false => greeting,
+        let greeting = if self.record.is_process() {
+            Greeting::Wire
+        } else {
+            greeting
         };
         (self.belief.greeting, self.belief.is_remembered) = (greeting, false);
         self.door = Door::Shut;

@@ -655,9 +655,10 @@ impl Link {
             Line::Calling(_) => {
                 running.went_out(now);
                 running.note_cut(now, why);
-                let end = match self.record.is_process() {
-                    true => self.end_without_id(id, why),
-                    false => Status::Unknown(Window::BeforeFirstId),
+                let end = if self.record.is_process() {
+                    self.end_without_id(id, why)
+                } else {
+                    Status::Unknown(Window::BeforeFirstId)
                 };
                 self.out_of_stream(id, end, false);
             }

@@ -88,7 +88,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 parts.insert(0, text::clean_line(why).into_owned());
             }
             LinkState::NotStarted { why, .. } => {
-                parts.insert(0, text::clean_line(why).into_owned())
+                parts.insert(0, text::clean_line(why).into_owned());
             }
             _ => {}
         }

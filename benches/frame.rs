@@ -84,6 +84,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 retry_ms: None,
                 last_value: Some(value),
                 asks_for_task: false,
+                is_of_process: false,
                 started_at: began,
                 ended_at: None,
             }],

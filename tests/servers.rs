@@ -220,9 +220,9 @@ args = ["-y", "a b"]
     };
     let expected = |wants: &str| {
         [
+            ("files", "needs-approval"),
             ("imported", "needs-consent"),
             ("wants", wants),
-            ("files", "needs-approval"),
         ]
         .map(|(name, state)| (name.to_owned(), state.to_owned()))
     };
@@ -237,10 +237,10 @@ args = ["-y", "a b"]
     let words = "I_TOKEN would go to https://i.example in the header Authorization";
     assert!(asked.err.contains(words), "{asked:#?}");
     ok(run(state, &["servers", "consent", "imported", "--yes"]));
-    assert_eq!(list(Some("k"))[0].1, "needs-variable");
+    assert_eq!(list(Some("k"))[1].1, "needs-variable");
     let moved = written(state).replace("i.example", "evil.example");
     write(config(state), moved);
-    assert_eq!(list(Some("k"))[0].1, "needs-consent");
+    assert_eq!(list(Some("k"))[1].1, "needs-consent");
 }
 
 #[test]

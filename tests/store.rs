@@ -93,6 +93,7 @@ fn attempt(number: u32) -> Attempt {
         session_number: 1,
         version: None,
         asks_for_task: false,
+        is_of_process: false,
         input: None,
         request_state: None,
         was_cancelled: false,

@@ -356,6 +356,9 @@ pub(super) enum ServersCommand {
     /// Agree that the variables of an imported server go to its host.
     #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
     Consent(OfServer),
+    /// Let a server that is a program be started, after its whole command was shown.
+    #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
+    Approve(OfServer),
 }
 
 /// `servers add`.
@@ -398,7 +401,7 @@ pub(super) struct TestServers {
     pub(super) name: Option<String>,
 }
 
-/// `servers consent`.
+/// `servers consent` and `servers approve`.
 #[derive(Debug, Args)]
 pub(super) struct OfServer {
     /// The server.

@@ -532,6 +532,9 @@ pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> 
             "Pass credentials with -H or --bearer-env".to_owned(),
         ),
         Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
+        Some(LinkState::NotStarted { why, .. }) => {
+            (why.clone(), "It goes on once that is done".to_owned())
+        }
         _ => (format!("{server} wants credentials"), sign_in),
     }
 }

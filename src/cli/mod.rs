@@ -311,6 +311,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
             ServersCommand::Test(test) => roster::test(context, &test),
             ServersCommand::Import(import) => import::import(context, &import),
             ServersCommand::Consent(of) => roster::consent(context, &of),
+            ServersCommand::Approve(of) => roster::approve(context, &of),
         },
         Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor),
         Some(Command::Export(which)) => export::export(context, &which),

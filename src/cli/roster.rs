@@ -2,7 +2,7 @@
 //!
 //! Invariant: only `test` contacts anybody; a secret is never written into the file, only the name of its variable.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::{
     adopt::says_yes,
     args::{AddServer, OfServer, RemoveServer, TestServers},
     block_on, calls,
-    config::{self, Edit, How, Written, digest, is_name, is_secret, url_of},
+    config::{self, Edit, How, Written, digest, digest_of_program, is_name, is_secret, url_of},
     fail::{Fail, code},
     json as documents, lines,
     live::{Event, Live},
@@ -21,10 +21,10 @@ use super::{
 use crate::{
     app::Credentials,
     domain::{
-        Ask, Limits, Price, ProtocolVersion, ServerConfig, ServerName, ServerRef, ServerView,
-        StdioConfig, Task, Template, Tool, place, text,
+        Ask, Limits, Price, Program, ProtocolVersion, ServerConfig, ServerName, ServerRef,
+        ServerView, Task, Template, Tool, place, text,
     },
-    engine::ask_driver,
+    engine::{USUAL_ENVIRONMENT, ask_driver},
     store::ListFilter,
 };
 
@@ -35,6 +35,11 @@ const NAMED: usize = 4;
 
 /// Why a server of the configuration cannot be used as it stands.
 fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
+    if server.program.is_some() && server.withheld.is_some() {
+        let name = quoted(server.name.as_str());
+        let words = format!("stdio, not approved: longhaul servers approve {name}");
+        return Some(("needs-approval", words));
+    }
     if server.withheld.is_some() {
         let name = quoted(server.name.as_str());
         let words = format!(
@@ -48,8 +53,10 @@ fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
 
 /// The variables of a server that this process lacks.
 fn missing(server: &ServerConfig) -> Option<String> {
-    let is_missing = |variable: &&str| super::variable(variable).is_none();
-    let missing: Vec<&str> = server.variables().into_iter().filter(is_missing).collect();
+    let of_headers = server.variables().into_iter().map(str::to_owned);
+    let of_program = server.program.iter().flat_map(Program::variables);
+    let is_missing = |variable: &String| super::variable(variable).is_none();
+    let missing: Vec<String> = of_headers.chain(of_program).filter(is_missing).collect();
     (!missing.is_empty()).then(|| missing.join(", "))
 }
 
@@ -74,8 +81,32 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
                 "needs-url",
                 "no url here, and the session knows none".to_owned(),
             ),
+            (None, Some(_)) if server.program.is_some() => {
+                ("ready", "stdio, approved; started when needed".to_owned())
+            }
             (None, Some(_)) => ("ready", String::new()),
         };
+        if let Some(program) = &server.program {
+            rows.push(vec![
+                server.name.to_string(),
+                command_line(program),
+                words.clone(),
+            ]);
+            document.push(json!({
+                "name": server.name,
+                "kind": "stdio",
+                "command": program.command,
+                "args": program.args,
+                "cwd": program.cwd,
+                "env": program.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+                "variables": program.variables(),
+                "state": state,
+                "why": words,
+                "limits": limits(server.limits),
+                "configured": true,
+            }));
+            continue;
+        }
         rows.push(vec![
             server.name.to_string(),
             url.map_or(String::new(), |url| place::shown(url).into_owned()),
@@ -91,22 +122,6 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
             "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "variables": server.variables(),
             "limits": limits(server.limits),
-            "configured": true,
-        }));
-    }
-    for server in &config.stdio {
-        rows.push(vec![
-            server.name.to_string(),
-            command_line(server),
-            "stdio, not started: needs approval".to_owned(),
-        ]);
-        document.push(json!({
-            "name": server.name,
-            "kind": "stdio",
-            "command": server.command,
-            "args": server.args,
-            "state": "needs-approval",
-            "why": "stdio, not started: needs approval",
             "configured": true,
         }));
     }
@@ -159,9 +174,113 @@ fn limits(limits: Limits) -> Value {
 }
 
 /// A command as a shell would take it.
-pub(super) fn command_line(server: &StdioConfig) -> String {
-    let words = std::iter::once(&server.command).chain(&server.args);
-    words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+pub(super) fn command_line(program: &Program) -> String {
+    let words = std::iter::once(&program.command).chain(&program.args);
+    words.map(|word| seen(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word in quotes, with every character written out that moves the cursor or cannot be seen.
+fn seen(word: &str) -> String {
+    let Some(_) = word.find(text::is_hostile) else {
+        return quoted(word);
+    };
+    let mut seen = "$'".to_owned();
+    for letter in word.chars() {
+        match letter {
+            '\n' => seen.push_str("\\n"),
+            '\r' => seen.push_str("\\r"),
+            '\t' => seen.push_str("\\t"),
+            '\'' | '\\' => seen.extend(['\\', letter]),
+            letter if text::is_hostile(letter) => {
+                // A String takes everything.
+                let _ = write!(seen, "\\u{{{:x}}}", u32::from(letter));
+            }
+            letter => seen.push(letter),
+        }
+    }
+    seen.push('\'');
+    seen
+}
+
+/// All that a program would be started with, a line each.
+fn starts(program: &Program) -> Vec<String> {
+    let mut lines = vec![format!("program    {}", seen(&program.command))];
+    for (place, arg) in (1..).zip(&program.args) {
+        lines.push(format!("argument {place} {}", seen(arg)));
+    }
+    lines.push(match &program.cwd {
+        Some(cwd) => format!("directory  {}", seen(cwd)),
+        None => "directory  the one where longhaul is started".to_owned(),
+    });
+    lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
+    for (name, value) in &program.env {
+        // What stands around a variable may be a secret.
+        let from: Vec<&str> = value.variables().collect();
+        lines.push(match from.as_slice() {
+            [] => format!("  {} as the configuration has it", seen(name)),
+            from => format!("  {} from {}", seen(name), from.join(", ")),
+        });
+    }
+    let of_args = program
+        .args
+        .iter()
+        .filter_map(|arg| Template::parse(arg).ok());
+    let in_args: Vec<String> = of_args
+        .flat_map(|arg| arg.variables().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    if !in_args.is_empty() {
+        let names = in_args.join(", ");
+        lines.push(format!(
+            "its arguments get {names}, and the list of processes shows them to everybody on this machine"
+        ));
+    }
+    let clean = |line: String| text::clean_line(&line).into_owned();
+    lines.into_iter().map(clean).collect()
+}
+
+/// `servers approve`.
+pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fail> {
+    context.may_act()?;
+    let mut servers = context.config()?.servers.iter();
+    let server = servers.find(|it| it.name.as_str() == of.name).cloned();
+    let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
+        return Err(Fail::usage(format!(
+            "the configuration has no program {}; `longhaul servers list` lists what there is",
+            text::clean_line(&of.name)
+        )));
+    };
+    if server.withheld.is_none() {
+        let words = format!("{} is approved already", server.name);
+        return approved(context, &server.name, &words);
+    }
+    let title = format!("{} would be started with your rights:", server.name);
+    context.terminal.say(&text::clean_line(&title));
+    for line in starts(&program) {
+        context.terminal.say(&format!("  {line}"));
+    }
+    if !of.yes && !says_yes(context, "approve? y/N")? {
+        return Err(Fail::usage(
+            "nothing was approved; --yes approves what stands above",
+        ));
+    }
+    let mut edit = Edit::open(config::path())?;
+    edit.approve(&of.name, &digest_of_program(&program));
+    edit.save()?;
+    let words = format!(
+        "approved; it holds until anything of that changes; `longhaul servers test {}` tries it",
+        quoted(&of.name)
+    );
+    approved(context, &server.name, &words)
+}
+
+fn approved(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result<u8, Fail> {
+    if context.global.json {
+        let document = json!({"server": name, "is_approved": true});
+        context.terminal.document(&documents::text_of(&document))?;
+    } else {
+        context.terminal.remark(words);
+    }
+    Ok(code::OK)
 }
 
 /// `servers add`.
@@ -240,15 +359,16 @@ pub(super) fn variable_for(server: &str, what: &str) -> String {
 
 fn must_be_new(context: &Context<'_>, name: &str) -> Result<(), Fail> {
     let config = context.config()?;
-    let is_http = |it: &&ServerConfig| it.name.as_str() == name;
-    let found = config.servers.iter().find(is_http).map(|it| {
-        it.url
-            .as_deref()
-            .map_or("without a url".into(), place::shown)
-            .into_owned()
-    });
-    let is_stdio = |it: &&StdioConfig| it.name.as_str() == name;
-    let found = found.or_else(|| config.stdio.iter().find(is_stdio).map(command_line));
+    let is_it = |it: &&ServerConfig| it.name.as_str() == name;
+    let found = config
+        .servers
+        .iter()
+        .find(is_it)
+        .map(|it| match (&it.program, &it.url) {
+            (Some(program), _) => command_line(program),
+            (None, Some(url)) => place::shown(url).into_owned(),
+            (None, None) => "without a url".to_owned(),
+        });
     match found {
         Some(what) => Err(Fail::usage(format!(
             "{name} is in the configuration already ({}); choose another name, or `longhaul servers remove {}` first",

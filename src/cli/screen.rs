@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     app::{Look, Setup},
-    domain::{Ask, ServerRef, TaskId, ThemeName, text},
+    domain::{Ask, ServerConfig, ServerRef, TaskId, ThemeName, text},
     engine::{Fuse, Options, PanicIn},
     shell::real::{Configuration, Opening, open as open_shell},
     term::{
@@ -117,6 +117,11 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
     )
 }
 
+fn without_programs(mut servers: Vec<ServerConfig>) -> Vec<ServerConfig> {
+    servers.retain(|server| server.program.is_none());
+    servers
+}
+
 /// Opens the screen.
 pub(super) fn show(
     context: &mut Context<'_>,
@@ -146,7 +151,12 @@ pub(super) fn show(
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
-            config: config.servers,
+            config: if context.global.readonly {
+                // Not even one that is approved.
+                without_programs(config.servers)
+            } else {
+                config.servers
+            },
             environment: super::variable,
             insecure_http: context.global.insecure_http,
             protocol: context.global.protocol.0,

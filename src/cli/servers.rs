@@ -16,6 +16,8 @@ struct Known {
     url: String,
     /// What the configuration sends there, as far as its variables hold something here.
     headers: Vec<(String, String)>,
+    /// A program that nobody approved.
+    is_withheld: bool,
     /// A server that was never reached is no choice; it stands in the session only because of its task.
     is_choice: bool,
 }
@@ -26,8 +28,6 @@ struct Known {
 pub(super) struct Servers {
     named: Vec<ServerRef>,
     known: Vec<Known>,
-    /// What is configured as a program, and cannot be used yet.
-    programs: Vec<ServerName>,
     /// The server to call where there are several and none is named.
     usual: Option<String>,
     headers: Vec<(String, String)>,
@@ -56,6 +56,7 @@ fn filled(server: &ServerConfig) -> Vec<(String, String)> {
 impl Servers {
     pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, Fail> {
         let of_session = |link: LinkRecord| Known {
+            is_withheld: false,
             is_choice: link.session_number > 0,
             name: link.name,
             url: link.url,
@@ -71,7 +72,9 @@ impl Servers {
                 name: server.name.clone(),
                 url,
                 headers: filled(server),
-                is_choice: true,
+                // One that nobody approved was only seen in somebody's file.
+                is_withheld: server.program.is_some() && server.withheld.is_some(),
+                is_choice: server.program.is_none() || server.withheld.is_none(),
             });
         }
         let mut headers: Vec<(String, String)> = context
@@ -92,11 +95,9 @@ impl Servers {
             })?;
             headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
-        let programs = context.config()?.stdio.iter();
         let mut servers = Self {
             named: Vec::new(),
             known,
-            programs: programs.map(|program| program.name.clone()).collect(),
             usual: context.config()?.defaults.server.clone(),
             headers,
             may_be_read: context.global.insecure_http,
@@ -147,9 +148,6 @@ impl Servers {
         if !text.contains("://") {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.make(link.name.clone(), None),
-                None if self.programs.iter().any(|name| name.as_str() == text) => Err(Fail::usage(
-                    format!("{text} is a program (stdio), and longhaul starts none yet"),
-                )),
                 None => Err(Fail::usage(format!(
                     "no server {text} in this session; {}",
                     self.what_there_is()
@@ -215,7 +213,13 @@ impl Servers {
         let names: Vec<String> = self
             .known
             .iter()
-            .map(|link| format!("{} ({})", link.name, place::shown(&link.url)))
+            .map(|link| {
+                if link.is_withheld {
+                    format!("{} (a program, not approved)", link.name)
+                } else {
+                    format!("{} ({})", link.name, place::shown(&link.url))
+                }
+            })
             .collect();
         format!(
             "choose with -s NAME, or a new one with -s URL; the session has {}",

@@ -13,12 +13,15 @@ pub struct ServerConfig {
     pub name: ServerName,
     /// Its endpoint, without credentials; absent where only the session knows it.
     pub url: Option<String>,
+    /// What to start, where the server is a process of ours; `url` then only names it.
+    #[serde(default)]
+    pub program: Option<Program>,
     /// Headers for every request to the origin of `url` and to no other, by name; their variables are filled in by
     /// whoever connects.
     #[serde(default)]
     pub headers: Vec<(String, Template)>,
-    /// Why nothing may be sent there yet, in words that say what to do: it came by import, and the user has not said
-    /// that its variables may go to its host.
+    /// Why nothing may be sent there or started yet, in words that say what to do: it came by import, and the user has
+    /// not said that its variables may go to its host, or it is a program that nobody approved.
     #[serde(default)]
     pub withheld: Option<String>,
     /// The revision to speak; what was chosen before holds when absent.
@@ -39,6 +42,7 @@ impl ServerConfig {
         Self {
             name,
             url: None,
+            program: None,
             headers: Vec::new(),
             withheld: None,
             protocol: None,
@@ -156,21 +160,62 @@ impl From<Template> for String {
     }
 }
 
-/// A server that would be a process of ours. None is started before the user approved its whole command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StdioConfig {
-    /// The user's name for it.
-    pub name: ServerName,
+/// What a server is started with that is a process of ours. None is started before the user approved all of it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
     /// The program.
     pub command: String,
-    /// Its arguments.
+    /// Its arguments; `${VARIABLE}` in them is filled in.
     pub args: Vec<String>,
     /// Variables that it gets beside the usual ones, by name.
     pub env: Vec<(String, Template)>,
-    /// Where it is to work.
+    /// Where it is to work; else where longhaul was started.
     pub cwd: Option<String>,
-    /// The digest of what the user approved; it counts only while it is that of what stands here.
-    pub approved: Option<String>,
+}
+
+// By hand: an argument may be a secret.
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("command", &self.command)
+            .field("args", &self.args.len())
+            .field("env", &self.env)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Its arguments and the values of its environment, as far as variables can stand in them.
+    fn templates(&self) -> impl Iterator<Item = Template> + '_ {
+        let args = self.args.iter().filter_map(|it| Template::parse(it).ok());
+        args.chain(self.env.iter().map(|(_, value)| value.clone()))
+    }
+
+    /// The names of the variables of ours that it would be told of, each once, in order.
+    pub fn variables(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for template in self.templates() {
+            for name in template.variables() {
+                if !names.iter().any(|known| known == name) {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+        names
+    }
+
+    /// Its arguments as they are passed: one that is no [`Template`], as scripts are, stays as it stands. Fails with the
+    /// name of the first variable that holds nothing.
+    pub fn filled_args(
+        &self,
+        holds: impl Fn(&str) -> Option<String>,
+    ) -> Result<Vec<String>, String> {
+        let fill = |arg: &String| match Template::parse(arg) {
+            Ok(template) => template.fill(&holds).map_err(str::to_owned),
+            Err(_) => Ok(arg.clone()),
+        };
+        self.args.iter().map(fill).collect()
+    }
 }
 
 /// The limits that a call gets where nobody says otherwise.

@@ -7,12 +7,25 @@ use std::{
 
 use url::{Host, Url};
 
+/// What the address of a server begins with that is spoken to over pipes.
+const PROCESS: &str = "stdio:";
+
 /// The address of a server for people: what follows a `?` or `#` may be a key, and is not shown.
 pub fn shown(url: &str) -> Cow<'_, str> {
     match url.split_once(['?', '#']) {
         Some((place, _)) => Cow::Owned(format!("{place}?…")),
         None => Cow::Borrowed(url),
     }
+}
+
+/// The address of a server that is a process of ours, by its name; where its program is, the configuration alone says.
+pub fn of_process(name: &str) -> String {
+    format!("{PROCESS}{name}")
+}
+
+/// Whether this is the address of a server that is a process of ours.
+pub fn is_process(url: &str) -> bool {
+    url.starts_with(PROCESS)
 }
 
 /// Whether the host is this machine: no proxy stands before it, and nobody reads what goes there.

@@ -49,6 +49,9 @@ impl Price {
         let Some(attempt) = task.attempt() else {
             return safe("nothing runs yet");
         };
+        if attempt.is_of_process && attempt.phase != Phase::Queued {
+            return Some(Self::Dies { why: process() });
+        }
         if let Some(server_task) = &task.server_task {
             return Some(Self::of_server_task(server_task));
         }
@@ -109,6 +112,9 @@ impl Price {
 
     /// The price of leaving right after a call of `tool`, as far as it is known before anything is sent.
     pub fn of_call(tool: &Tool, beside: &[Tool], footing: &Footing) -> Self {
+        if footing.is_process {
+            return Self::Dies { why: process() };
+        }
         if tool.keeps_checkpoint(beside, &footing.convention) {
             return Self::Safe {
                 why: "the tool keeps a checkpoint on the server".to_owned(),
@@ -204,6 +210,10 @@ impl Price {
 
 fn modern_plain() -> String {
     "a plain call in MCP 2026-07-28, and leaving cancels it".to_owned()
+}
+
+fn process() -> String {
+    "its server is a process of this longhaul, and ends with it".to_owned()
 }
 
 fn http_sse() -> String {

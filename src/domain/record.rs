@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{
     Asked, Convention, Entries, Era, EventId, Limits, OnInput, Progress, ProtocolVersion, Question,
-    Resumability, ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, share_in, text,
+    Resumability, ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, place, share_in,
+    text,
 };
 
 /// One tool call that the user cares about.
@@ -243,6 +244,9 @@ pub struct Attempt {
     /// Whether it asks for a server task of 2025-11-25; only then is what says `task` in its answer one, in a replay too.
     #[serde(default)]
     pub asks_for_task: bool,
+    /// Whether a process of ours carries it, which ends with us.
+    #[serde(default)]
+    pub is_of_process: bool,
     /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
     #[serde(default)]
     pub input: Option<String>,
@@ -352,11 +356,17 @@ pub struct Footing {
     /// What its checkpoint tools are called.
     #[serde(default)]
     pub convention: Convention,
+    /// Whether it is a process of ours, which ends with us.
+    #[serde(default)]
+    pub is_process: bool,
 }
 
 impl Footing {
     /// Whether the price of a call is known before it is sent, not only feared.
     pub fn is_known(&self) -> bool {
+        if self.is_process {
+            return true;
+        }
         match self.version.map(ProtocolVersion::era) {
             // Where tasks are offered the server decides anew for each call; how the last one ran is a hint.
             Some(Era::Modern) => self.tasks.is_none(),
@@ -376,12 +386,19 @@ impl LinkRecord {
             binds_tasks: self.binds_tasks,
             ran_as_task: self.ran_as_task.clone(),
             convention: self.convention.clone(),
+            is_process: self.is_process(),
         }
     }
 
-    /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE they would be of no use.
+    /// Whether it is a process of ours: its session, its calls and their results end with it.
+    pub fn is_process(&self) -> bool {
+        place::is_process(&self.url)
+    }
+
+    /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE and on pipes they would be of no use.
     pub fn gives_ids(&self) -> Option<bool> {
         match self.version {
+            _ if self.is_process() => Some(false),
             Some(ProtocolVersion::V20241105) => Some(false),
             _ => self.gives_ids,
         }

@@ -114,6 +114,11 @@ pub enum LostReason {
         /// What ended it, in words.
         why: String,
     },
+    /// The server was a process of ours, and it ended.
+    ProcessEnded {
+        /// How, in words.
+        why: String,
+    },
     /// The server no longer knows its own task, although its time to live was not over.
     TaskGone {
         /// The server's words, if it said any.
@@ -157,6 +162,13 @@ impl fmt::Display for LostReason {
                 return write!(
                     f,
                     "the connection ended ({}), which cancels a plain call in MCP 2026-07-28",
+                    text::clean_line(why)
+                );
+            }
+            Self::ProcessEnded { why } => {
+                return write!(
+                    f,
+                    "the process of its server is gone, and the result with it ({})",
                     text::clean_line(why)
                 );
             }

@@ -75,4 +75,11 @@ pub enum LinkState {
         #[serde(default)]
         takes_sign_in: bool,
     },
+    /// It is a program that cannot be started yet.
+    NotStarted {
+        /// What to do, in words.
+        why: String,
+        /// Whether somebody said that it may run.
+        is_approved: bool,
+    },
 }

@@ -23,13 +23,13 @@ use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Wish},
     domain::{
         Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef,
+        NoticeLevel, Program, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef,
         SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
-    protocol::{Arrival, Refusal},
+    protocol::{Arrival, Method, Refusal},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
-    transport::{Fetcher, Http, HttpOptions, SignIn, ensure_provider},
+    transport::{Fetcher, Http, HttpOptions, SignIn, Stdio, StdioOptions, ensure_provider},
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
@@ -43,6 +43,10 @@ const TASKS_AT_A_GLANCE: u32 = 4;
 const RECENT_IDS: usize = 1024;
 /// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What a process of ours knows of the environment; the rest is named in the configuration.
+pub const USUAL_ENVIRONMENT: [&str; 8] = [
+    "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
+];
 /// How long leaving may take.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -59,6 +63,8 @@ enum Saver {
 struct Linked {
     link: Link,
     http: Option<Http>,
+    /// Where the server is a process of ours; kept while that runs, whatever the configuration says since.
+    stdio: Option<Stdio>,
     /// Who brings the token of a sign-in; goes with the client.
     keeper: Option<Arc<Keeper>>,
     /// The job that gets a new token before the old one is over.
@@ -511,6 +517,7 @@ impl Driver<'_> {
         self.links.push(Linked {
             link,
             http: None,
+            stdio: None,
             keeper: None,
             refreshing: None,
             signing_in: None,
@@ -526,8 +533,10 @@ impl Driver<'_> {
     fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
         for server in servers {
             let (name, url) = (server.name.clone(), server.url.clone());
-            let credentials =
-                |server: &ServerConfig| (server.headers.clone(), server.withheld.clone());
+            let credentials = |server: &ServerConfig| {
+                let (headers, program) = (server.headers.clone(), server.program.clone());
+                (headers, program, server.withheld.clone())
+            };
             let new = credentials(&server);
             let old = self.config.insert(name.clone(), server);
             if old.is_some_and(|old| credentials(&old) != new)
@@ -936,6 +945,19 @@ impl Driver<'_> {
                     fetcher: &self.fetcher,
                     now: Arc::new(move || clock.now().wall),
                 };
+                if linked.link.record().is_process() {
+                    let is_start = matches!(request.method, Method::Get { .. });
+                    let stdio = match linked.process(&configured, &self.unread, is_start) {
+                        Ok(stdio) => stdio,
+                        Err(arrival) => {
+                            return self.feed(index, Input::Arrived { exchange, arrival }, now);
+                        }
+                    };
+                    let reading = self.inbox.read(index, exchange, stdio.exchange(request));
+                    linked.exchanges.retain(|_, reading| !reading.is_over());
+                    linked.exchanges.insert(exchange, reading);
+                    return;
+                }
                 let mut remark = None;
                 let connection =
                     linked.connection(&configured, &sign_in, &self.unread, &mut remark);
@@ -1116,6 +1138,8 @@ impl Driver<'_> {
             }
             self.turn(self.clock.now());
         }
+        let processes = self.links.iter().filter_map(|it| it.stdio.as_ref());
+        futures_util::future::join_all(processes.map(Stdio::end)).await;
         self.journal.close();
         let keepers = self.links.iter().filter_map(|it| it.keeper.as_deref());
         let settled = futures_util::future::join_all(keepers.map(Keeper::settle));
@@ -1153,6 +1177,46 @@ impl Linked {
         self.keeper.as_ref()?.due()
     }
 
+    /// The process that its server is, taken from the configuration before each start; `Err` is what the machine hears
+    /// instead of an answer.
+    fn process(
+        &mut self,
+        configured: &Configured<'_>,
+        unread: &Tally,
+        is_start: bool,
+    ) -> Result<Stdio, Arrival> {
+        if let Some(stdio) = self.stdio.as_ref().filter(|_| !is_start) {
+            return Ok(stdio.clone());
+        }
+        let name = &self.link.record().name;
+        let program = configured
+            .server
+            .and_then(|server| Some((server.program.as_ref()?, &server.withheld)));
+        let program = match program {
+            Some((program, None)) => Ok(program),
+            Some((_, Some(why))) => Err(why.clone()),
+            None => Err(format!(
+                "{name} is a program, and no configuration here says which, or this window is read-only"
+            )),
+        };
+        let options = program.and_then(|program| {
+            configured.process(program, unread).map_err(|variable| {
+                format!("{name} wants the variable {variable}, and it is not set here; it was not started")
+            })
+        });
+        let options = match options {
+            Ok(options) => options,
+            Err(why) => {
+                self.link.takes_sign_in(false);
+                self.link.withhold(why);
+                return Err(refused_here());
+            }
+        };
+        // What ran before has ended, or is ended by the start of the new one.
+        let older = self.stdio.take();
+        Ok(self.stdio.insert(Stdio::following(older, options)).clone())
+    }
+
     /// The client for its server, made where there is none yet; `Err` is what the machine hears instead of an answer.
     fn connection(
         &mut self,
@@ -1171,12 +1235,7 @@ impl Linked {
                 // As if the server had said what it says without the header.
                 self.link.takes_sign_in(false);
                 self.link.withhold(why);
-                return Err(Arrival::Refused(Box::new(Refusal {
-                    status: 401,
-                    retry_after: None,
-                    error: None,
-                    said: None,
-                })));
+                return Err(refused_here());
             }
         };
         let given = self.headers.iter();
@@ -1222,7 +1281,41 @@ impl Linked {
     }
 }
 
+/// What the machine hears where it is we who refuse.
+fn refused_here() -> Arrival {
+    Arrival::Refused(Box::new(Refusal {
+        status: 401,
+        retry_after: None,
+        error: None,
+        said: None,
+    }))
+}
+
 impl Configured<'_> {
+    /// How to start a program; `Err` names the first variable that holds nothing.
+    fn process(&self, program: &Program, unread: &Tally) -> Result<StdioOptions, String> {
+        let secrets = std::cell::RefCell::new(Vec::new());
+        let holds = |variable: &str| {
+            let secret = (self.environment)(variable)?;
+            let value = secret.expose_secret().to_owned();
+            secrets.borrow_mut().push(secret);
+            Some(value)
+        };
+        let mut options = StdioOptions::new(program.command.clone());
+        let args = program.filled_args(holds)?;
+        options.args = args.into_iter().map(SecretString::from).collect();
+        let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
+        options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
+        for (name, value) in &program.env {
+            let value = value.fill(holds).map_err(str::to_owned)?;
+            options.env.push((name.clone(), SecretString::from(value)));
+        }
+        options.cwd.clone_from(&program.cwd);
+        options.unread = unread.clone();
+        options.secrets = secrets.into_inner();
+        Ok(options)
+    }
+
     /// The headers of the configuration that are not `given` already, with their secrets; `Err` says in words why one
     /// of them cannot be sent.
     fn headers(

@@ -17,6 +17,7 @@ mod socket;
 
 pub use board::Subscription;
 pub use clock::Clock;
+pub use driver::USUAL_ENVIRONMENT;
 pub use hook::Hook;
 pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
 pub use session::{Fuse, Options, PanicIn, Session};

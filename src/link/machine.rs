@@ -224,6 +224,8 @@ pub struct Link {
     withheld: Option<String>,
     /// Whether a sign-in would bring the credentials.
     takes_sign_in: bool,
+    /// Whether the program that it is may be started.
+    is_approved: bool,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
@@ -238,7 +240,8 @@ impl Link {
     /// A machine for the server of `record`. `seed` feeds the jitter and the ids, so that a run can be repeated.
     pub fn new(mut record: LinkRecord, choice: Choice, seed: u64, now: Stamp) -> Self {
         // There the connection is the session, and it ended with the process that had it.
-        record.is_initialized &= record.version != Some(ProtocolVersion::V20241105);
+        record.is_initialized &=
+            record.version != Some(ProtocolVersion::V20241105) && !record.is_process();
         let mut dice = fastrand::Rng::with_seed(seed);
         let prefix = format!("{:08x}", dice.u32(..));
         let door = if record.is_initialized {
@@ -249,7 +252,7 @@ impl Link {
         // A server that was never spoken to is not on disk: its URL goes there with the first intent, or a task that
         // was asked for and not sent would come back without a server to send it to.
         let is_new = record.session_number == 0;
-        let belief = era::Belief::new(choice, record.version);
+        let belief = era::Belief::new(choice, &record);
         Self {
             record,
             choice,
@@ -287,6 +290,7 @@ impl Link {
             reads_progress: false,
             withheld: None,
             takes_sign_in: false,
+            is_approved: false,
             spares_session: false,
             is_view_stale: true,
             erasing: Vec::new(),
@@ -350,6 +354,16 @@ impl Link {
         if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
             self.move_to(url)?;
         }
+        self.is_approved = config.program.is_some() && config.withheld.is_none();
+        if self.record.is_process() && self.wire.is_none() {
+            match &config.withheld {
+                Some(why) => {
+                    self.door = Door::Barred(why.clone());
+                    self.show_all();
+                }
+                None => self.unbar(),
+            }
+        }
         let Some(choice) = config.protocol.filter(|_| may_choose) else {
             return Ok(());
         };
@@ -389,7 +403,7 @@ impl Link {
             self.hang_up_wire();
             self.door = Door::Shut;
         }
-        self.belief = era::Belief::new(self.choice, self.record.version);
+        self.belief = era::Belief::new(self.choice, &self.record);
         self.record_changed();
         Ok(())
     }
@@ -410,7 +424,7 @@ impl Link {
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
         (self.record.wish, self.record.convention) = (old.wish, old.convention);
-        self.belief = era::Belief::new(self.choice, None);
+        self.belief = era::Belief::new(self.choice, &self.record);
         (self.has_fresh_tools, self.door) = (false, Door::Shut);
         self.path = Path::new(self.now);
         self.record_changed();
@@ -537,6 +551,10 @@ impl Link {
 
     fn server_view(&self) -> ServerView {
         let state = match (&self.door, self.path.down()) {
+            (Door::Barred(why), _) if self.record.is_process() => LinkState::NotStarted {
+                why: why.clone(),
+                is_approved: self.is_approved,
+            },
             (Door::Barred(why), _) => LinkState::NeedsLogin {
                 why: why.clone(),
                 takes_sign_in: self.takes_sign_in,

@@ -632,6 +632,7 @@ pub(super) fn new_attempt(
         session_number,
         version: None,
         asks_for_task: false,
+        is_of_process: false,
         input: None,
         request_state: None,
         was_cancelled: false,

@@ -222,6 +222,12 @@ pub fn answer_unsupported(id: &RawValue, method: &str) -> Method {
     ))
 }
 
+/// What a server wrote beside its messages, as one: `notifications/message`.
+pub fn log_line(level: &str, logger: &str, text: &str) -> String {
+    let params = json!({"level": level, "logger": logger, "data": text});
+    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}).to_string()
+}
+
 /// A request in the dress of `version`: the modern era wants who we are in each, and headers that repeat the body.
 fn request(
     version: ProtocolVersion,

@@ -711,12 +711,12 @@ fn broken(error: &reqwest::Error) -> Arrival {
 }
 
 /// Notes how much an exchange holds, and tells whether that is more than all may hold.
-fn is_too_much(held: &mut Part, bytes: usize) -> bool {
+pub(super) fn is_too_much(held: &mut Part, bytes: usize) -> bool {
     held.set(bytes);
     bytes > SMALL_BYTES && held.of().sum() > UNREAD_BYTES
 }
 
-fn too_much() -> Arrival {
+pub(super) fn too_much() -> Arrival {
     Arrival::Broken {
         why: format!(
             "more than {} of unfinished events came at once",
@@ -726,7 +726,7 @@ fn too_much() -> Arrival {
 }
 
 /// A JSON body as text, without the byte order mark that some servers put before it.
-fn into_text(bytes: Vec<u8>) -> String {
+pub(super) fn into_text(bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     if text.starts_with('\u{FEFF}') {

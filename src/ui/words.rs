@@ -117,6 +117,7 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
         } => "server session gone",
         LostReason::ReplayGone { .. } => "replay gone",
         LostReason::CancelledByDisconnect { .. } => "cut, so cancelled",
+        LostReason::ProcessEnded { .. } => "its program ended",
         LostReason::TooMuch { .. } => "too much at once",
         LostReason::TaskGone { .. } => "server task gone",
         LostReason::TaskExpired => "expired",
@@ -158,6 +159,14 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
             Shown::new(glyphs.cut, word, Role::Cut)
         }
         LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
+        LinkState::NotStarted { is_approved, .. } => {
+            let word = if *is_approved {
+                "not started"
+            } else {
+                "not approved"
+            };
+            Shown::new(glyphs.asks, word, Role::Needs)
+        }
     }
 }
 

@@ -230,7 +230,7 @@ pub(crate) fn config(data: &[u8]) {
     };
     let is_silent = |key: &str| ["servers", "defaults", "theme"].contains(&key);
     let others = said.keys().filter(|key| !is_silent(key.get_ref())).count();
-    let heard = config.servers.len() + config.stdio.len() + config.remarks.len();
+    let heard = config.servers.len() + config.remarks.len();
     assert!(heard >= of_servers + others, "{config:?}");
 
     let mut again = String::new();

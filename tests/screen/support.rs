@@ -85,6 +85,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 session_number: 1,
                 version: None,
                 asks_for_task: false,
+                is_of_process: false,
                 input: None,
                 request_state: None,
                 was_cancelled: false,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::Template;
+use crate::domain::{Program, Template};
 
 /// The digest of where the variables go and in what: another host, header or variable makes it another one.
 pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> String {
@@ -13,11 +13,36 @@ pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> Strin
         .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
         .collect();
     sorted.sort_unstable();
-    let mut hash = Sha256::new();
     let parts = sorted
         .iter()
         .flat_map(|(name, value)| [name.as_str(), value]);
-    for part in ["longhaul headers 1", url].into_iter().chain(parts) {
+    of_parts(["longhaul headers 1", url].into_iter().chain(parts))
+}
+
+/// The digest of all that a program is started with: another argument, variable or directory makes it another one.
+pub(in crate::cli) fn digest_of_program(program: &Program) -> String {
+    let mut env: Vec<(&str, &str)> = program
+        .env
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    env.sort_unstable();
+    let args = program.args.iter().flat_map(|arg| ["argument", arg]);
+    let env = env
+        .into_iter()
+        .flat_map(|(name, value)| ["variable", name, value]);
+    let cwd = program.cwd.iter().flat_map(|cwd| ["directory", cwd]);
+    let parts = args.chain(env).chain(cwd);
+    of_parts(
+        ["longhaul program 1", &program.command]
+            .into_iter()
+            .chain(parts),
+    )
+}
+
+fn of_parts<'p>(parts: impl Iterator<Item = &'p str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
         // With its length, so that no two lists of parts run into the same bytes.
         hash.update(part.len().to_be_bytes());
         hash.update(part);
@@ -32,6 +57,35 @@ pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_argument_variable_or_directory_is_another_program() {
+        let program = Program {
+            command: "npx".to_owned(),
+            args: vec!["-y".to_owned(), "x".to_owned()],
+            env: vec![("A".to_owned(), Template::parse("${A}").unwrap())],
+            cwd: None,
+        };
+        let approved = digest_of_program(&program);
+        let with = |change: fn(&mut Program)| {
+            let mut other = program.clone();
+            change(&mut other);
+            digest_of_program(&other)
+        };
+        assert_eq!(approved, with(|_| {}));
+        let changes: [fn(&mut Program); 7] = [
+            |it| it.command.push('x'),
+            |it| it.args.reverse(),
+            |it| it.args.push(String::new()),
+            |it| it.args = vec!["-y x".to_owned()],
+            |it| it.env[0].0.push('B'),
+            |it| it.env[0].1 = Template::parse("${B}").unwrap(),
+            |it| it.cwd = Some(String::new()),
+        ];
+        for change in changes {
+            assert_ne!(approved, with(change));
+        }
+    }
 
     #[test]
     fn another_host_header_or_variable_is_another_consent() {

@@ -9,7 +9,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 use super::super::fail::{Fail, code};
 use crate::{
     app::{Grouping, SortKey, View},
-    domain::Template,
+    domain::{Program, Template},
     store,
 };
 
@@ -38,12 +38,7 @@ pub(in crate::cli) enum How {
         consent: Option<String>,
     },
     /// As a process of ours.
-    Stdio {
-        command: String,
-        args: Vec<String>,
-        env: Vec<(String, Template)>,
-        cwd: Option<String>,
-    },
+    Stdio(Program),
 }
 
 /// The file, being changed.
@@ -118,12 +113,12 @@ impl Edit {
                     put(&mut table, "consent", consent.as_str());
                 }
             }
-            How::Stdio {
+            How::Stdio(Program {
                 command,
                 args,
                 env,
                 cwd,
-            } => {
+            }) => {
                 put(&mut table, "command", command.as_str());
                 if !args.is_empty() {
                     put(&mut table, "args", args.iter().collect::<Array>());
@@ -192,13 +187,22 @@ impl Edit {
 
     /// Writes down that a server's variables may go where they would; whether the server is there.
     pub(in crate::cli) fn consent(&mut self, name: &str, digest: &str) -> bool {
+        self.agree(name, "consent", digest)
+    }
+
+    /// Writes down that a server's program may be started; whether the server is there.
+    pub(in crate::cli) fn approve(&mut self, name: &str, digest: &str) -> bool {
+        self.agree(name, "approved", digest)
+    }
+
+    fn agree(&mut self, name: &str, key: &str, digest: &str) -> bool {
         let server = self
             .document
             .get_mut("servers")
             .and_then(|servers| servers.get_mut(name))
             .and_then(Item::as_table_like_mut);
         server.is_some_and(|server| {
-            server.insert("consent", toml_edit::value(digest));
+            server.insert(key, toml_edit::value(digest));
             true
         })
     }

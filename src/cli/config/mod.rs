@@ -23,15 +23,14 @@ use toml::{
 };
 
 pub(super) use self::{
-    consent::digest,
+    consent::{digest, digest_of_program},
     defaults::Defaults,
     edit::{Edit, How, Written},
     secret::{is_secret, is_secret_name, looks_like_token, without_tokens},
     server::{header as template_of, is_name, url_of},
 };
 use crate::domain::{
-    Convention, Limits, Notify, ServerConfig, ServerName, StdioConfig, Tell, ThemeName,
-    UsualLimits, text,
+    Convention, Limits, Notify, ServerConfig, ServerName, Tell, ThemeName, UsualLimits, text,
 };
 use crate::{
     app::{Keymap, View},
@@ -49,10 +48,8 @@ const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify], [theme] and 
 /// What the file says.
 #[derive(Debug, Default, PartialEq)]
 pub struct Config {
-    /// Servers that are spoken to over HTTP, by name.
+    /// The servers by name, those that are processes of ours among them.
     pub servers: Vec<ServerConfig>,
-    /// Servers that would be processes of ours, by name.
-    pub stdio: Vec<StdioConfig>,
     /// What holds where the command line says nothing.
     pub(super) defaults: Defaults,
     /// The colours that the user prefers.
@@ -366,9 +363,9 @@ name = "pink"
         let limits = config.usual_limits().of(&lab.name);
         let minutes = |count: u64| Some(Duration::from_secs(count * 60));
         assert_eq!((limits.idle, limits.hard), (minutes(10), minutes(60)));
-        let [files] = config.stdio.as_slice() else {
-            panic!("{config:?}");
-        };
+        let mut programs = config.servers.iter().filter_map(|it| it.program.as_ref());
+        let files = programs.next().unwrap();
+        assert!(programs.next().is_none());
         assert_eq!((files.args.len(), files.env.len()), (2, 1));
         let begins = [
             "f:6: X Y among the headers is passed over",
@@ -439,10 +436,8 @@ name = "pink"
         assert!(config.servers.iter().any(|it| it.progress_from_text));
         assert!(config.servers.iter().any(|it| it.protocol.is_some()));
         assert!(config.servers.iter().any(|it| !it.headers.is_empty()));
-        assert_eq!(
-            (config.stdio.len(), config.theme),
-            (1, Some(ThemeName::Dark))
-        );
+        let programs = config.servers.iter().filter(|it| it.program.is_some());
+        assert_eq!((programs.count(), config.theme), (1, Some(ThemeName::Dark)));
         assert!(config.defaults.session.is_some());
         assert_ne!(config.keys, Keymap::default());
     }

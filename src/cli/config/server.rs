@@ -9,7 +9,7 @@ use url::Url;
 use super::{Reading, consent};
 use crate::{
     cli::args,
-    domain::{Convention, ServerConfig, ServerName, StdioConfig, Template, is_variable, text},
+    domain::{Convention, Program, ServerConfig, ServerName, Template, is_variable, place, text},
 };
 
 /// What can be said of a server.
@@ -133,14 +133,30 @@ impl Reading<'_> {
 
     fn finish(&mut self, at: usize, mut server: ServerConfig, rest: Rest) {
         if let Some(command) = rest.command {
-            return self.config.stdio.push(StdioConfig {
-                name: server.name,
+            if !server.headers.is_empty() {
+                self.remark(
+                    at,
+                    "headers go to a url, and a program has none; it gets env",
+                );
+                server.headers.clear();
+            }
+            let program = Program {
                 command,
                 args: rest.args,
                 env: rest.env,
                 cwd: rest.cwd,
-                approved: rest.approved,
-            });
+            };
+            // Whoever wrote it down: files are copied, and what is started here may do anything.
+            if rest.approved.as_deref() != Some(consent::digest_of_program(&program).as_str()) {
+                server.withheld = Some(format!(
+                    "{} is a program, not approved: `longhaul servers approve {}` shows what it would start",
+                    server.name,
+                    crate::cli::quoted(server.name.as_str())
+                ));
+            }
+            server.url = Some(place::of_process(server.name.as_str()));
+            server.program = Some(program);
+            return self.config.servers.push(server);
         }
         match &server.url {
             None if !server.headers.is_empty() => {

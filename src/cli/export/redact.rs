@@ -12,7 +12,7 @@ use crate::{
         json::parsed,
         variable,
     },
-    domain::{LinkRecord, Task},
+    domain::{LinkRecord, Program, Task},
 };
 
 /// What stands where something was taken out.
@@ -80,7 +80,10 @@ impl Redaction {
         }
         let config = context.config.as_ref().ok();
         for server in config.iter().flat_map(|config| &config.servers) {
-            let values = server.variables().into_iter().filter_map(variable);
+            let of_headers = server.variables().into_iter().map(str::to_owned);
+            let of_program = server.program.iter().flat_map(Program::variables);
+            let names = of_headers.chain(of_program);
+            let values = names.filter_map(|name: String| variable(&name));
             secrets.extend(values.map(|value| value.expose_secret().to_owned()));
             secrets.extend(server.url.as_deref().map(of_url).unwrap_or_default());
         }

@@ -10,7 +10,7 @@ use url::Url;
 use super::{super::roster::variable_for, formats::Dialect};
 use crate::{
     cli::config::{How, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of},
-    domain::{Template, is_variable, place, text},
+    domain::{Program, Template, is_variable, place, text},
 };
 
 /// What editors fill in by themselves, though it looks like a variable of the environment.
@@ -327,10 +327,6 @@ impl<'e> Reader<'e> {
                         a variable"
                 .to_owned());
         }
-        if args.iter().any(|arg| arg.contains("${")) {
-            self.notes
-                .push("a variable in its arguments stays as it stands".to_owned());
-        }
         let mut env = Vec::new();
         for key in ["env", "envs"] {
             let Some(said) = self.said.get(key).and_then(Value::as_object) else {
@@ -349,14 +345,12 @@ impl<'e> Reader<'e> {
         }
         env.sort_by(|(one, _), (other, _)| one.cmp(other));
         env.dedup_by(|(one, _), (other, _)| one == other);
-        self.notes
-            .push("stdio, not started: needs approval".to_owned());
-        Ok(How::Stdio {
+        Ok(How::Stdio(Program {
             command: command.to_owned(),
             args,
             env,
             cwd,
-        })
+        }))
     }
 
     /// A variable that the program is given.

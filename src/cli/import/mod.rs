@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     app::Findings,
-    domain::{ServerName, StdioConfig, Template, place, text},
+    domain::{Program, ServerName, Template, place, text},
     store::{Paths, Reader},
 };
 
@@ -61,9 +61,9 @@ impl Imported {
         let kept = |taken: Taken| {
             let (mut kept, templates) = match taken.how {
                 How::Http { url, headers, .. } => (vec![url], headers),
-                How::Stdio {
+                How::Stdio(Program {
                     command, args, env, ..
-                } => (std::iter::once(command).chain(args).collect(), env),
+                }) => (std::iter::once(command).chain(args).collect(), env),
             };
             kept.extend(templates.into_iter().map(|(_, value)| value.into()));
             kept
@@ -240,6 +240,12 @@ fn take(
             ));
         }
     }
+    if let How::Stdio(_) = how {
+        told.words.push(format!(
+            "stdio, not started: needs approval: longhaul servers approve {}",
+            quoted(&own)
+        ));
+    }
     place.name.clone_from(&own);
     servers.places.push(place);
     edit.add(&Written {
@@ -270,18 +276,16 @@ struct Known {
 
 impl Known {
     fn of(config: &Config, paths: &Paths) -> Self {
-        let http = config.servers.iter().map(|server| Place {
+        let places = config.servers.iter().map(|server| Place {
             name: server.name.as_str().to_owned(),
-            at: server.url.clone().unwrap_or_default(),
+            at: match &server.program {
+                Some(program) => roster::command_line(program),
+                None => server.url.clone().unwrap_or_default(),
+            },
             headers: server.headers.clone(),
         });
-        let stdio = config.stdio.iter().map(|server| Place {
-            name: server.name.as_str().to_owned(),
-            at: roster::command_line(server),
-            headers: Vec::new(),
-        });
         Self {
-            places: http.chain(stdio).collect(),
+            places: places.collect(),
             of_sessions: names_in_sessions(paths),
         }
     }
@@ -323,16 +327,7 @@ fn names_in_sessions(paths: &Paths) -> Vec<String> {
 fn place_of(how: &How) -> String {
     match how {
         How::Http { url, .. } => url.clone(),
-        How::Stdio {
-            command, args, cwd, ..
-        } => roster::command_line(&StdioConfig {
-            name: ServerName::new(""),
-            command: command.clone(),
-            args: args.clone(),
-            env: Vec::new(),
-            cwd: cwd.clone(),
-            approved: None,
-        }),
+        How::Stdio(program) => roster::command_line(program),
     }
 }
 
@@ -363,7 +358,11 @@ impl Told {
         };
         (self.kind, self.variables) = match how {
             How::Http { headers, .. } => (Some("http"), variables(headers)),
-            How::Stdio { env, .. } => (Some("stdio"), variables(env)),
+            How::Stdio(program) => {
+                let mut names = program.variables();
+                names.sort();
+                (Some("stdio"), names)
+            }
         };
     }
 

@@ -231,8 +231,10 @@ impl Link {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
         let convention = &self.record.convention;
-        let is_checkpoint =
-            tool.is_some_and(|tool| tool.keeps_checkpoint(&self.record.tools, convention));
+        // What a process keeps for a later call is its own affair: no call of ours goes on in another one.
+        let is_of_process = self.record.is_process();
+        let keeps = |tool: &Tool| tool.keeps_checkpoint(&self.record.tools, convention);
+        let is_checkpoint = !is_of_process && tool.is_some_and(keeps);
         let client_id_key = convention.client_id.clone();
         let mut arguments: Map<String, Value> =
             serde_json::from_str(&running.task.arguments).unwrap_or_default();
@@ -268,6 +270,7 @@ impl Link {
         };
         attempt.phase = Phase::Sent;
         attempt.asks_for_task = asks_for_task;
+        attempt.is_of_process = is_of_process;
         (attempt.session_number, attempt.version) = (session_number, Some(version));
         let input = attempt.input.clone();
         let (number, request_id) = (attempt.number, attempt.request_id.clone());
@@ -629,6 +632,9 @@ impl Link {
                 said: None,
             };
             self.out_of_stream(&id, Status::Lost(reason), false);
+        } else if self.record.is_process() && phase != Phase::Ended {
+            let end = self.end_without_id(&id, "longhaul ended, and it with longhaul");
+            self.out_of_stream(&id, end, false);
         } else if phase == Phase::Ended && is_checkpoint {
             // It was taken over, and no call of ours was ever made.
             self.out_of_stream(&id, Status::Running, false);

@@ -97,9 +97,10 @@ impl Link {
         }
         // Whatever it speaks on the one stream, that is what a call stands on.
         let version = match self.wire {
-            Some(_) => ProtocolVersion::V20241105,
-            None => version,
+            Some(_) if !self.record.is_process() => ProtocolVersion::V20241105,
+            _ => version,
         };
+        let is_process = self.record.is_process();
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -107,7 +108,7 @@ impl Link {
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
             .tasks
-            .filter(|_| version >= ProtocolVersion::V20251125);
+            .filter(|_| version >= ProtocolVersion::V20251125 && !is_process);
         if !self.belief.is_remembered || self.record.era_why.is_none() {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }

@@ -5,7 +5,9 @@
 
 use super::{Door, Errand, Kind, Link};
 use crate::{
-    domain::{Era, LostReason, ProtocolVersion, Status, TaskId, TaskKind, TaskOffer, text},
+    domain::{
+        Era, LinkRecord, LostReason, ProtocolVersion, Status, TaskId, TaskKind, TaskOffer, text,
+    },
     link::{
         Choice,
         running::{Line, Running},
@@ -36,6 +38,8 @@ pub(super) enum Greeting {
 #[derive(Clone, Debug)]
 pub(super) struct Belief {
     wish: Option<ProtocolVersion>,
+    /// It is a process of ours.
+    is_process: bool,
     pub(super) greeting: Greeting,
     /// Greetings that were refused since one last worked.
     refusals: u32,
@@ -49,8 +53,12 @@ pub(super) struct Belief {
 
 impl Belief {
     /// From the user's choice, else from what was found out before.
-    pub(super) fn new(choice: Choice, known: Option<ProtocolVersion>) -> Self {
+    pub(super) fn new(choice: Choice, record: &LinkRecord) -> Self {
+        let known = record.version;
+        let is_process = record.is_process();
         let greeting = match choice.version.or(known).map(ProtocolVersion::era) {
+            // Its pipe is the one stream that HTTP+SSE has, and the handshake is what every revision of old knows.
+            _ if is_process => Greeting::Wire,
             Some(Era::Stateful) if known == Some(ProtocolVersion::V20241105) => {
                 // No choice is HTTP+SSE.
                 choice
@@ -63,6 +71,7 @@ impl Belief {
         Self {
             is_remembered: choice.version.is_none() && known.is_some(),
             wish: choice.version,
+            is_process,
             greeting,
             refusals: 0,
             second_best: None,
@@ -91,7 +100,7 @@ impl Belief {
         self.wish
             .filter(|version| version.era() == Era::Stateful)
             .unwrap_or(match self.greeting {
-                Greeting::Wire => ProtocolVersion::V20241105,
+                Greeting::Wire if !self.is_process => ProtocolVersion::V20241105,
                 _ => ProtocolVersion::V20251125,
             })
     }
@@ -218,6 +227,11 @@ impl Link {
     }
 
     pub(super) fn greet_with(&mut self, greeting: Greeting) {
+        let greeting = if self.record.is_process() {
+            Greeting::Wire
+        } else {
+            greeting
+        };
         (self.belief.greeting, self.belief.is_remembered) = (greeting, false);
         self.door = Door::Shut;
         self.is_restless = true;
@@ -311,6 +325,8 @@ impl Link {
     pub(super) fn why_stateful(&self) -> &'static str {
         if self.belief.wish.is_some() {
             self.who_asks()
+        } else if self.record.is_process() {
+            "a process of this longhaul takes a handshake"
         } else if self.wire.is_some() {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
         } else if self.belief.second_best.is_some() {

@@ -39,6 +39,8 @@ impl Link {
             .and_then(|id| id.as_str());
         let of_related = related.and_then(|id| self.served_ids.get(id));
         let whose = of_related.or(task).cloned().or_else(|| self.only_one());
+        // Whichever call of a process of ours it is about, its person is the same one.
+        let whose = whose.or_else(|| self.newest_call().filter(|_| self.record.is_process()));
         let Some(id) = whose else {
             // Nobody can be shown what it is about.
             return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
@@ -85,6 +87,15 @@ impl Link {
             .filter(|(_, running)| !running.is_settled() && running.is_active());
         let (id, _) = active.next()?;
         active.next().is_none().then(|| id.clone())
+    }
+
+    /// The call that went out last and is still out.
+    fn newest_call(&self) -> Option<TaskId> {
+        let is_out = |running: &Running| matches!(running.line, Line::Open { .. });
+        let started = |running: &Running| running.attempt().map(|attempt| attempt.started_at);
+        let out = self.tasks.iter().filter(|(_, running)| is_out(running));
+        let newest = out.max_by_key(|(_, running)| started(running))?;
+        Some(newest.0.clone())
     }
 
     /// A server task of the extension asks.

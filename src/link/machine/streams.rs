@@ -486,6 +486,9 @@ impl Link {
         }
         let is_probe = running.skip_to.is_some() || running.probe_found;
         let is_whole = broken.is_none();
+        let why = broken
+            .clone()
+            .unwrap_or_else(|| "its stdout ended".to_owned());
         if let Some(why) = broken {
             running.note_cut(now, &why);
         } else if is_probe {
@@ -508,9 +511,19 @@ impl Link {
         if is_resumable {
             self.ask_later(id);
         } else {
-            let window = self.window_without_id(id);
-            self.out_of_stream(id, Status::Unknown(window), false);
+            let end = self.end_without_id(id, &why);
+            self.out_of_stream(id, end, false);
         }
+    }
+
+    /// What becomes of a call whose stream cannot be asked for again: that of a process is gone with it.
+    pub(super) fn end_without_id(&self, id: &TaskId, why: &str) -> Status {
+        if self.record.is_process() {
+            return Status::Lost(LostReason::ProcessEnded {
+                why: why.to_owned(),
+            });
+        }
+        Status::Unknown(self.window_without_id(id))
     }
 
     /// Why a stream of which no id is known cannot be asked for again.
@@ -642,7 +655,12 @@ impl Link {
             Line::Calling(_) => {
                 running.went_out(now);
                 running.note_cut(now, why);
-                self.out_of_stream(id, Status::Unknown(Window::BeforeFirstId), false);
+                let end = if self.record.is_process() {
+                    self.end_without_id(id, why)
+                } else {
+                    Status::Unknown(Window::BeforeFirstId)
+                };
+                self.out_of_stream(id, end, false);
             }
             _ if running
                 .attempt()

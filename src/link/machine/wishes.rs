@@ -114,6 +114,10 @@ impl Link {
         if running.is_modern() && is_out && running.sending.is_none() {
             return Ok(self.hang_up(id));
         }
+        let was_cancelled = running.attempt().is_some_and(|it| it.was_cancelled);
+        if self.record.is_process() && is_out && was_cancelled && running.wish.is_none() {
+            return self.end_process(id);
+        }
         let is_round = running.task.status == Status::InputRequired
             && running
                 .task
@@ -174,6 +178,29 @@ impl Link {
         Done::Accepted
     }
 
+    /// A cancel to which the process did not react, asked for again: its end is the end of the call. MCP lets a server
+    /// say nothing to a cancel, so this is the one proof that can be had.
+    fn end_process(&mut self, id: &TaskId) -> Result<Done, Refused> {
+        let others = self.tasks.iter().filter(|(other, running)| {
+            *other != id && matches!(running.line, Line::Calling(_) | Line::Open { .. })
+        });
+        let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
+        let name = self.record.name.clone();
+        if others > 0 {
+            let calls = text::plural(others, "other call");
+            return Err(Refused::Usage(format!(
+                "Not cancelled: the program of {name} did not react, and {calls} would end with it"
+            )));
+        }
+        if let Some(running) = self.tasks.get_mut(id) {
+            let words = "its program did not react to the cancel and was ended".to_owned();
+            running.remark(self.now, words);
+        }
+        self.conclude(id, Status::Cancelled, None);
+        self.wire_ended("its program was ended after a cancel");
+        Ok(Done::Accepted)
+    }
+
     pub(super) fn step_wish(&mut self, id: &TaskId) {
         let now = self.now;
         let can_send = self.door == Door::Open && self.path.may_send(now);
@@ -215,6 +242,9 @@ impl Link {
                     wish.until = now.mono.after(CANCEL_WITHIN);
                 }
                 return;
+            }
+            AskedFor::Cancelling if self.record.is_process() => {
+                format!("{name} did not react to the cancel; a second one ends its program")
             }
             AskedFor::Cancelling => {
                 format!(

@@ -323,6 +323,7 @@ fn wants_sign_in(state: &State, entity: &Entity) -> String {
             );
             text::clean_line(&words).into_owned()
         }
+        Some(LinkState::NotStarted { why, .. }) => text::clean_line(why).into_owned(),
         _ => "the server wants sign-in".to_owned(),
     }
 }

@@ -74,7 +74,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let mut servers: Vec<&crate::domain::ServerView> = state.servers.iter().collect();
     if columns < 100 {
         servers.sort_by_key(|server| match server.state {
-            LinkState::NeedsLogin { .. } => 0,
+            LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. } => 0,
             LinkState::Down { .. } => 1,
             LinkState::Connecting => 2,
             LinkState::Live => 3,

@@ -67,6 +67,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         }
         parts.push(
             match server.footing.gives_ids {
+                _ if server.footing.is_process => "leaving ends it: a process of this longhaul",
                 Some(true) => "event ids: streams can be picked up",
                 Some(false) => "no event ids: streams cannot be picked up",
                 None => "event ids not seen yet",
@@ -84,6 +85,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                     let command = format!("longhaul login {}{}", server.name, state.setup.flags);
                     parts.insert(0, text::clean_line(&command).into_owned());
                 }
+                parts.insert(0, text::clean_line(why).into_owned());
+            }
+            LinkState::NotStarted { why, .. } => {
                 parts.insert(0, text::clean_line(why).into_owned());
             }
             _ => {}

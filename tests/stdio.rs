@@ -1,0 +1,418 @@
+//! Servers that are programs: nothing starts without an approval that showed all of it, a call works as on any server, and
+//! what ends a program, or the driver, is told as it is.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+#[path = "support/pty.rs"]
+mod pty;
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use pty::House;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+use support::program::{Ran, Running, finish, program, run};
+
+/// Longer than anything takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The script that is an MCP server; see there what its tools do.
+fn server() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio.sh")
+}
+
+fn write(path: PathBuf, text: &str) {
+    use std::io::Write as _;
+    let mut file = fs::File::create(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Writes the configuration with the server called `files`.
+fn configure(state: &Path) {
+    let (script, dir) = (server(), state.display());
+    let script = script.display();
+    write(
+        state.join("config.toml"),
+        &format!(
+            "[servers.files]\ncommand = \"/bin/sh\"\nargs = [\"{script}\", \"{dir}\"]\n\
+             env = {{ GIVEN = \"given\", SECRET = \"${{MY_SECRET}}\" }}\ncwd = \"/\"\n"
+        ),
+    );
+}
+
+fn ok(ran: Ran) -> Ran {
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    ran
+}
+
+/// A state directory whose server is approved.
+fn approved() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path());
+    ok(run(dir.path(), &["servers", "approve", "files", "--yes"]));
+    dir
+}
+
+fn command(state: &Path, arguments: &[&str]) -> std::process::Command {
+    let mut command = program(state, arguments);
+    command.env("MY_SECRET", "hunter22");
+    command
+}
+
+fn call(state: &Path, arguments: &[&str]) -> Ran {
+    let arguments = [&["-s", "files", "call"], arguments].concat();
+    finish(&mut command(state, &arguments))
+}
+
+/// The processes that the server has been.
+fn pids(state: &Path) -> Vec<Pid> {
+    let pids = text(state.join("pids"));
+    let pid = |line: &str| Pid::from_raw(line.parse().unwrap()).unwrap();
+    pids.lines().map(pid).collect()
+}
+
+/// Waits until none of them is there; a zombie of nobody's is none.
+fn are_gone(state: &Path) {
+    let pids = pids(state);
+    assert!(!pids.is_empty());
+    let is_there = |pid: &Pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        test_kill_process(*pid).is_ok() && !stat.contains(") Z ")
+    };
+    wait(|| !pids.iter().any(is_there));
+}
+
+fn wait(is_so: impl Fn() -> bool) {
+    let (begun, waiting) = std::sync::mpsc::channel::<()>();
+    let mut waited = Duration::ZERO;
+    while !is_so() {
+        assert!(waited < DEADLINE, "waited in vain");
+        // Nobody sends: it is only the time-out that is wanted.
+        let pause = Duration::from_millis(10);
+        let _ = waiting.recv_timeout(pause);
+        waited += pause;
+    }
+    drop(begun);
+}
+
+#[test]
+fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    configure(state);
+    let refused = call(state, &["count"]);
+    assert_eq!(refused.code, Some(3), "{refused:#?}");
+    assert!(
+        refused.err.contains("servers approve files"),
+        "{refused:#?}"
+    );
+    let tested = finish(&mut command(state, &["servers", "test", "files"]));
+    assert_eq!(tested.code, Some(3), "{tested:#?}");
+    ok(finish(&mut command(state, &["servers", "list"])));
+
+    let asked = run(state, &["servers", "approve", "files"]);
+    assert_eq!(asked.code, Some(2), "{asked:#?}");
+    let shown = [
+        "program    /bin/sh".to_owned(),
+        format!("argument 1 {}", server().display()),
+        format!("argument 2 {}", state.display()),
+        "directory  /".to_owned(),
+        "GIVEN as the configuration has it".to_owned(),
+        "SECRET from MY_SECRET".to_owned(),
+    ];
+    for line in shown {
+        assert!(asked.err.contains(&line), "{line}: {asked:#?}");
+    }
+    assert!(!state.join("pids").exists(), "nothing was started");
+
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    ok(call(state, &["count"]));
+    let runs = pids(state).len();
+    let config = text(state.join("config.toml"));
+    for (old, new) in [
+        ("GIVEN = \"given\"", "GIVEN = \"other\""),
+        ("cwd = \"/\"", "cwd = \"/tmp\""),
+        ("args = [", "args = [\"-e\", "),
+        ("/bin/sh", "/bin/bash"),
+    ] {
+        let changed = config.replace(old, new);
+        assert_ne!(changed, config, "{old}");
+        write(state.join("config.toml"), &changed);
+        let refused = call(state, &["count"]);
+        assert_eq!(refused.code, Some(3), "{new}: {refused:#?}");
+    }
+    assert_eq!(pids(state).len(), runs, "nothing more was started");
+}
+
+#[test]
+fn an_import_lists_and_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let (script, place) = (server(), state.to_str().unwrap());
+    let entry = serde_json::json!({"mcpServers": {"files": {
+        "command": "/bin/sh", "args": [script.to_str().unwrap(), place],
+    }}});
+    write(state.join("mcp.json"), &entry.to_string());
+    let file = state.join("mcp.json");
+    let imported = ok(run(state, &["servers", "import", file.to_str().unwrap()]));
+    assert!(
+        imported.out.contains("longhaul servers approve files"),
+        "{imported:#?}"
+    );
+    let listed = ok(run(state, &["servers", "list", "--json"])).document();
+    assert_eq!(listed[0]["state"], "needs-approval", "{listed}");
+    assert_eq!(call(state, &["count"]).code, Some(3));
+    assert!(!state.join("pids").exists(), "nothing was started");
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    ok(call(state, &["count"]));
+    are_gone(state);
+}
+
+#[test]
+fn a_hostile_command_is_shown_harmlessly() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let config = "[servers.evil]\ncommand = \"/bin/sh\"\n\
+        args = [\"-c\", \"echo\\n  approve? y\\u001b[2J\\u202e\", \"it's\"]\n\
+        env = { A = \"hunter22 ${B}\" }\n";
+    write(state.join("config.toml"), config);
+    let asked = run(state, &["servers", "approve", "evil"]);
+    let listed = ok(run(state, &["servers", "list"]));
+    for shown in [&asked.err, &listed.out] {
+        let is_hostile =
+            |letter: char| letter != '\n' && letter.is_control() || letter == '\u{202e}';
+        assert!(!shown.contains(is_hostile), "{shown:?}");
+        assert!(
+            shown.contains(r"$'echo\n  approve? y\u{1b}[2J\u{202e}'"),
+            "{shown}"
+        );
+    }
+    assert!(asked.err.contains("A from B") && !asked.err.contains("hunter22"));
+}
+
+#[test]
+fn a_call_has_its_progress_its_log_and_its_result_and_leaves_no_process_behind() {
+    let dir = approved();
+    let state = dir.path();
+    let ran = ok(call(state, &["count", "--json"]));
+    let events = ran.events();
+    let of =
+        |event: &str| -> Vec<&Value> { events.iter().filter(|it| it["event"] == event).collect() };
+    assert_eq!(of("started")[0]["resumability"], "none");
+    let steps: Vec<&Value> = of("progress").iter().map(|it| &it["value"]).collect();
+    assert_eq!(steps, [1, 2, 3]);
+    let settled = of("settled")[0];
+    assert_eq!(settled["result"]["content"][0]["text"], "counted to 3");
+    are_gone(state);
+    // What it was given: the variable, the fixed value, its directory, and nothing of ours.
+    assert_eq!(text(state.join("environment")), "hunter22 given / none\n");
+    let id = settled["id"].as_str().unwrap();
+    let logs = ok(run(state, &["logs", id])).out;
+    assert!(
+        !logs.contains("hunter22") && !ran.err.contains("hunter22"),
+        "{logs}"
+    );
+}
+
+#[test]
+fn noise_on_stdout_is_passed_over() {
+    let dir = approved();
+    let ran = ok(call(dir.path(), &["noise"]));
+    assert_eq!(ran.out.trim(), "after the noise");
+    assert!(
+        ran.err.contains("no message: Loading the model"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn a_question_is_answered() {
+    let dir = approved();
+    let state = dir.path();
+    let arguments = ["-s", "files", "call", "ask", "--json"];
+    let mut asking = Running::start(&mut command(state, &arguments));
+    let asked = asking.prints(|it| it["event"] == "input_required");
+    let id = asked["id"].as_str().unwrap();
+    ok(run(state, &["answer", id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    are_gone(state);
+}
+
+/// Starts a tool that stays, and gives its id once it works.
+fn staying(state: &Path, tool: &str) -> (Running, String) {
+    let arguments = ["-s", "files", "call", tool, "--json"];
+    let mut staying = Running::start(&mut command(state, &arguments));
+    let step = staying.prints(|it| it["event"] == "progress");
+    let id = step["id"].as_str().unwrap().to_owned();
+    (staying, id)
+}
+
+#[test]
+fn a_call_is_cancelled() {
+    let dir = approved();
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "stay");
+    let shown = ok(run(state, &["show", &id, "--json"])).document();
+    assert_eq!(shown["resumability"], "none", "{shown}");
+    assert_eq!(shown["leaving"], "DIES", "{shown}");
+    assert!(
+        shown["leaving_why"]
+            .as_str()
+            .unwrap()
+            .contains("a process of this longhaul"),
+        "{shown}"
+    );
+    ok(run(state, &["cancel", &id]));
+    staying.prints(|it| it["event"] == "settled");
+    assert_eq!(staying.end().code, Some(8));
+    assert!(text(state.join("events")).contains("cancelled"));
+    are_gone(state);
+}
+
+#[test]
+fn a_program_that_does_not_react_to_a_cancel_is_ended_by_a_second_one() {
+    let dir = approved();
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "deaf");
+    let first = run(state, &["cancel", &id]);
+    assert!(
+        format!("{first:?}").contains("a second one ends its program"),
+        "{first:#?}"
+    );
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    staying.end();
+    are_gone(state);
+}
+
+#[test]
+fn a_call_whose_program_dies_is_lost_and_the_next_one_has_a_new_program() {
+    let dir = approved();
+    let state = dir.path();
+    let died = call(state, &["die"]);
+    assert_eq!(died.code, Some(5), "{died:#?}");
+    for words in ["ended with status 7", "out of cheese", "longhaul again"] {
+        assert!(died.err.contains(words), "{words}: {died:#?}");
+    }
+    let (mut staying, _) = staying(state, "stay");
+    kill_process(*pids(state).last().unwrap(), Signal::KILL).unwrap();
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "lost", "{settled}");
+    assert_eq!(staying.end().code, Some(5));
+    ok(call(state, &["count"]));
+    are_gone(state);
+}
+
+#[test]
+fn a_program_that_cannot_start_or_dies_at_once_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    write(
+        state.join("config.toml"),
+        "[servers.none]\ncommand = \"/no/such/program\"\n\
+         [servers.short]\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"echo no licence >&2; exit 4\"]\n",
+    );
+    for (name, words) in [("none", "could not start"), ("short", "no licence")] {
+        ok(run(state, &["servers", "approve", name, "--yes"]));
+        let ran = run(state, &["-s", name, "call", "x"]);
+        assert_eq!(ran.code, Some(4), "{ran:#?}");
+        assert!(ran.err.contains(words), "{ran:#?}");
+        let tested = run(state, &["servers", "test", name]);
+        assert_eq!(tested.code, Some(4), "{tested:#?}");
+        assert!(tested.out.contains(words), "{tested:#?}");
+    }
+}
+
+#[test]
+fn a_call_whose_driver_was_killed_is_lost_and_its_program_ends() {
+    let dir = approved();
+    let state = dir.path();
+    let (staying, id) = staying(state, "stay");
+    staying.signal(Signal::KILL);
+    staying.end();
+    are_gone(state);
+    let watched = finish(&mut command(state, &["watch", &id]));
+    assert_eq!(watched.code, Some(5), "{watched:#?}");
+    let shown = ok(run(state, &["show", &id, "--json"])).document();
+    assert_eq!(shown["status"], "lost", "{shown}");
+    assert!(
+        shown["reason"]
+            .as_str()
+            .unwrap()
+            .contains("the process of its server"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_driver_that_is_told_to_leave_ends_what_does_not_listen() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let script = format!(
+        "trap '' TERM; {} {}; echo $$ >> {1}/pids; while :; do read -r x || :; done",
+        server().display(),
+        state.display()
+    );
+    write(
+        state.join("config.toml"),
+        &format!("[servers.files]\ncommand = \"/bin/sh\"\nargs = [\"-c\", {script:?}]\n"),
+    );
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    let (staying, _) = staying(state, "stay");
+    staying.signal(Signal::TERM);
+    staying.end();
+    are_gone(state);
+}
+
+#[test]
+fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
+    let house = House::new();
+    configure(house.path());
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for("not approved");
+    screen.press("3");
+    screen.wait_for("longhaul servers approve files");
+    screen.press("q");
+    screen.wait_for("No task yet");
+    screen.press("q");
+    screen.end();
+    let approved = house.command(&["servers", "approve", "files", "--yes"]);
+    ok(finish(piped(approved).env("MY_SECRET", "hunter22")));
+    // Its driver is gone; a window that only looks finds its call and starts no program for it.
+    let mut starting = house.command(&["-s", "files", "call", "stay", "--json"]);
+    starting.env("MY_SECRET", "hunter22");
+    let mut staying = Running::start(&mut piped(starting));
+    staying.prints(|it| it["event"] == "progress");
+    let runs = pids(house.path()).len();
+    staying.signal(Signal::KILL);
+    staying.end();
+    are_gone(house.path());
+    let secret = [("MY_SECRET", "hunter22")];
+    let mut screen = house.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
+    screen.wait_for("its program ended");
+    screen.press("q");
+    screen.end();
+    assert_eq!(pids(house.path()).len(), runs);
+}
+
+fn piped(mut command: std::process::Command) -> std::process::Command {
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    command
+}

@@ -60,7 +60,7 @@ pub trait Backstage {
     fn save_view(&mut self, view: View);
 
     /// Reads what the configuration has for a server, agreed to as `shown` where that is there.
-    fn credentials(&mut self, server: ServerName, shown: Option<Vec<String>>);
+    fn consent(&mut self, server: ServerName, shown: Option<Vec<String>>);
     /// Breaks something on the demo server; what came of it is an event later.
     fn break_demo(&mut self, what: &str);
 }
@@ -310,12 +310,12 @@ async fn carry_out<S: Surface, B: Backstage>(
             backstage.save_view(view);
             Vec::new()
         }
-        Command::ReadCredentials(server) => {
-            backstage.credentials(server, None);
+        Command::ReadConsent(server) => {
+            backstage.consent(server, None);
             Vec::new()
         }
         Command::Agree { server, shown } => {
-            backstage.credentials(server, Some(shown));
+            backstage.consent(server, Some(shown));
             Vec::new()
         }
         Command::OpenPage(url) => {

@@ -904,7 +904,7 @@ fn doctor_looks_with_the_sign_in_and_asks_the_issuer_for_nothing() {
     let over = seen();
     assert!(has(&over, "warning", "is over"), "{over:#}");
     assert_eq!(world.change(|known| known.grants.len()), 1);
-    fs::write(desk.logins(), "{").unwrap();
+    longhaul::store::write_atomically(&desk.logins(), b"{").unwrap();
     let damaged = seen();
     assert!(has(&damaged, "wrong", "is damaged"), "{damaged:#}");
     assert_eq!(fs::read_to_string(desk.logins()).unwrap(), "{");

@@ -365,11 +365,9 @@ fn the_same_url_with_other_headers_is_another_server_and_a_mended_one_is_not() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let config = desk.config();
     assert!(config.contains("[servers.mine]") && config.contains("[servers.ours]"));
-    fs::write(
-        desk.dir.path().join("state/config.toml"),
-        config.replace("${API_KEY}", "${X}"),
-    )
-    .unwrap();
+    let mended = config.replace("${API_KEY}", "${X}");
+    let path = desk.dir.path().join("state/config.toml");
+    longhaul::store::write_atomically(&path, mended.as_bytes()).unwrap();
     let again = desk.import("mcp.json", text);
     for name in ["mine", "ours"] {
         let words = format!("is in your configuration already, as {name}");

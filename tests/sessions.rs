@@ -7,10 +7,7 @@
 
 mod support;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use longhaul::demo;
 use rustix::process::Signal;
@@ -102,7 +99,7 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     assert!(ended.events().iter().all(|task| task["result"].is_object()));
     let three = bench.start(&LONG);
     let views = "[views.night]\nfilter = \"tag:nightly\"\n[views.mine]\nneeds_you = true\n";
-    fs::write(state.join("config.toml"), views).unwrap();
+    longhaul::store::write_atomically(&state.join("config.toml"), views.as_bytes()).unwrap();
     let mut of_view = ids(state, &["--view", "night"]);
     of_view.sort();
     assert_eq!(of_view, both);

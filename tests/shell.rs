@@ -164,7 +164,7 @@ impl Backstage for FakeBackstage {
 
     fn save_view(&mut self, _view: View) {}
 
-    fn credentials(&mut self, _server: ServerName, _shown: Option<Vec<String>>) {}
+    fn consent(&mut self, _server: ServerName, _shown: Option<Vec<String>>) {}
 
     fn break_demo(&mut self, _what: &str) {}
 }

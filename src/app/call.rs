@@ -304,7 +304,7 @@ pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;
-    // Credentials in a URL would end up on the screen and in the file.
+    // Consent in a URL would end up on the screen and in the file.
     if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
         return None;
     }

@@ -93,12 +93,14 @@ pub struct Findings {
     pub servers: Vec<ServerConfig>,
 }
 
-/// What the configuration says of a server that wants credentials.
+/// How it stands with what the configuration has for a server and nothing happens of without the user's word.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Credentials {
-    /// What would go where, a line for each header, if that waits for the user's consent.
+pub struct Consent {
+    /// What would go where or be started, if that waits for the user.
     pub to_agree: Vec<String>,
-    /// Otherwise: how that stands.
+    /// Whether a program would be started.
+    pub is_program: bool,
+    /// Otherwise: how it stands.
     pub words: String,
     /// The whole configuration as it is now.
     pub servers: Vec<ServerConfig>,
@@ -142,8 +144,8 @@ pub enum Event {
     ServersFound(Findings),
     /// The answer to [`Command::TakeServers`].
     ServersTaken(Findings),
-    /// The answer to [`Command::ReadCredentials`] and [`Command::Agree`].
-    CredentialsRead(ServerName, Credentials),
+    /// The answer to [`Command::ReadConsent`] and [`Command::Agree`].
+    ConsentRead(ServerName, Consent),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
     /// The time that [`super::next_wake`] named has come.
@@ -193,9 +195,9 @@ pub enum Command {
     TakeServers,
     /// Write this view into the configuration; answered in words.
     SaveView(View),
-    /// Look which credentials the configuration has for this server; answered by [`Event::CredentialsRead`].
-    ReadCredentials(ServerName),
-    /// Note that the user agrees to all of them as they were shown; answered by [`Event::CredentialsRead`].
+    /// Look what of the configuration waits for consent at this server; answered by [`Event::ConsentRead`].
+    ReadConsent(ServerName),
+    /// Note that the user agrees to all of them as they were shown; answered by [`Event::ConsentRead`].
     Agree {
         /// At which server.
         server: ServerName,

@@ -33,12 +33,14 @@ pub enum Menu {
     },
     /// Show the list in one of the views.
     Views,
-    /// Agree to what the configuration would send to a server.
+    /// Agree to what the configuration would send to a server, or start as one.
     Consent {
         /// Which.
         server: ServerName,
-        /// A line for each header: what goes where.
+        /// What goes where, or what is started.
         lines: Vec<String>,
+        /// Whether a program would be started.
+        is_program: bool,
     },
     /// Open the page of a sign-in.
     SignIn {
@@ -74,7 +76,7 @@ pub enum Act {
     Show(View),
     /// Take the servers over that were found.
     TakeServers,
-    /// Let the configuration's headers, as they were shown, go to this server.
+    /// Let the configuration do for this server what was shown.
     Agree(ServerName, Vec<String>),
     /// Open this page in the browser.
     OpenPage(String),
@@ -152,8 +154,15 @@ pub fn title(menu: &Menu) -> String {
         Menu::Break => "Break something".to_owned(),
         Menu::Views => "Views".to_owned(),
         Menu::Import { .. } => "Import servers?".to_owned(),
-        Menu::Consent { server, .. } => {
-            format!("Send this to {}?", text::clean_line(server.as_str()))
+        Menu::Consent {
+            server, is_program, ..
+        } => {
+            let server = text::clean_line(server.as_str());
+            if *is_program {
+                format!("Start this for {server}?")
+            } else {
+                format!("Send this to {server}?")
+            }
         }
         Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
     }
@@ -283,9 +292,15 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
                 "{key} save-view NAME keeps what is shown now."
             ))]
         }
-        Menu::Consent { lines, .. } => {
-            let first = told("It came by import, so nothing was sent yet.");
-            let last = told("A yes holds until its url or a header changes.");
+        Menu::Consent {
+            lines, is_program, ..
+        } => {
+            let first = told(if *is_program {
+                "It would have your rights, and was not started yet."
+            } else {
+                "It came by import, so nothing was sent yet."
+            });
+            let last = told("A yes holds until anything of that changes.");
             let lines = lines.iter().map(|line| told(text::clean_line(line)));
             std::iter::once(first).chain(lines).chain([last]).collect()
         }
@@ -376,14 +391,19 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             item('l', "later", Act::Close),
         ],
         Menu::Views => views(state),
-        Menu::Consent { server, lines } => vec![
-            item('n', "no, send nothing", Act::Close),
-            item(
-                'y',
-                "yes, these may go there",
-                Act::Agree(server.clone(), lines.clone()),
-            ),
-        ],
+        Menu::Consent {
+            server,
+            lines,
+            is_program,
+        } => {
+            let (no, yes) = if *is_program {
+                ("no, start nothing", "yes, it may be started")
+            } else {
+                ("no, send nothing", "yes, these may go there")
+            };
+            let agree = Act::Agree(server.clone(), lines.clone());
+            vec![item('n', no, Act::Close), item('y', yes, agree)]
+        }
         Menu::Import { new, .. } => {
             let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");
             let take = item('t', format!("take {count} over"), Act::TakeServers);

@@ -32,7 +32,7 @@ pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, Stage};
 pub use detail::{tab_lines, task_offer};
-pub use event::{Command, Credentials, Event, Findings, LeaveNote, Look, Setup};
+pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;
 pub use form::{FormField, FormValue};
 pub use input::why_not;

@@ -8,8 +8,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Credentials, Event, Findings, Group, Leaving, Menu, Overlay, Pane,
-    ResultText, Stage, State, Tab, away, input, leave_note, notify,
+    CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, ResultText,
+    Stage, State, Tab, away, input, leave_note, notify,
     select::{self, settle_places},
     state::{Entity, Mark, Pending, Tools},
 };
@@ -82,17 +82,22 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             state.say(NoticeLevel::Info, &words, now);
             let _ = input::ask(state, Ask::Configure(taken.servers), Pending::Plain, todo);
         }
-        Event::CredentialsRead(server, credentials) => {
-            let Credentials {
-                to_agree,
+        Event::ConsentRead(server, consent) => {
+            let Consent {
+                to_agree: lines,
+                is_program,
                 words,
                 servers,
-            } = credentials;
-            if to_agree.is_empty() {
+            } = consent;
+            if lines.is_empty() {
                 state.say(NoticeLevel::Info, &words, now);
             } else {
-                let lines = to_agree;
-                input::open_menu(state, Menu::Consent { server, lines }, now);
+                let menu = Menu::Consent {
+                    server,
+                    lines,
+                    is_program,
+                };
+                input::open_menu(state, menu, now);
             }
             // It may be another one than this screen was started with.
             let _ = input::ask(state, Ask::Configure(servers), Pending::Plain, todo);
@@ -153,7 +158,7 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
         }
         News::Erased(id) => erase(state, &id),
         News::Server(server) => {
-            let wants = |view: &ServerView| matches!(view.state, LinkState::NeedsLogin { .. });
+            let wants = |view: &ServerView| view.state.waits_for_consent();
             let did_want = state.server(&server.name).is_some_and(wants);
             let lets_in = did_want && !wants(&server);
             take_server(state, (*server).clone());

@@ -19,7 +19,7 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    app::Credentials,
+    app::Consent,
     domain::{
         Ask, Limits, Price, Program, ProtocolVersion, ServerConfig, ServerName, ServerRef,
         ServerView, Task, Template, Tool, place, text,
@@ -266,6 +266,7 @@ pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     let mut edit = Edit::open(config::path())?;
     edit.approve(&of.name, &digest_of_program(&program));
     edit.save()?;
+    tell_drivers(context);
     let words = format!(
         "approved; it holds until anything of that changes; `longhaul servers test {}` tries it",
         quoted(&of.name)
@@ -466,32 +467,44 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     consented(context, &server.name, &agreed(&server))
 }
 
-/// The same for the screen: what there is to agree to, agreed to where that is what was `shown`.
-pub(super) fn credentials(
+/// `servers consent` and `servers approve` for the screen: what there is to agree to, agreed to where that is what was
+/// `shown`.
+pub(super) fn consent_on_screen(
     name: &ServerName,
     shown: Option<&[String]>,
-) -> Result<Credentials, String> {
+) -> Result<Consent, String> {
     let path = config::path();
     let config = config::read(path.as_deref())?;
     let server = config.servers.iter().find(|it| it.name == *name);
-    let waiting = server.filter(|it| it.withheld.is_some());
-    let to_agree = waiting.and_then(|it| Some((it, it.url.as_ref()?, &it.headers)));
-    if let Some((server, url, headers)) = to_agree {
-        let to_agree = goes_where(url, headers);
+    if let Some(server) = server.filter(|it| it.withheld.is_some()) {
+        let (to_agree, agreed_to) = match (&server.program, &server.url) {
+            (Some(program), _) => (starts(program), digest_of_program(program)),
+            (None, Some(url)) => (
+                goes_where(url, &server.headers),
+                digest(url, &server.headers),
+            ),
+            (None, None) => (Vec::new(), String::new()),
+        };
+        let is_program = server.program.is_some();
         if shown != Some(&to_agree) {
-            return Ok(Credentials {
+            return Ok(Consent {
                 to_agree,
+                is_program,
                 words: String::new(),
                 servers: config.servers,
             });
         }
         let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
-        edit.consent(name.as_str(), &digest(url, headers));
+        if is_program {
+            edit.approve(name.as_str(), &agreed_to);
+        } else {
+            edit.consent(name.as_str(), &agreed_to);
+        }
         edit.save().map_err(Fail::into_words)?;
-        return Ok(Credentials {
-            to_agree: Vec::new(),
+        return Ok(Consent {
             words: agreed(server),
             servers: config::read(path.as_deref())?.servers,
+            ..Consent::default()
         });
     }
     let missing = server.and_then(not_set);
@@ -499,17 +512,17 @@ pub(super) fn credentials(
         || format!("{name} wants other credentials; start longhaul with -H or --bearer-env"),
         |missing| format!("{name} waits: {missing}"),
     );
-    Ok(Credentials {
-        to_agree: Vec::new(),
+    Ok(Consent {
         words: text::clean_line(&words).into_owned(),
         servers: config.servers,
+        ..Consent::default()
     })
 }
 
-/// What is said once the headers of a server may go there.
+/// What is said once it is agreed to.
 fn agreed(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
-    format!("agreed; it holds until the url or a header of it changes{missing}")
+    format!("agreed; it holds until anything of that changes{missing}")
 }
 
 /// The same, and what to do.

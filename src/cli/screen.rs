@@ -187,7 +187,7 @@ pub(super) fn show(
         configuration: Configuration {
             import: super::import::findings,
             save_view: super::config::save_view,
-            credentials: super::roster::credentials,
+            consent: super::roster::consent_on_screen,
         },
         browser: Browser::find(None, |name| std::env::var_os(name)?.into_string().ok()),
         remarks: remarks.chain(extra.remarks).collect(),

@@ -83,3 +83,10 @@ pub enum LinkState {
         is_approved: bool,
     },
 }
+
+impl LinkState {
+    /// Whether it waits for a person's sign-in, credentials or consent.
+    pub fn waits_for_consent(&self) -> bool {
+        matches!(self, Self::NeedsLogin { .. } | Self::NotStarted { .. })
+    }
+}

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Credentials, Event, Findings, Input, Setup, State, View},
+    app::{self, Command, Consent, Event, Findings, Input, Setup, State, View},
     domain::{
         Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
         Task, TaskId, TaskView, Wall, place,
@@ -47,7 +47,7 @@ pub struct Configuration {
     /// Writes a view into it, and says so in words.
     pub save_view: fn(&View) -> Result<String, String>,
     /// What it has for a server, agreed to where that is what was shown.
-    pub credentials: fn(&ServerName, Option<&[String]>) -> Result<Credentials, String>,
+    pub consent: fn(&ServerName, Option<&[String]>) -> Result<Consent, String>,
 }
 
 /// How to open the screen.
@@ -369,7 +369,7 @@ impl Surface for Terminal {
             | Command::FindServers
             | Command::TakeServers
             | Command::SaveView(_)
-            | Command::ReadCredentials(_)
+            | Command::ReadConsent(_)
             | Command::Agree { .. }
             | Command::Quit(_) => {}
         }
@@ -513,11 +513,11 @@ impl Backstage for Engine {
         });
     }
 
-    fn credentials(&mut self, server: ServerName, shown: Option<Vec<String>>) {
+    fn consent(&mut self, server: ServerName, shown: Option<Vec<String>>) {
         let (words, configuration) = (self.words.clone(), self.configuration);
         tokio::task::spawn_blocking(move || {
-            let event = match (configuration.credentials)(&server, shown.as_deref()) {
-                Ok(credentials) => Event::CredentialsRead(server, credentials),
+            let event = match (configuration.consent)(&server, shown.as_deref()) {
+                Ok(consent) => Event::ConsentRead(server, consent),
                 Err(why) => Event::Failed(why),
             };
             // The screen may be gone by now.

@@ -694,7 +694,7 @@ fn no_server(state: &mut State) {
 
 /// The server to sign in to: the one under the cursor, if it wants that, else the first that does.
 fn to_sign_in(state: &State) -> Option<&ServerView> {
-    let wants = |server: &&ServerView| matches!(server.state, LinkState::NeedsLogin { .. });
+    let wants = |server: &&ServerView| server.state.waits_for_consent();
     let under_cursor = match state.pane {
         Pane::Servers => state.servers.get(state.cursors[1]),
         _ => state
@@ -725,7 +725,7 @@ fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
         ask(state, what, Pending::SignIn(name), todo);
     } else {
         state.answer(format!("looking what the configuration has for {shown}"));
-        todo.push(Command::ReadCredentials(name));
+        todo.push(Command::ReadConsent(name));
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         let before = "# mine\n[theme]\nname = \"dark\" # so\n";
-        std::fs::write(&path, before).unwrap();
+        crate::store::write_atomically(&path, before.as_bytes()).unwrap();
         let mut view = View {
             name: "a".to_owned(),
             filter: "tag:x !status:done \"q".to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Action, State},
-    domain::{ArgumentKind, LinkState, ServerName, ServerView, Tool, text},
+    domain::{ArgumentKind, ServerName, ServerView, Tool, text},
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 
 /// Why a server's tools are not known, and the key that helps where it wants credentials.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
-    let wants = |view: &ServerView| matches!(view.state, LinkState::NeedsLogin { .. });
+    let wants = |view: &ServerView| view.state.waits_for_consent();
     let why = text::clean_line(why);
     if state.server(server).is_some_and(wants) {
         let key = state.key(Action::SignIn);

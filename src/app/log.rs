@@ -1,17 +1,17 @@
 //! What was read of a task's history and result, bounded.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, fmt};
 
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
+use super::Document;
 use crate::domain::{Block, Entry, TaskId, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
-/// Lines of a result that are shown; the rest is in the session file.
-const RESULT_LINES: usize = 20_000;
 /// Bytes of a result that are laid out for the screen.
-const RESULT_BYTES: usize = 4 << 20;
+const RESULT_BYTES: usize = 16 << 20;
 
 /// The newest part of a task's history.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,12 +53,8 @@ impl TaskLog {
 /// A result laid out in lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultText {
-    /// Clean lines.
-    pub lines: Vec<String>,
-    /// Whether there is more on disk than is shown.
-    pub is_cut: bool,
-    /// The JSON as it was read, for copying; absent if there is none, or too much to hold.
-    pub json: Option<String>,
+    /// What there is to read.
+    pub document: Document,
     /// Whether the read is still under way.
     pub is_asked: bool,
 }
@@ -66,72 +62,98 @@ pub struct ResultText {
 impl ResultText {
     /// Lays out the JSON text of a CallToolResult: its texts first, then the rest as JSON.
     pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
-        let Some(json) = json else {
-            return Self::default();
-        };
-        if json.len() > RESULT_BYTES {
-            let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
-            return Self {
-                lines: vec![format!(
+        let mut document = Document::default();
+        match json {
+            None => {}
+            Some(json) if json.len() > RESULT_BYTES => {
+                let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
+                document.push_text(&format!(
                     "The result is {shown}, too much for this pane: longhaul result {task} --out FILE"
-                )],
-                is_cut: true,
-                json: None,
-                is_asked: false,
-            };
-        }
-        let mut lines = Vec::new();
-        match serde_json::from_str::<Value>(&json) {
-            Ok(Value::Object(mut result)) => {
-                if result.get("isError") == Some(&Value::Bool(true)) {
-                    lines.push("The tool says that it failed (isError).".to_owned());
-                    lines.push(String::new());
-                }
-                result.shift_remove("isError");
-                if let Some(Value::Array(content)) = result.shift_remove("content") {
-                    for block in &content {
-                        lay_out_block(task, block, &mut lines);
-                    }
-                }
-                for (key, value) in &result {
-                    lines.push(String::new());
-                    lines.push(format!("{}:", text::clean_line(key)));
-                    push_json(value, &mut lines);
-                }
+                ));
             }
-            Ok(other) => push_json(&other, &mut lines),
-            Err(_) => push_text(&json, &mut lines),
+            Some(json) => match serde_json::from_str::<Members<'_>>(&json) {
+                Ok(members) => lay_out(task, &members.0, &mut document),
+                Err(_) => document.push_json(&json),
+            },
         }
-        let is_cut = lines.len() > RESULT_LINES;
-        lines.truncate(RESULT_LINES);
+        document.finish();
         Self {
-            lines,
-            is_cut,
-            json: Some(json),
+            document,
             is_asked: false,
         }
     }
 }
 
-fn lay_out_block(task: &TaskId, block: &Value, lines: &mut Vec<String>) {
-    match Block::of(block) {
-        // A text that is JSON reads better laid out; it is not changed otherwise.
-        Block::Text(words) => match serde_json::from_str::<Value>(words) {
-            Ok(value @ (Value::Object(_) | Value::Array(_))) => push_json(&value, lines),
-            _ => push_text(words, lines),
-        },
-        Block::Media(words) => lines.push(format!("[{words}; longhaul result {task} --out FILE]")),
-        Block::Other(_) => push_json(block, lines),
+/// The members of a JSON object in their order, each as it was written: a large one must not be held twice.
+struct Members<'j>(Vec<(String, &'j RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Taken;
+
+        impl<'de> Visitor<'de> for Taken {
+            type Value = Members<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        from.deserialize_map(Taken)
     }
 }
 
-fn push_text(words: &str, lines: &mut Vec<String>) {
-    lines.extend(text::clean_block(words).lines().map(str::to_owned));
+fn lay_out(task: &TaskId, members: &[(String, &RawValue)], document: &mut Document) {
+    for (key, value) in members {
+        if key == "isError" && value.get() == "true" {
+            document.push_text("The tool says that it failed (isError).\n\n");
+        }
+    }
+    let mut is_first = true;
+    for (key, value) in members {
+        let blocks = serde_json::from_str::<Vec<&RawValue>>(value.get());
+        if let (true, Ok(blocks)) = (key == "content", blocks) {
+            is_first &= blocks.is_empty();
+            for block in blocks {
+                lay_out_block(task, block.get(), document);
+            }
+        }
+    }
+    for (key, value) in members {
+        let is_content = key == "content" && value.get().starts_with('[');
+        if key == "isError" || is_content {
+            continue;
+        }
+        if !is_first {
+            document.push_text("\n");
+        }
+        is_first = false;
+        document.push_text(&format!("{}:", text::clean_line(key)));
+        document.push_json(value.get());
+    }
 }
 
-fn push_json(value: &Value, lines: &mut Vec<String>) {
-    let laid_out = serde_json::to_string_pretty(value).unwrap_or_default();
-    push_text(&laid_out, lines);
+fn lay_out_block(task: &TaskId, json: &str, document: &mut Document) {
+    let block = serde_json::from_str(json).unwrap_or_default();
+    match Block::of(&block) {
+        // A text that is JSON reads better laid out; it is not changed otherwise.
+        Block::Text(words) if words.trim_start().starts_with(['{', '[']) => {
+            document.push_json(words);
+        }
+        Block::Text(words) => document.push_text(words),
+        Block::Media(words) => {
+            document.push_text(&format!("[{words}; longhaul result {task} --out FILE]"));
+        }
+        Block::Other(_) => document.push_json(json),
+    }
 }
 
 #[cfg(test)]
@@ -145,10 +167,10 @@ mod tests {
             let json = serde_json::json!({"content": [{"type": "text", "text": text}]});
             ResultText::read(&task, Some(json.to_string()))
         };
-        let long = of_text("line\n".repeat(30_000));
-        assert_eq!((long.lines.len(), long.is_cut), (RESULT_LINES, true));
-        let large = of_text("x".repeat(RESULT_BYTES));
-        assert_eq!((large.lines.len(), large.is_cut), (1, true));
-        assert!(large.json.is_none() && large.lines[0].contains("4.2 MB, too much"));
+        let long = of_text("line\n".repeat(500_000)).document;
+        assert_eq!((long.len(), long.is_cut()), (400_000, true));
+        let large = of_text("x".repeat(RESULT_BYTES)).document;
+        let said = large.plain(usize::MAX);
+        assert!(said.contains("16.8 MB, too much"), "{said}");
     }
 }

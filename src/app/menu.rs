@@ -9,6 +9,9 @@ use super::{Action, Prices, State, detail, leave::is_viewer, select::hidden_mark
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
 
+/// No terminal takes more than this into its clipboard; what is longer is not laid out for it.
+const COPIED: usize = 1 << 20;
+
 /// A choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Menu {
@@ -451,10 +454,14 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     let result = state
         .results
         .get(id)
-        .filter(|result| !result.lines.is_empty());
+        .map(|result| &result.document)
+        .filter(|document| !document.is_empty());
     let mut of_result = item('r', "result", Act::Close);
     match result {
-        Some(result) => of_result.act = Act::Copy(result.lines.join("\n")),
+        Some(document) if document.bytes() > COPIED => {
+            of_result.why_not = Some("it is too long for a clipboard of a terminal".to_owned());
+        }
+        Some(document) => of_result.act = Act::Copy(document.plain(usize::MAX)),
         None if task.result_bytes.is_some() => {
             of_result.why_not = Some("it is being read".to_owned());
         }

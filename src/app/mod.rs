@@ -8,6 +8,7 @@
 mod away;
 mod call;
 mod detail;
+mod document;
 mod event;
 mod field;
 mod form;
@@ -30,7 +31,8 @@ pub use crate::domain::Colour;
 pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, Stage};
-pub use detail::{tab_lines, task_offer};
+pub use detail::{tab_document, tab_lines, task_offer};
+pub use document::{Document, Match, Shown, finds, matches_in};
 pub use event::{Command, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;
 pub use form::{FormField, FormValue};
@@ -47,6 +49,6 @@ pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
     State, Tab, Toast, Tools,
 };
-pub use status::{Attention, attention, finds, footer_keys, in_time, pane_scope, scope, until};
+pub use status::{Attention, attention, footer_keys, in_time, pane_scope, scope, until};
 pub use update::{update, update_all};
 pub use wake::{FRAME_MS, ages, next_wake};

@@ -5,10 +5,10 @@ use core::time::Duration;
 use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
-    Focus, Leaving, Overlay, Pane, Stage, State, Tab,
+    Document, Focus, Leaving, Overlay, Pane, Stage, State, Tab,
     keymap::{Action, Scope},
     select::hidden_marks,
-    why_not,
+    tab_document, why_not,
 };
 
 /// How much a line of attention weighs.
@@ -250,11 +250,6 @@ pub fn in_time(at: Wall, now: Stamp) -> String {
     }
 }
 
-/// Whether a line has what is searched for, without regard to case.
-pub fn finds(line: &str, search: &str) -> bool {
-    line.to_lowercase().contains(&search.to_lowercase())
-}
-
 /// Where keys go at present.
 pub fn scope(state: &State) -> Scope {
     match state.overlays.last() {
@@ -326,6 +321,13 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             }
             if state.tab != Tab::Now {
                 keys.push(Do::Search);
+            }
+            if state
+                .selected()
+                .and_then(|entity| tab_document(state, entity))
+                .is_some_and(Document::has_places)
+            {
+                keys.push(Do::FoldHere);
             }
             if state.search.is_some() {
                 keys.extend([Do::FindNext, Do::FindBefore]);

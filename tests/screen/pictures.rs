@@ -118,6 +118,19 @@ const SCENES: &[Scene] = &[
         });
         screen
     }),
+    ("zoomed_result_folded_and_searched", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("c5b8yp").keys("enter");
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(
+                r#"{"content":[],"structuredContent":{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon","again":"Lisbon, Lisbon"}}"#
+                    .to_owned(),
+            ),
+        });
+        screen.keys("j j space /").type_in("lisbon").keys("enter");
+        screen
+    }),
     // The dialogs.
     ("dialog_leave", |size, look| pressed(size, look, "esc q")),
     ("dialog_cancel", |size, look| pressed(size, look, "esc x")),

@@ -8,9 +8,9 @@ use crate::domain::{
 
 use super::{
     super::{
-        CallForm, Command, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line, Menu,
-        Overlay, Pane, Prices, Stage, State, Tab,
-        detail::print_text,
+        CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line,
+        Menu, Overlay, Pane, Prices, Stage, State, Tab,
+        detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
         select::{self, chosen, hidden_marks},
@@ -18,7 +18,9 @@ use super::{
         update::{quit, take_task},
     },
     ask, ask_tools, mark_seen,
-    moves::{find, next_pane, page, show, show_tab, show_tools, step, turn_tab},
+    moves::{
+        find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, turn_tab,
+    },
     open_menu,
     questions::open_question,
 };
@@ -109,6 +111,8 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Mark
             | Action::Follow
             | Action::Search
+            | Action::FoldHere
+            | Action::FoldAll
     );
     let key = |action| state.key(action);
     let Some(entity) = state.selected() else {
@@ -186,11 +190,26 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
                 "the Now tab is not searched; {key} goes to the log"
             ))
         }
+        Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
+            match state.tab {
+                Tab::Result => "nothing folds here; objects and lists of JSON do",
+                _ => "only a result folds, where it is JSON",
+            }
+            .to_owned(),
+        ),
         Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
             Some("no task is shown; Esc clears the filter".to_owned())
         }
         _ => None,
     }
+}
+
+/// Whether the present tab shows something that folds.
+fn has_folds(state: &State) -> bool {
+    let document = state
+        .selected()
+        .and_then(|entity| tab_document(state, entity));
+    document.is_some_and(Document::has_places)
 }
 
 /// Does what a key or a command of the palette means.
@@ -241,6 +260,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.is_folded = !state.is_folded;
             select::rebuild(state);
         }
+        Action::FoldHere => fold_here(state),
+        Action::FoldAll => fold_all(state),
         Action::Sort => {
             state.sort = state.sort.next();
             select::rebuild(state);
@@ -380,6 +401,9 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                     if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
                 {
                     open_menu(state, Menu::WhatNow(id), now);
+                }
+                _ if state.focus == Focus::Detail && state.is_zoomed && has_folds(state) => {
+                    fold_here(state);
                 }
                 _ if state.focus == Focus::Detail && state.is_zoomed => {
                     state.answer("that is all of it; Esc goes back");

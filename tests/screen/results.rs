@@ -1,0 +1,148 @@
+//! The result of a task: folding, searching, and what a large one costs.
+
+use longhaul::app::{Command, Event, Tab};
+
+use crate::support::*;
+
+fn answer(screen: &Screen) -> String {
+    let remark = screen.state.remark.as_ref();
+    remark.map_or(String::new(), |remark| remark.text.clone())
+}
+
+/// A zoomed result tab with this result.
+fn with_result(size: (u16, u16), json: &str) -> Screen {
+    let mut screen = Screen::morning(size, colour());
+    screen.go_to("c5b8yp").keys("enter");
+    assert_eq!(screen.state.tab, Tab::Result);
+    assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
+    screen.event(Event::ResultRead {
+        task: id("c5b8yp"),
+        json: Some(json.to_owned()),
+    });
+    screen
+}
+
+/// A result whose structured part is this.
+fn structured(json: &str) -> String {
+    format!(r#"{{"content":[{{"type":"text","text":"See below."}}],"structuredContent":{json}}}"#)
+}
+
+#[test]
+fn what_the_cursor_is_in_folds_and_all_of_it() {
+    let json = structured(r#"{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon"}"#);
+    let mut screen = with_result(WIDE, &json);
+    // Over the text, its heading and the first brace.
+    screen.keys("j j j j j j");
+    assert!(
+        screen.draw().contains("\"celsius\": 21"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("space");
+    assert!(screen.draw().contains("+     { … },  1 item"));
+    assert!(!screen.draw().contains("\"celsius\": 21"));
+    screen.keys("enter");
+    assert!(screen.draw().contains("\"celsius\": 21"));
+    screen.keys(".");
+    let folded = screen.draw();
+    assert_eq!(answer(&screen), "all is folded");
+    assert!(folded.contains("{ … }  2 items"), "{folded}");
+    assert!(!folded.contains("Lisbon"));
+    screen.keys(".");
+    assert!(screen.draw().contains("Lisbon"));
+    screen.keys("g space");
+    assert!(
+        answer(&screen).contains("nothing folds here"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
+    let json = structured(r#"{"a":{"city":"Lisbon"},"b":[1,2],"c":"nearly LISBON"}"#);
+    let mut screen = with_result(WIDE, &json);
+    screen.keys(". /").type_in("lisbon").keys("enter");
+    assert_eq!(answer(&screen), "1 of 2 matches");
+    let drawn = screen.draw();
+    assert!(drawn.contains("\"city\": \"Lisbon\""), "{drawn}");
+    assert!(drawn.contains("\"b\": [ … ],"), "{drawn}");
+    screen.keys("n");
+    assert_eq!(answer(&screen), "2 of 2 matches");
+    screen.keys("n");
+    assert!(
+        answer(&screen).contains("N the other way"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("N");
+    assert_eq!(answer(&screen), "1 of 2 matches");
+    screen.keys("N");
+    assert!(
+        answer(&screen).contains("n the other way"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("esc");
+    assert_eq!(screen.state.search, None);
+}
+
+#[test]
+fn where_nothing_folds_it_is_said() {
+    let mut screen = with_result(WIDE, r#"{"content":[{"type":"text","text":"Sunny"}]}"#);
+    screen.keys("space");
+    assert!(
+        answer(&screen).contains("objects and lists of JSON"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("] .");
+    assert!(
+        answer(&screen).contains("only a result folds"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn the_cursor_stays_on_the_screen() {
+    let rows: Vec<String> = (0..500).map(|row| format!(r#"{{"row":{row}}}"#)).collect();
+    let mut screen = with_result(SMALL, &structured(&format!("[{}]", rows.join(","))));
+    for keys in ["G", "k k k", "pgup", "pgup", "g", "pgdn j", "w", "G", "w"] {
+        screen.keys(keys);
+        assert!(
+            screen.draw().contains('▸'),
+            "after {keys}:\n{}",
+            screen.draw()
+        );
+    }
+    screen.keys("/").type_in("\"row\": 250").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+    assert!(screen.draw().contains("\"row\": 250"));
+    // All that is left of the list is its head, and the cursor is on it.
+    screen.keys(".");
+    assert!(screen.draw().contains('▸'), "{}", screen.draw());
+}
+
+#[test]
+fn a_large_result_is_shown_whole_and_searched() {
+    let rows: Vec<String> = (0..150_000)
+        .map(|row| format!(r#"{{"row":{row},"words":"the same words on every line of it"}}"#))
+        .collect();
+    let json = structured(&format!("[{}]", rows.join(",")));
+    assert!(json.len() > 8_000_000);
+    let mut screen = with_result(WIDE, &json);
+    screen.keys("/").type_in("\"row\": 90000").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+    assert!(
+        screen.draw().contains("\"row\": 90000,"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("G");
+    assert!(
+        screen
+            .draw()
+            .contains("the rest is in the session file: longhaul result c5b8yp")
+    );
+}

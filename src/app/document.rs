@@ -19,11 +19,25 @@ const STEP: usize = 2;
 /// Indentation beyond this is not written out: a text that is copied must not grow without bound by its depth.
 const DEEPEST: usize = 40;
 
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text or JSON, as it is.
+    Plain,
+    /// A line of Markdown.
+    Markdown,
+    /// A line of code inside Markdown, or what fences it in.
+    Code,
+    /// What is said of a part that is no text.
+    Remark,
+}
+
 /// One line, without its indentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     start: u32,
     depth: u16,
+    kind: Kind,
     /// It goes on from the line before.
     goes_on: bool,
 }
@@ -44,6 +58,8 @@ struct Fold {
 pub struct Shown<'d> {
     /// Clean text without its indentation; of a fold that is closed, with what ends it.
     pub text: Cow<'d, str>,
+    /// What it is.
+    pub kind: Kind,
     /// How far it is indented, in steps.
     pub depth: usize,
     /// Whether it can be folded, and whether it is.
@@ -62,6 +78,10 @@ pub struct Document {
     lines: Vec<Line>,
     /// By their heads.
     folds: Vec<Fold>,
+    /// The lines with which the parts of a result begin, and which part each is; what belongs to none has no number.
+    parts: Vec<(u32, Option<usize>)>,
+    has_markdown: bool,
+    has_remarks: bool,
     /// The lines that no fold hides.
     shown: Vec<u32>,
     /// The shown line on which the reader stands.
@@ -97,16 +117,70 @@ impl Document {
         self.text.len()
     }
 
-    /// Whether lines are walked through, not only read: there is something that folds.
+    /// Whether lines are walked through, not only read: there is something that folds, or something to take out.
     pub fn has_places(&self) -> bool {
+        self.has_folds() || self.has_remarks
+    }
+
+    /// Whether there is something that folds.
+    pub fn has_folds(&self) -> bool {
         !self.folds.is_empty()
+    }
+
+    /// Whether there is Markdown, which can be shown as it was written too.
+    pub fn has_markdown(&self) -> bool {
+        self.has_markdown
+    }
+
+    /// Begins a part of the result.
+    pub(super) fn begin_part(&mut self, number: Option<usize>) {
+        self.parts.push((index(self.lines.len()), number));
     }
 
     /// Adds a text of any kind.
     pub(super) fn push_text(&mut self, words: &str) {
+        self.push_lines(words, Kind::Plain);
+    }
+
+    /// Adds what is said of a part that is no text.
+    pub(super) fn push_remark(&mut self, words: &str) {
+        self.has_remarks = true;
+        self.push_lines(words, Kind::Remark);
+    }
+
+    /// Adds Markdown.
+    pub(super) fn push_markdown(&mut self, words: &str) {
+        self.has_markdown = true;
+        let mut fence = "";
+        for line in words.lines() {
+            let begin = line.trim_start();
+            let mark = ["```", "~~~"]
+                .into_iter()
+                .find(|mark| begin.starts_with(mark));
+            let kind = match (fence, mark) {
+                ("", None) => Kind::Markdown,
+                ("", Some(mark)) => {
+                    fence = mark;
+                    Kind::Code
+                }
+                (open, Some(mark)) if open == mark => {
+                    fence = "";
+                    Kind::Code
+                }
+                _ => Kind::Code,
+            };
+            self.push_lines(line, kind);
+            // An empty line is no line to `lines`.
+            if line.is_empty() {
+                self.push("", 0, kind);
+            }
+        }
+    }
+
+    fn push_lines(&mut self, words: &str, kind: Kind) {
         for line in words.lines() {
             let line = text::clean_block(line);
-            self.push(&line, 0);
+            self.push(&line, 0, kind);
         }
     }
 
@@ -133,7 +207,7 @@ impl Document {
                         line.push(end);
                         rest = inside.strip_prefix(end).unwrap_or_default();
                     } else {
-                        self.push(&std::mem::take(&mut line), open.len());
+                        self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
                         open.push(self.folds.len());
                         self.folds.push(Fold {
                             head: index(self.lines.len().saturating_sub(1)),
@@ -145,7 +219,7 @@ impl Document {
                 }
                 '}' | ']' => {
                     if !line.is_empty() {
-                        self.push(&std::mem::take(&mut line), open.len());
+                        self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
                     }
                     let fold = open.pop().and_then(|place| self.folds.get_mut(place));
                     if let Some(fold) = fold {
@@ -156,7 +230,7 @@ impl Document {
                 }
                 ',' => {
                     line.push(first);
-                    self.push(&std::mem::take(&mut line), open.len());
+                    self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
                     let fold = open.last().and_then(|place| self.folds.get_mut(*place));
                     if let Some(fold) = fold {
                         fold.items = fold.items.saturating_add(1);
@@ -168,7 +242,7 @@ impl Document {
             }
         }
         if !line.is_empty() {
-            self.push(&line, open.len());
+            self.push(&line, open.len(), Kind::Plain);
         }
         // What was cut off in the middle folds up to the cut.
         let last = index(self.lines.len().saturating_sub(1));
@@ -183,7 +257,7 @@ impl Document {
     }
 
     /// Adds one line, in pieces if it is long.
-    fn push(&mut self, line: &str, depth: usize) {
+    fn push(&mut self, line: &str, depth: usize, kind: Kind) {
         let line = text::clean_line(line);
         let mut rest: &str = &line;
         let mut goes_on = false;
@@ -200,6 +274,7 @@ impl Document {
             self.lines.push(Line {
                 start: index(self.text.len()),
                 depth: u16::try_from(depth).unwrap_or(u16::MAX),
+                kind,
                 goes_on,
             });
             self.text.push_str(piece);
@@ -247,6 +322,7 @@ impl Document {
         };
         Some(Shown {
             text,
+            kind: line.kind,
             depth: usize::from(line.depth),
             fold: fold.map(|fold| fold.is_folded),
             holds,
@@ -488,6 +564,23 @@ fn readable(quoted: &str) -> Cow<'_, str> {
     let read = serde_json::from_str::<String>(quoted);
     let written = read.and_then(|read| serde_json::to_string(&read));
     written.map_or(Cow::Borrowed(quoted), Cow::Owned)
+}
+
+/// Whether a text is clearly Markdown by its shape: it has signs of it of more than one kind.
+pub(super) fn is_markdown(words: &str) -> bool {
+    let (mut headings, mut fences, mut lists, mut marks) = (false, 0, 0, false);
+    // What it is shows at its beginning.
+    for line in words.lines().take(200) {
+        let line = line.trim_start();
+        let rest = line.trim_start_matches('#');
+        let level = line.len() - rest.len();
+        headings |= (1..=6).contains(&level) && rest.starts_with(' ');
+        fences += usize::from(line.starts_with("```"));
+        lists += usize::from(["- ", "* "].iter().any(|mark| line.starts_with(mark)));
+        marks |= line.matches("**").count() >= 2 || line.contains("](http");
+    }
+    let signs = [headings, fences >= 2, lists >= 2, marks];
+    signs.into_iter().filter(|is_there| *is_there).count() >= 2
 }
 
 /// Whether a line has what is searched for, without regard to case.

@@ -54,6 +54,7 @@ pub enum Action {
     Undo,
     Follow,
     Wrap,
+    Markdown,
     Times,
     Freeze,
     SignIn,
@@ -455,6 +456,14 @@ pub const BINDINGS: &[Binding] = &[
         "wrap",
         "wrap",
         "wrap long lines",
+    ),
+    bind(
+        Action::Markdown,
+        &["m"],
+        &[Detail],
+        "markdown",
+        "as written",
+        "show Markdown as it was written, or rendered again",
     ),
     bind(
         Action::Times,

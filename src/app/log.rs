@@ -5,8 +5,8 @@ use std::{collections::VecDeque, fmt};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Document;
-use crate::domain::{Block, Entry, TaskId, text};
+use super::{Document, document::is_markdown};
+use crate::domain::{Block, Entry, TaskId, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -72,7 +72,7 @@ impl ResultText {
                 ));
             }
             Some(json) => match serde_json::from_str::<Members<'_>>(&json) {
-                Ok(members) => lay_out(task, &members.0, &mut document),
+                Ok(members) => lay_out(&members.0, &mut document),
                 Err(_) => document.push_json(&json),
             },
         }
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-fn lay_out(task: &TaskId, members: &[(String, &RawValue)], document: &mut Document) {
+fn lay_out(members: &[(String, &RawValue)], document: &mut Document) {
     for (key, value) in members {
         if key == "isError" && value.get() == "true" {
             document.push_text("The tool says that it failed (isError).\n\n");
@@ -122,9 +122,11 @@ fn lay_out(task: &TaskId, members: &[(String, &RawValue)], document: &mut Docume
         let blocks = serde_json::from_str::<Vec<&RawValue>>(value.get());
         if let (true, Ok(blocks)) = (key == "content", blocks) {
             is_first &= blocks.is_empty();
-            for block in blocks {
-                lay_out_block(task, block.get(), document);
+            for (number, block) in blocks.into_iter().enumerate() {
+                document.begin_part(Some(number));
+                lay_out_block(block.get(), document);
             }
+            document.begin_part(None);
         }
     }
     for (key, value) in members {
@@ -141,17 +143,25 @@ fn lay_out(task: &TaskId, members: &[(String, &RawValue)], document: &mut Docume
     }
 }
 
-fn lay_out_block(task: &TaskId, json: &str, document: &mut Document) {
+fn lay_out_block(json: &str, document: &mut Document) {
     let block = serde_json::from_str(json).unwrap_or_default();
-    match Block::of(&block) {
-        // A text that is JSON reads better laid out; it is not changed otherwise.
-        Block::Text(words) if words.trim_start().starts_with(['{', '[']) => {
-            document.push_json(words);
+    let block = Block::of(&block);
+    match block {
+        Block::Text { words, mime, uri } => {
+            // Of a text that is a resource it is told which.
+            if !uri.is_empty() {
+                document.push_remark(&format!("[{}]", block.words()));
+            }
+            if words.trim_start().starts_with(['{', '[']) {
+                // A text that is JSON reads better laid out; it is not changed otherwise.
+                document.push_json(words);
+            } else if is_markdown_type(mime) || mime.is_empty() && is_markdown(words) {
+                document.push_markdown(words);
+            } else {
+                document.push_text(words);
+            }
         }
-        Block::Text(words) => document.push_text(words),
-        Block::Media(words) => {
-            document.push_text(&format!("[{words}; longhaul result {task} --out FILE]"));
-        }
+        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.words())),
         Block::Other(_) => document.push_json(json),
     }
 }

@@ -32,7 +32,7 @@ pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
-pub use document::{Document, Match, Shown, finds, matches_in};
+pub use document::{Document, Kind, Match, Shown, finds, matches_in};
 pub use event::{Command, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;
 pub use form::{FormField, FormValue};

@@ -545,6 +545,8 @@ pub struct State {
     pub is_following: bool,
     /// Long lines are wrapped.
     pub is_wrapping: bool,
+    /// Markdown is shown as it was written.
+    pub is_raw: bool,
     /// Times are shown.
     pub has_times: bool,
     /// Log entries scrolled back from the end, or lines scrolled down in other tabs.
@@ -650,6 +652,7 @@ impl State {
             tab: Tab::default(),
             is_following: true,
             is_wrapping: false,
+            is_raw: false,
             has_times: true,
             scroll: 0,
             search: None,

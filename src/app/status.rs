@@ -322,12 +322,14 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             if state.tab != Tab::Now {
                 keys.push(Do::Search);
             }
-            if state
+            let document = state
                 .selected()
-                .and_then(|entity| tab_document(state, entity))
-                .is_some_and(Document::has_places)
-            {
+                .and_then(|entity| tab_document(state, entity));
+            if document.is_some_and(Document::has_folds) {
                 keys.push(Do::FoldHere);
+            }
+            if document.is_some_and(Document::has_markdown) {
+                keys.push(Do::Markdown);
             }
             if state.search.is_some() {
                 keys.extend([Do::FindNext, Do::FindBefore]);
@@ -377,6 +379,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::Markdown, _, _) if state.is_raw => "render",
                 (Do::NextField, Scope::Page, _) => "to the buttons",
                 (Do::Back, _, _) if question.is_some() => "later",
                 (Do::Send, Scope::Form, _) if question.is_some() => "accept",

@@ -92,8 +92,8 @@ pub(super) fn raw_result(json: &str) -> String {
 
 fn block(block: &Value) -> String {
     match Block::of(block) {
-        Block::Text(words) => text::clean_block(words).trim_end_matches('\n').to_owned(),
-        Block::Media(words) | Block::Other(words) => format!("[{words}]"),
+        Block::Text { words, .. } => text::clean_block(words).trim_end_matches('\n').to_owned(),
+        other => format!("[{}]", other.words()),
     }
 }
 

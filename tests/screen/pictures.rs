@@ -131,6 +131,19 @@ const SCENES: &[Scene] = &[
         screen.keys("j j space /").type_in("lisbon").keys("enter");
         screen
     }),
+    ("zoomed_result_markdown", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("c5b8yp").keys("enter");
+        let words = "# Report for **Lisbon**\n\n> Sunny.\n\n- see [the map](http://bad.example/m) for what is `near`, and the long way round to it\n- 21 degrees\n\n```sh\necho **not bold**\n```\n---\n";
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(
+                serde_json::json!({"content": [{"type": "text", "text": words}]}).to_string(),
+            ),
+        });
+        screen.keys("w");
+        screen
+    }),
     // The dialogs.
     ("dialog_leave", |size, look| pressed(size, look, "esc q")),
     ("dialog_cancel", |size, look| pressed(size, look, "esc x")),

@@ -146,3 +146,86 @@ fn a_large_result_is_shown_whole_and_searched() {
             .contains("the rest is in the session file: longhaul result c5b8yp")
     );
 }
+
+/// A result with one text.
+fn text(words: &str) -> String {
+    serde_json::json!({"content": [{"type": "text", "text": words}]}).to_string()
+}
+
+const REPORT: &str = "# Report for **Lisbon**\n\n- sunny, see [the map](http://bad.example/m)\n- `21` degrees\n\n```sh\necho **not bold**\n```\n";
+
+#[test]
+fn markdown_is_rendered_with_every_target_and_shown_as_it_was_written_by_a_key() {
+    let mut screen = with_result(WIDE, &text(REPORT));
+    let drawn = screen.draw();
+    assert!(drawn.contains("# Report for Lisbon"), "{drawn}");
+    assert!(
+        drawn.contains("• sunny, see the map <http://bad.example/m>"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("• `21` degrees"), "{drawn}");
+    assert!(drawn.contains("echo **not bold**"), "{drawn}");
+    screen.keys("/").type_in("THE MAP <HTTP").keys("enter");
+    // What is searched is what was written.
+    assert!(
+        answer(&screen).contains("is not found"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("m");
+    let drawn = screen.draw();
+    assert!(drawn.contains("# Report for **Lisbon**"), "{drawn}");
+    assert!(
+        drawn.contains("- sunny, see [the map](http://bad.example/m)"),
+        "{drawn}"
+    );
+    screen.keys("m");
+    assert!(screen.draw().contains("• `21` degrees"));
+}
+
+#[test]
+fn what_only_looks_a_little_like_markdown_is_left_as_it_is() {
+    for words in [
+        "# a comment\n# and another\nset -eu\n",
+        "total: 2 ** 3 ** 4",
+        "- one\n- two\n- three\n",
+        "see [1](x)",
+    ] {
+        let mut screen = with_result(WIDE, &text(words));
+        for line in words.lines() {
+            assert!(screen.draw().contains(line), "{}", screen.draw());
+        }
+        screen.keys("m");
+        assert!(
+            answer(&screen).contains("no Markdown"),
+            "{}",
+            answer(&screen)
+        );
+    }
+}
+
+#[test]
+fn a_resource_of_that_type_is_markdown_whatever_its_shape() {
+    let json = serde_json::json!({"content": [{"type": "resource", "resource":
+        {"uri": "file:///notes.md", "mimeType": "text/markdown; charset=utf-8", "text": "only *this*"}}]});
+    let screen = with_result(WIDE, &json.to_string());
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("[file:///notes.md, text/markdown; charset=utf-8, 11 B]"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("only this"), "{drawn}");
+}
+
+#[test]
+fn pictures_and_links_say_what_they_are() {
+    let json = r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"},
+        {"type":"resource_link","uri":"https://a.example/r.csv","name":"r","title":"Rows","mimeType":"text/csv","size":1500}]}"#;
+    let screen = with_result(WIDE, json);
+    let drawn = screen.draw();
+    assert!(drawn.contains("[image/png, 29 B, 640x480]"), "{drawn}");
+    assert!(
+        drawn.contains("[link https://a.example/r.csv, Rows, text/csv, 1.5 kB]"),
+        "{drawn}"
+    );
+}

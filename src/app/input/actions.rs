@@ -113,6 +113,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Search
             | Action::FoldHere
             | Action::FoldAll
+            | Action::Markdown
     );
     let key = |action| state.key(action);
     let Some(entity) = state.selected() else {
@@ -190,6 +191,9 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
                 "the Now tab is not searched; {key} goes to the log"
             ))
         }
+        Action::Markdown if !shown_document(state).is_some_and(Document::has_markdown) => {
+            Some("there is no Markdown here".to_owned())
+        }
         Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
             match state.tab {
                 Tab::Result => "nothing folds here; objects and lists of JSON do",
@@ -206,10 +210,12 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
 
 /// Whether the present tab shows something that folds.
 fn has_folds(state: &State) -> bool {
-    let document = state
-        .selected()
-        .and_then(|entity| tab_document(state, entity));
-    document.is_some_and(Document::has_places)
+    shown_document(state).is_some_and(Document::has_folds)
+}
+
+/// The text of the present tab where it is a result.
+fn shown_document(state: &State) -> Option<&Document> {
+    tab_document(state, state.selected()?)
 }
 
 /// Does what a key or a command of the palette means.
@@ -333,6 +339,15 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.is_wrapping = !state.is_wrapping;
             let word = if state.is_wrapping { "wrapped" } else { "cut" };
             state.answer(format!("long lines are {word}"));
+        }
+        Action::Markdown => {
+            state.is_raw = !state.is_raw;
+            let word = if state.is_raw {
+                "as it was written"
+            } else {
+                "rendered"
+            };
+            state.answer(format!("Markdown is shown {word}"));
         }
         Action::Times => state.has_times = !state.has_times,
         Action::Freeze => freeze(state, now),

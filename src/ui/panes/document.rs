@@ -1,12 +1,14 @@
 //! Texts in the detail pane: results that fold, and lines that only scroll, with what a search finds marked in them.
 
+use core::ops::Range;
+
 use crate::{
-    app::{Document, Entity, Shown, State, finds},
+    app::{Document, Entity, Kind, Shown, State, finds},
     domain::text,
 };
 
 use super::{
-    super::{canvas::Canvas, theme::Role},
+    super::{canvas::Canvas, markdown, theme::Role},
     detail::wrap,
 };
 
@@ -42,15 +44,21 @@ pub(super) fn document(
             holds => format!("  {holds}"),
         };
         let last = y;
-        y = put_text(
-            canvas,
-            (x, y),
-            &line.text,
-            Role::Plain,
-            state.is_wrapping,
-            search,
-        );
-        if y == last + 1 {
+        y = match line.kind {
+            Kind::Markdown if !state.is_raw => {
+                let pieces = markdown::pieces(&line.text, canvas.glyphs());
+                put_pieces(canvas, (x, y), &pieces, state.is_wrapping, search)
+            }
+            kind => {
+                let role = match kind {
+                    Kind::Code if !state.is_raw => Role::Running,
+                    Kind::Remark => Role::Strong,
+                    _ => Role::Plain,
+                };
+                put_text(canvas, (x, y), &line.text, role, state.is_wrapping, search)
+            }
+        };
+        if y == last + 1 && !holds.is_empty() {
             let after = u16::try_from(text::width(&line.text)).unwrap_or(u16::MAX);
             canvas.put(x.saturating_add(after), last, &holds, Role::Dim);
         }
@@ -79,30 +87,68 @@ fn put_signs(canvas: &mut Canvas<'_>, y: u16, line: &Shown<'_>) {
 /// Writes a line, wrapped if so, marks what the search finds in it, and returns the row after it.
 pub(super) fn put_text(
     canvas: &mut Canvas<'_>,
-    (x, y): (u16, u16),
+    at: (u16, u16),
     line: &str,
     role: Role,
     is_wrapping: bool,
     search: Option<&str>,
 ) -> u16 {
+    let pieces = [(line.to_owned(), role)];
+    put_pieces(canvas, at, &pieces, is_wrapping, search)
+}
+
+/// As [`put_text`], in several roles.
+fn put_pieces(
+    canvas: &mut Canvas<'_>,
+    (x, y): (u16, u16),
+    pieces: &[(String, Role)],
+    is_wrapping: bool,
+    search: Option<&str>,
+) -> u16 {
+    let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
     let rows = canvas.rows();
     let mut end = y;
-    if is_wrapping {
+    let parts = if is_wrapping {
         let room = usize::from(canvas.columns().saturating_sub(x)).max(1);
-        for part in wrap(line, room) {
-            if end < rows {
-                canvas.put(x, end, &part, role);
-                end += 1;
-            }
-        }
+        wrap(&whole, room)
     } else {
-        canvas.put(x, y, line, role);
+        vec![whole.clone()]
+    };
+    let mut past = 0;
+    for part in parts {
+        if end >= rows {
+            break;
+        }
+        // Wrapping leaves out blanks between the parts and nothing else.
+        let rest = whole.get(past..).unwrap_or_default();
+        let from = past + rest.find(&part).unwrap_or(0);
+        past = from + part.len();
+        put_roles(canvas, (x, end), pieces, from..past);
         end += 1;
     }
-    if let Some(search) = search.filter(|search| finds(line, search)) {
+    if let Some(search) = search.filter(|search| finds(&whole, search)) {
         canvas.mark_found(x, y..end, search);
     }
     end
+}
+
+/// Writes what stands in these bytes of the pieces.
+fn put_roles(
+    canvas: &mut Canvas<'_>,
+    (x, y): (u16, u16),
+    pieces: &[(String, Role)],
+    bytes: Range<usize>,
+) {
+    let (mut x, mut begin) = (x, 0);
+    for (text, role) in pieces {
+        let end = begin + text.len();
+        let from = bytes.start.clamp(begin, end) - begin;
+        let to = bytes.end.clamp(begin, end) - begin;
+        if let Some(part) = text.get(from..to).filter(|part| !part.is_empty()) {
+            x = canvas.put(x, y, part, *role);
+        }
+        begin = end;
+    }
 }
 
 /// Says in the last row how much there is below.

@@ -127,9 +127,21 @@ impl Document {
         !self.folds.is_empty()
     }
 
+    /// Whether there is a part that is no text.
+    pub fn has_remarks(&self) -> bool {
+        self.has_remarks
+    }
+
     /// Whether there is Markdown, which can be shown as it was written too.
     pub fn has_markdown(&self) -> bool {
         self.has_markdown
+    }
+
+    /// The part of the result in which the reader stands.
+    pub(super) fn part_here(&self) -> Option<usize> {
+        let here = self.here();
+        let next = self.parts.partition_point(|(first, _)| *first <= here);
+        self.parts.get(next.checked_sub(1)?)?.1
     }
 
     /// Begins a part of the result.

@@ -55,6 +55,7 @@ pub enum Action {
     Follow,
     Wrap,
     Markdown,
+    TakeOut,
     Times,
     Freeze,
     SignIn,
@@ -464,6 +465,14 @@ pub const BINDINGS: &[Binding] = &[
         "markdown",
         "as written",
         "show Markdown as it was written, or rendered again",
+    ),
+    bind(
+        Action::TakeOut,
+        &["s"],
+        &[Detail],
+        "take-out",
+        "save, open",
+        "save the part of the result that the cursor is in to a file, or open it; asks first",
     ),
     bind(
         Action::Times,

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Document, document::is_markdown};
-use crate::domain::{Block, Entry, TaskId, is_markdown_type, text};
+use crate::domain::{Block, Entry, Link, TaskId, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -50,11 +50,52 @@ impl TaskLog {
     }
 }
 
+/// Parts of a result that can be taken out on the screen; the command line reaches the others.
+const PARTS: usize = 1_000;
+
+/// A part of a result, as far as taking it out needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which one, from 0.
+    pub number: usize,
+    /// In clean words what it is.
+    pub words: String,
+    /// Where it leads, if it is a link.
+    pub link: Option<Link>,
+    /// The ending of the file that it is saved to.
+    pub extension: &'static str,
+    /// Why another program may not open it.
+    pub why_not: Option<String>,
+}
+
+impl Part {
+    fn of(number: usize, block: &Block<'_>) -> Self {
+        let why_not = match block {
+            Block::Media(media) => media.opens_as().err(),
+            Block::Link(_) => None,
+            _ => Some("it is text; save it instead".to_owned()),
+        };
+        let link = match block {
+            Block::Link(link) => Some(Link::read(link.uri)),
+            _ => None,
+        };
+        Self {
+            number,
+            words: block.words(),
+            link,
+            extension: block.extension(),
+            why_not,
+        }
+    }
+}
+
 /// A result laid out in lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultText {
     /// What there is to read.
     pub document: Document,
+    /// What can be taken out of it.
+    pub parts: Vec<Part>,
     /// Whether the read is still under way.
     pub is_asked: bool,
 }
@@ -63,6 +104,7 @@ impl ResultText {
     /// Lays out the JSON text of a CallToolResult: its texts first, then the rest as JSON.
     pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
         let mut document = Document::default();
+        let mut parts = Vec::new();
         match json {
             None => {}
             Some(json) if json.len() > RESULT_BYTES => {
@@ -72,13 +114,14 @@ impl ResultText {
                 ));
             }
             Some(json) => match serde_json::from_str::<Members<'_>>(&json) {
-                Ok(members) => lay_out(&members.0, &mut document),
+                Ok(members) => lay_out(&members.0, &mut document, &mut parts),
                 Err(_) => document.push_json(&json),
             },
         }
         document.finish();
         Self {
             document,
+            parts,
             is_asked: false,
         }
     }
@@ -111,7 +154,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-fn lay_out(members: &[(String, &RawValue)], document: &mut Document) {
+fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<Part>) {
     for (key, value) in members {
         if key == "isError" && value.get() == "true" {
             document.push_text("The tool says that it failed (isError).\n\n");
@@ -123,8 +166,16 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document) {
         if let (true, Ok(blocks)) = (key == "content", blocks) {
             is_first &= blocks.is_empty();
             for (number, block) in blocks.into_iter().enumerate() {
-                document.begin_part(Some(number));
-                lay_out_block(block.get(), document);
+                let json = block.get();
+                let block = serde_json::from_str(json).unwrap_or_default();
+                let block = Block::of(&block);
+                if number < PARTS {
+                    document.begin_part(Some(number));
+                    parts.push(Part::of(number, &block));
+                } else if number == PARTS {
+                    document.begin_part(None);
+                }
+                lay_out_block(json, &block, document);
             }
             document.begin_part(None);
         }
@@ -143,9 +194,7 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document) {
     }
 }
 
-fn lay_out_block(json: &str, document: &mut Document) {
-    let block = serde_json::from_str(json).unwrap_or_default();
-    let block = Block::of(&block);
+fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
     match block {
         Block::Text { words, mime, uri } => {
             // Of a text that is a resource it is told which.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
-use super::{Action, Prices, State, detail, leave::is_viewer, select::hidden_marks};
+use super::{Action, Part, Prices, State, detail, leave::is_viewer, select::hidden_marks};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
@@ -33,6 +33,13 @@ pub enum Menu {
         lines: Vec<String>,
         /// How many are new here.
         new: usize,
+    },
+    /// Save or open a part of a result.
+    Part {
+        /// Whose result.
+        task: TaskId,
+        /// The part.
+        part: Box<Part>,
     },
     /// Open the page of a sign-in.
     SignIn {
@@ -65,6 +72,22 @@ pub enum Act {
     TakeServers,
     /// Open this page in the browser.
     OpenPage(String),
+    /// Ask for a file to save a part of a result to.
+    SaveAs {
+        /// Whose result.
+        task: TaskId,
+        /// Which part, from 0.
+        part: usize,
+        /// A name for the file.
+        name: String,
+    },
+    /// Give a part of a result to the program that opens files.
+    OpenPart {
+        /// Whose result.
+        task: TaskId,
+        /// Which part, from 0.
+        part: usize,
+    },
     /// Open the form with its arguments.
     RunAgain(TaskId),
     /// Forget it.
@@ -136,6 +159,10 @@ pub fn title(menu: &Menu) -> String {
         Menu::StopNow(_) => "Still moving".to_owned(),
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
+        Menu::Part { task, part } => match part.link {
+            Some(_) => format!("A link of {task}"),
+            None => format!("Part {} of {task}", part.number + 1),
+        },
         Menu::Break => "Break something".to_owned(),
         Menu::Import { .. } => "Import servers?".to_owned(),
         Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
@@ -247,6 +274,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         }
         Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
         Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
+        Menu::Part { part, .. } => about_part(state, part),
         Menu::SignIn { page, .. } => {
             let host = text::clean_line(&page.host);
             let mut lines = vec![told(format!("A page at {host} asks you."))];
@@ -321,6 +349,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
         ],
         Menu::WhatNow(id) => what_now(state, id),
         Menu::Copy(id) => copies(state, id),
+        Menu::Part { task, part } => of_part(state, task, part),
         Menu::SignIn { page, .. } => vec![
             item(
                 'o',
@@ -371,6 +400,66 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             ),
         ],
     }
+}
+
+/// What has to be known before a part of a result is given to another program.
+fn about_part(state: &State, part: &Part) -> Vec<Told> {
+    let mut lines = vec![told(part.words.clone())];
+    if let Some(link) = &part.link {
+        if link.can_open {
+            lines.push(told(format!("Opening it asks {}.", link.host)));
+        }
+        lines.extend(link.warnings.iter().cloned().map(told));
+    } else if let (None, Some(viewer)) = (&part.why_not, &state.setup.viewer) {
+        lines.push(told(format!(
+            "Opening it writes a private copy and runs: {viewer} FILE.{}",
+            part.extension
+        )));
+        lines.push(told("The copy goes when longhaul ends."));
+    }
+    lines
+}
+
+fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
+    let leave = item('n', "no, leave it", Act::Close);
+    if let Some(link) = &part.link {
+        let open = item(
+            'o',
+            format!("open {} in the browser", link.host),
+            Act::OpenPage(link.whole()),
+        );
+        let open = Item {
+            why_not: (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default()),
+            ..open
+        };
+        let copy = item('y', "copy its URI", Act::Copy(link.whole()));
+        return vec![copy, open, leave];
+    }
+    let save = Act::SaveAs {
+        task: task.clone(),
+        part: part.number,
+        name: format!("{task}-{}.{}", part.number + 1, part.extension),
+    };
+    let open = Act::OpenPart {
+        task: task.clone(),
+        part: part.number,
+    };
+    let why_not = part.why_not.clone().or_else(|| {
+        let is_there = state.setup.viewer.is_some();
+        (!is_there).then(|| "there is no desktop here to open it on".to_owned())
+    });
+    let label = match &state.setup.viewer {
+        Some(viewer) => format!("open it with {viewer}"),
+        None => "open it".to_owned(),
+    };
+    vec![
+        item('s', "save it to a file", save),
+        Item {
+            why_not,
+            ..item('o', label, open)
+        },
+        leave,
+    ]
 }
 
 fn what_now(state: &State, id: &TaskId) -> Vec<Item> {

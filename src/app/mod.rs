@@ -39,7 +39,7 @@ pub use form::{FormField, FormValue};
 pub use input::why_not;
 pub use keymap::{Action, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
-pub use log::{ResultText, TaskLog};
+pub use log::{Part, ResultText, TaskLog};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};

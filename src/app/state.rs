@@ -328,6 +328,15 @@ pub enum Overlay {
     Filter(Field),
     /// The search being typed.
     Search(Field),
+    /// Where a part of a result is saved to, being typed.
+    SaveAs {
+        /// The path.
+        field: Field,
+        /// Whose result.
+        task: TaskId,
+        /// Which part, from 0.
+        part: usize,
+    },
 }
 
 /// The fields of `e`.

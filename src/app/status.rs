@@ -256,7 +256,12 @@ pub fn scope(state: &State) -> Scope {
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
-        Some(Overlay::Palette { .. } | Overlay::Filter(_) | Overlay::Search(_)) => Scope::Text,
+        Some(
+            Overlay::Palette { .. }
+            | Overlay::Filter(_)
+            | Overlay::Search(_)
+            | Overlay::SaveAs { .. },
+        ) => Scope::Text,
         None => pane_scope(state),
     }
 }
@@ -327,6 +332,9 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 .and_then(|entity| tab_document(state, entity));
             if document.is_some_and(Document::has_folds) {
                 keys.push(Do::FoldHere);
+            }
+            if document.is_some_and(Document::has_remarks) {
+                keys.push(Do::TakeOut);
             }
             if document.is_some_and(Document::has_markdown) {
                 keys.push(Do::Markdown);

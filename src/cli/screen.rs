@@ -17,6 +17,7 @@ use crate::{
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},
+        viewer::Viewer,
     },
 };
 
@@ -142,6 +143,8 @@ pub(super) fn show(
     let hook = config.hook();
     look.theme = config.theme.unwrap_or_default();
     let remarks = unreadable.into_iter().chain(config.remarks);
+    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+    let viewer = Viewer::find(variable);
     let outcome = open_shell(Opening {
         engine: Options {
             paths: context.paths.clone(),
@@ -166,6 +169,7 @@ pub(super) fn show(
             readonly: context.global.readonly,
             limits,
             notify: config.notify,
+            viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
             keys: config.keys,
             seed: dice(),
         },
@@ -174,7 +178,8 @@ pub(super) fn show(
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
         asks: extra.asks,
         import: super::import::findings,
-        browser: Browser::find(None, |name| std::env::var_os(name)?.into_string().ok()),
+        browser: Browser::find(None, variable),
+        viewer,
         remarks: remarks.chain(extra.remarks).collect(),
     });
     match outcome {

@@ -56,7 +56,7 @@ pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
     Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
 };
-pub use result::{Block, Media, ResourceLink, is_markdown_type};
+pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};

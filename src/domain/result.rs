@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
 use super::{base64, text};
 
@@ -143,6 +144,18 @@ impl<'v> Block<'v> {
             Self::Link(_) | Self::Other(_) => "json",
         }
     }
+}
+
+/// One element of `content` of the JSON text of a result; only this one is taken apart.
+pub fn element(result: &str, number: usize) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Content<'j> {
+        #[serde(borrow)]
+        content: Vec<&'j RawValue>,
+    }
+
+    let content = serde_json::from_str::<Content<'_>>(result).ok()?.content;
+    serde_json::from_str(content.get(number)?.get()).ok()
 }
 
 /// Whether a type is that of Markdown.

@@ -131,6 +131,17 @@ const SCENES: &[Scene] = &[
         screen.keys("j j space /").type_in("lisbon").keys("enter");
         screen
     }),
+    ("dialog_part", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.state.setup.viewer = Some("xdg-open".to_owned());
+        screen.go_to("c5b8yp").keys("enter");
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"}]}"#.to_owned()),
+        });
+        screen.keys("s");
+        screen
+    }),
     ("zoomed_result_markdown", |size, look| {
         let mut screen = Screen::morning(size, look);
         screen.go_to("c5b8yp").keys("enter");

@@ -217,15 +217,146 @@ fn a_resource_of_that_type_is_markdown_whatever_its_shape() {
     assert!(drawn.contains("only this"), "{drawn}");
 }
 
+const PARTS: &str = r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"},
+        {"type":"resource_link","uri":"https://a.example/r.csv","name":"r","title":"Rows","mimeType":"text/csv","size":1500},{"type":"resource_link","uri":"file:///etc/passwd","name":"p"},{"type":"image","data":"PGh0bWw+","mimeType":"image/png"},{"type":"text","text":"the end"}],"structuredContent":{"a":1}}"#;
+
 #[test]
 fn pictures_and_links_say_what_they_are() {
-    let json = r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"},
-        {"type":"resource_link","uri":"https://a.example/r.csv","name":"r","title":"Rows","mimeType":"text/csv","size":1500}]}"#;
-    let screen = with_result(WIDE, json);
+    let screen = with_result(WIDE, PARTS);
     let drawn = screen.draw();
     assert!(drawn.contains("[image/png, 29 B, 640x480]"), "{drawn}");
     assert!(
         drawn.contains("[link https://a.example/r.csv, Rows, text/csv, 1.5 kB]"),
         "{drawn}"
+    );
+}
+
+/// What was asked of the shell, but for what is shown beside the screen.
+fn sent(screen: &Screen) -> Vec<Command> {
+    let todo = screen.todo.iter();
+    let is_beside =
+        |command: &&Command| matches!(command, Command::Progress(_) | Command::SetTitle(_));
+    todo.filter(|command| !is_beside(command))
+        .cloned()
+        .collect()
+}
+
+fn with_parts(keys: &str) -> Screen {
+    let mut screen = with_result(WIDE, PARTS);
+    screen.state.setup.viewer = Some("xdg-open".to_owned());
+    screen.keys(keys);
+    screen.todo.clear();
+    screen
+}
+
+#[test]
+fn a_picture_is_opened_only_after_a_question_that_says_what_would_run() {
+    let mut screen = with_parts("s");
+    let drawn = screen.draw();
+    for said in [
+        "image/png, 29 B, 640x480",
+        "runs: xdg-open FILE.png",
+        "open it with xdg-open",
+    ] {
+        assert!(drawn.contains(said), "{said} in\n{drawn}");
+    }
+    // By reflex nothing is opened, and what is chosen at first opens nothing.
+    screen.keys("o");
+    assert_eq!(sent(&screen), []);
+    screen.read().keys("enter");
+    assert!(
+        screen.draw().contains("save to: c5b8yp-1.png"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("esc s").read().keys("n s").read().keys("esc");
+    assert_eq!(sent(&screen), []);
+    screen.keys("s").read().keys("o");
+    let task = id("c5b8yp");
+    assert_eq!(sent(&screen), [Command::OpenPart { task, part: 0 }]);
+}
+
+#[test]
+fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
+    let mut screen = with_parts("j j j s");
+    screen.read().keys("o");
+    assert!(
+        answer(&screen).contains("its bytes are not those of image/png"),
+        "{}",
+        answer(&screen)
+    );
+    let mut screen = with_parts("j j j j s");
+    screen.read().keys("o");
+    assert!(
+        answer(&screen).contains("it is text"),
+        "{}",
+        answer(&screen)
+    );
+    assert_eq!(sent(&screen), []);
+    let mut screen = with_parts("s");
+    screen.state.setup.viewer = None;
+    screen.read().keys("o");
+    assert!(
+        answer(&screen).contains("no desktop"),
+        "{}",
+        answer(&screen)
+    );
+    assert_eq!(sent(&screen), []);
+}
+
+#[test]
+fn a_part_is_saved_where_the_person_says() {
+    let mut screen = with_parts("s");
+    screen
+        .read()
+        .keys("s ctrl-u")
+        .type_in("~/a picture.png")
+        .keys("enter");
+    let path = "~/a picture.png".to_owned();
+    let task = id("c5b8yp");
+    assert_eq!(
+        sent(&screen),
+        [Command::SavePart {
+            task,
+            part: 0,
+            path
+        }]
+    );
+    screen.keys("s").read().keys("s esc");
+    assert_eq!(answer(&screen), "nothing was saved");
+    assert_eq!(sent(&screen).len(), 1);
+}
+
+#[test]
+fn a_link_names_its_host_and_leads_only_to_the_web() {
+    let mut screen = with_parts("j s");
+    let drawn = screen.draw();
+    assert!(drawn.contains("Opening it asks a.example."), "{drawn}");
+    screen.keys("o");
+    assert_eq!(sent(&screen), []);
+    screen.read().keys("o");
+    let url = "https://a.example/r.csv".to_owned();
+    assert_eq!(sent(&screen), [Command::OpenPage(url.clone())]);
+    screen.keys("s").read().keys("y");
+    assert_eq!(sent(&screen).last(), Some(&Command::Copy(url)));
+    let mut screen = with_parts("j j s");
+    screen.read().keys("o");
+    assert!(answer(&screen).contains("no host"), "{}", answer(&screen));
+    assert_eq!(sent(&screen), []);
+}
+
+#[test]
+fn outside_of_the_content_there_is_nothing_to_take_out() {
+    let mut screen = with_parts("G s");
+    assert!(
+        answer(&screen).contains("in no part"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("] s");
+    assert!(
+        answer(&screen).contains("only parts of a result"),
+        "{}",
+        answer(&screen)
     );
 }

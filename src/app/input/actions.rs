@@ -9,7 +9,7 @@ use crate::domain::{
 use super::{
     super::{
         CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line,
-        Menu, Overlay, Pane, Prices, Stage, State, Tab,
+        Menu, Overlay, Pane, Part, Prices, Stage, State, Tab,
         detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
@@ -114,6 +114,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::FoldHere
             | Action::FoldAll
             | Action::Markdown
+            | Action::TakeOut
     );
     let key = |action| state.key(action);
     let Some(entity) = state.selected() else {
@@ -191,6 +192,13 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
                 "the Now tab is not searched; {key} goes to the log"
             ))
         }
+        Action::TakeOut if part_here(state).is_none() => Some(
+            match state.tab {
+                Tab::Result => "the cursor is in no part of the content",
+                _ => "only parts of a result are saved or opened",
+            }
+            .to_owned(),
+        ),
         Action::Markdown if !shown_document(state).is_some_and(Document::has_markdown) => {
             Some("there is no Markdown here".to_owned())
         }
@@ -211,6 +219,13 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
 /// Whether the present tab shows something that folds.
 fn has_folds(state: &State) -> bool {
     shown_document(state).is_some_and(Document::has_folds)
+}
+
+/// The part of the result in which the cursor is.
+fn part_here(state: &State) -> Option<&Part> {
+    let number = shown_document(state)?.part_here()?;
+    let result = state.results.get(state.cursor.as_ref()?)?;
+    result.parts.get(number)
 }
 
 /// The text of the present tab where it is a result.
@@ -348,6 +363,12 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
                 "rendered"
             };
             state.answer(format!("Markdown is shown {word}"));
+        }
+        Action::TakeOut => {
+            if let (Some(task), Some(part)) = (state.cursor.clone(), part_here(state).cloned()) {
+                let part = Box::new(part);
+                open_menu(state, Menu::Part { task, part }, now);
+            }
         }
         Action::Times => state.has_times = !state.has_times,
         Action::Freeze => freeze(state, now),

@@ -493,8 +493,7 @@ impl Document {
             self.show();
         }
         self.stand_on(number);
-        let top = self.top(rows);
-        if self.at < top || self.at >= top + rows.max(1) {
+        if self.at < self.top || self.at >= self.top + rows.max(1) {
             // With a few lines above it, to see where it belongs.
             self.top = self.at.saturating_sub(rows / 3);
         }
@@ -747,6 +746,16 @@ mod tests {
         assert!(is_shown(r#"      "deep": "Straße""#), "{shown:?}");
         assert!(is_shown(r#"  "b": { … },"#), "{shown:?}");
         assert_eq!(document.search("nowhere", ROWS), None);
+    }
+
+    #[test]
+    fn a_match_that_is_far_away_is_shown_with_what_stands_before_it() {
+        let mut document = of_json(&format!("[{}\"end\"{}]", "1,".repeat(50), ",2".repeat(50)));
+        assert_eq!(document.search("end", ROWS), Some((1, 1)));
+        assert_eq!((document.at, document.top(ROWS)), (51, 48));
+        // What is on the screen already does not move.
+        assert_eq!(document.search("2", ROWS), Some((1, 50)));
+        assert_eq!((document.at, document.top(ROWS)), (52, 48));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
-use super::{Action, Part, Prices, State, detail, leave::is_viewer, select::hidden_marks};
+use super::{Action, Part, Prices, State, Tab, detail, leave::is_viewer, select::hidden_marks};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
@@ -560,6 +560,12 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     if let Some(error) = &task.error {
         let words = text::clean_block(&error.message).into_owned();
         items.push(item('e', "error", Act::Copy(words)));
+    }
+    // Of what stands under the cursor, where that is a link.
+    let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
+    let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
+    if let Some(link) = part.and_then(|part| part.link.as_ref()) {
+        items.push(item('u', "URI of this link", Act::Copy(link.whole())));
     }
     if let Some(line) = detail::curl(state, entity) {
         items.push(item(

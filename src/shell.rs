@@ -53,6 +53,10 @@ pub trait Backstage {
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
     /// Opens a page in the user's browser; only a failure is an event later.
     fn open_page(&mut self, url: &str);
+    /// Writes a part of a result to a file that is not there yet; what came of it is an event later.
+    fn save_part(&mut self, task: &TaskId, part: usize, path: &str);
+    /// Gives a private copy of a part of a result to the program that opens files; what came of it is an event later.
+    fn open_part(&mut self, task: &TaskId, part: usize);
     /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
     fn import(&mut self, takes: bool);
 
@@ -320,6 +324,14 @@ async fn carry_out<S: Surface, B: Backstage>(
         }
         Command::OpenPage(url) => {
             backstage.open_page(&url);
+            Vec::new()
+        }
+        Command::SavePart { task, part, path } => {
+            backstage.save_part(&task, part, &path);
+            Vec::new()
+        }
+        Command::OpenPart { task, part } => {
+            backstage.open_part(&task, part);
             Vec::new()
         }
         Command::Quit(_) => Vec::new(),

@@ -160,6 +160,10 @@ impl Backstage for FakeBackstage {
 
     fn open_page(&mut self, _url: &str) {}
 
+    fn save_part(&mut self, _task: &TaskId, _part: usize, _path: &str) {}
+
+    fn open_part(&mut self, _task: &TaskId, _part: usize) {}
+
     fn import(&mut self, _takes: bool) {}
 
     fn save_view(&mut self, _view: View) {}

@@ -387,12 +387,21 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     screen.wait_for("not approved");
     screen.press("3");
     screen.wait_for("longhaul servers approve files");
+    screen.press("L");
+    screen.wait_for("Start this for files?");
+    screen.wait_for("program    /bin/sh");
+    assert!(!text(house.path().join("config.toml")).contains("approved"));
+    // What is typed as soon as a dialog is there was not meant for it.
+    while screen.text().contains("Start this") {
+        screen.press("y");
+        screen.watch_for(Duration::from_millis(50));
+    }
+    screen.wait_for("agreed; it holds");
+    assert!(text(house.path().join("config.toml")).contains("approved"));
     screen.press("q");
     screen.wait_for("No task yet");
     screen.press("q");
     screen.end();
-    let approved = house.command(&["servers", "approve", "files", "--yes"]);
-    ok(finish(piped(approved).env("MY_SECRET", "hunter22")));
     // Its driver is gone; a window that only looks finds its call and starts no program for it.
     let mut starting = house.command(&["-s", "files", "call", "stay", "--json"]);
     starting.env("MY_SECRET", "hunter22");

@@ -1,36 +1,47 @@
 //! What the tabs of the detail pane say, as lines of text.
 
-use std::borrow::Cow;
-
 use crate::domain::{
     Entry, Era, EventId, Happening, Phase, ProtocolVersion, Resumable, ServerTask, ServerView,
     Status, Task, TaskKind, TaskState, text,
 };
 
-use super::{Action, State, Tab, state::Entity};
+use super::{Action, Document, State, Tab, state::Entity};
 
+/// Lines of a result that are printed; the rest is in the session file.
+const PRINTED: usize = 20_000;
 /// Arguments longer than this are not laid out.
 const ARGUMENTS_BYTES: usize = 256 * 1024;
 
-/// The lines of the present tab; empty for those that are drawn otherwise.
-pub fn tab_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
+/// The lines of the present tab; empty for those that are drawn otherwise, and where [`tab_document`] is what is shown.
+pub fn tab_lines(state: &State, entity: &Entity) -> Vec<String> {
     match state.tab {
-        Tab::Now | Tab::Log => Cow::Borrowed(&[]),
+        Tab::Now | Tab::Log => Vec::new(),
+        Tab::Result if tab_document(state, entity).is_some() => Vec::new(),
         Tab::Result => result_lines(state, entity),
-        Tab::Arguments => Cow::Owned(argument_lines(state, entity)),
-        Tab::Trace => Cow::Owned(trace_lines(state, entity)),
-        Tab::Resume => Cow::Owned(resume_lines(state, entity)),
+        Tab::Arguments => argument_lines(state, entity),
+        Tab::Trace => trace_lines(state, entity),
+        Tab::Resume => resume_lines(state, entity),
     }
 }
 
-fn result_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
-    let task = &entity.view.task;
-    if let Some(result) = state.results.get(&task.id)
-        && !result.is_asked
-        && !result.lines.is_empty()
-    {
-        return Cow::Borrowed(&result.lines);
+/// The text of the present tab where it is one that folds.
+pub fn tab_document<'s>(state: &'s State, entity: &Entity) -> Option<&'s Document> {
+    if state.tab == Tab::Result {
+        result_document(state, entity)
+    } else {
+        None
     }
+}
+
+/// The result of a task, once it was read.
+pub(super) fn result_document<'s>(state: &'s State, entity: &Entity) -> Option<&'s Document> {
+    let result = state.results.get(&entity.view.task.id)?;
+    (!result.is_asked && !result.document.is_empty()).then_some(&result.document)
+}
+
+/// What stands in the place of a result that is not there.
+fn result_lines(state: &State, entity: &Entity) -> Vec<String> {
+    let task = &entity.view.task;
     let mut lines = Vec::new();
     if let Some(error) = &task.error {
         let code = error
@@ -57,7 +68,7 @@ fn result_lines<'s>(state: &'s State, entity: &'s Entity) -> Cow<'s, [String]> {
     } else {
         lines.push("No result yet. It is on disk before it is shown here.".to_owned());
     }
-    Cow::Owned(lines)
+    lines
 }
 
 fn argument_lines(state: &State, entity: &Entity) -> Vec<String> {
@@ -411,16 +422,24 @@ pub(super) fn print_text(state: &State, entity: &Entity) -> String {
             out.push_str(&entry_text(entry));
             out.push('\n');
         }
-    } else if matches!(state.tab, Tab::Now | Tab::Log) {
-        for line in result_lines(state, entity).iter() {
-            out.push_str(line);
-            out.push('\n');
-        }
-    } else {
-        for line in tab_lines(state, entity).iter() {
-            out.push_str(line);
-            out.push('\n');
-        }
+        return out;
+    }
+    let document = match state.tab {
+        Tab::Now | Tab::Log => result_document(state, entity),
+        _ => tab_document(state, entity),
+    };
+    if let Some(document) = document {
+        out.push_str(&document.plain(PRINTED));
+        out.push('\n');
+        return out;
+    }
+    let lines = match state.tab {
+        Tab::Now | Tab::Log => result_lines(state, entity),
+        _ => tab_lines(state, entity),
+    };
+    for line in lines {
+        out.push_str(&line);
+        out.push('\n');
     }
     out
 }

@@ -33,6 +33,8 @@ pub struct Setup {
     pub notify: Notify,
     /// How the list can be shown, by name.
     pub views: Vec<View>,
+    /// The program that opens files on this desktop, where there is one.
+    pub viewer: Option<String>,
     /// What each key does.
     pub keys: Keymap,
     /// Where the ids of new tasks come from; each start brings fresh dice.
@@ -52,6 +54,7 @@ impl Default for Setup {
             limits: UsualLimits::default(),
             notify: Notify::default(),
             views: Vec::new(),
+            viewer: None,
             keys: Keymap::default(),
             seed: 0,
         }
@@ -206,6 +209,24 @@ pub enum Command {
     },
     /// Open this page in the user's browser; http or https, and the user has agreed.
     OpenPage(String),
+    /// Write a part of a task's result to a file that is not there yet; answered by [`Event::Worked`] or
+    /// [`Event::Failed`].
+    SavePart {
+        /// Whose.
+        task: TaskId,
+        /// Which one, from 0.
+        part: usize,
+        /// Where to, as it was typed.
+        path: String,
+    },
+    /// Give a private copy of a part of a task's result to the program that opens files; the user has agreed. Answered as
+    /// [`Command::SavePart`].
+    OpenPart {
+        /// Whose.
+        task: TaskId,
+        /// Which one, from 0.
+        part: usize,
+    },
     /// Leave the program.
     Quit(LeaveNote),
 }

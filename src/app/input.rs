@@ -23,7 +23,7 @@ pub(super) use questions::{close_gone, took_answer};
 
 use actions::{apply_filter, interrupt, perform};
 use forms::{call_key, edit_key};
-use layers::{filter_key, help_key, menu_key, palette_key, search_key};
+use layers::{filter_key, help_key, menu_key, palette_key, save_key, search_key};
 use questions::question_key;
 
 /// A row counts as looked at after the cursor has rested on it this long.
@@ -57,7 +57,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             let typed = field.text().to_owned();
             apply_filter(state, &typed);
         }
-        Some(Overlay::Search(field)) => field.paste(pasted),
+        Some(Overlay::Search(field) | Overlay::SaveAs { field, .. }) => field.paste(pasted),
         Some(Overlay::Edit(form)) => {
             let at = form.at;
             if let Some(field) = form.fields.get_mut(at) {
@@ -114,6 +114,9 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
+            Overlay::SaveAs { field, task, part } => {
+                save_key(state, (field, task, part), action, chord, todo)
+            }
             Overlay::Call(form) => call_key(state, form, action, chord, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
             Overlay::Question(form) => question_key(state, form, action, chord, now, todo),
@@ -216,7 +219,10 @@ pub(super) fn ask_tools(state: &mut State, server: &ServerName, todo: &mut Vec<C
 pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     match overlay {
         Overlay::Menu { menu, .. } => match menu {
-            Menu::StopNow(task) | Menu::WhatNow(task) | Menu::Copy(task) => task == id,
+            Menu::StopNow(task)
+            | Menu::WhatNow(task)
+            | Menu::Copy(task)
+            | Menu::Part { task, .. } => task == id,
             Menu::Cancel(tasks) => tasks.contains(id),
             Menu::Leave
             | Menu::Break
@@ -225,6 +231,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Consent { .. }
             | Menu::SignIn { .. } => false,
         },
+        Overlay::SaveAs { task, .. } => task == id,
         Overlay::Edit(form) => &form.task == id,
         Overlay::Question(form) => &form.task == id,
         _ => false,

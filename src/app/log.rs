@@ -1,17 +1,17 @@
 //! What was read of a task's history and result, bounded.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, fmt};
 
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
-use crate::domain::{Block, Entry, TaskId, text};
+use super::{Document, document::is_markdown};
+use crate::domain::{Block, Entry, Link, TaskId, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
-/// Lines of a result that are shown; the rest is in the session file.
-const RESULT_LINES: usize = 20_000;
 /// Bytes of a result that are laid out for the screen.
-const RESULT_BYTES: usize = 4 << 20;
+const RESULT_BYTES: usize = 16 << 20;
 
 /// The newest part of a task's history.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,15 +50,52 @@ impl TaskLog {
     }
 }
 
+/// Parts of a result that can be taken out on the screen; the command line reaches the others.
+const PARTS: usize = 1_000;
+
+/// A part of a result, as far as taking it out needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which one, from 0.
+    pub number: usize,
+    /// In clean words what it is.
+    pub words: String,
+    /// Where it leads, if it is a link.
+    pub link: Option<Link>,
+    /// The ending of the file that it is saved to.
+    pub extension: &'static str,
+    /// Why another program may not open it.
+    pub why_not: Option<String>,
+}
+
+impl Part {
+    fn of(number: usize, block: &Block<'_>) -> Self {
+        let why_not = match block {
+            Block::Media(media) => media.opens_as().err(),
+            Block::Link(_) => None,
+            _ => Some("it is text; save it instead".to_owned()),
+        };
+        let link = match block {
+            Block::Link(link) => Some(Link::read(link.uri)),
+            _ => None,
+        };
+        Self {
+            number,
+            words: block.words(),
+            link,
+            extension: block.extension(),
+            why_not,
+        }
+    }
+}
+
 /// A result laid out in lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultText {
-    /// Clean lines.
-    pub lines: Vec<String>,
-    /// Whether there is more on disk than is shown.
-    pub is_cut: bool,
-    /// The JSON as it was read, for copying; absent if there is none, or too much to hold.
-    pub json: Option<String>,
+    /// What there is to read.
+    pub document: Document,
+    /// What can be taken out of it.
+    pub parts: Vec<Part>,
     /// Whether the read is still under way.
     pub is_asked: bool,
 }
@@ -66,72 +103,116 @@ pub struct ResultText {
 impl ResultText {
     /// Lays out the JSON text of a CallToolResult: its texts first, then the rest as JSON.
     pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
-        let Some(json) = json else {
-            return Self::default();
-        };
-        if json.len() > RESULT_BYTES {
-            let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
-            return Self {
-                lines: vec![format!(
+        let mut document = Document::default();
+        let mut parts = Vec::new();
+        match json {
+            None => {}
+            Some(json) if json.len() > RESULT_BYTES => {
+                let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
+                document.push_text(&format!(
                     "The result is {shown}, too much for this pane: longhaul result {task} --out FILE"
-                )],
-                is_cut: true,
-                json: None,
-                is_asked: false,
-            };
-        }
-        let mut lines = Vec::new();
-        match serde_json::from_str::<Value>(&json) {
-            Ok(Value::Object(mut result)) => {
-                if result.get("isError") == Some(&Value::Bool(true)) {
-                    lines.push("The tool says that it failed (isError).".to_owned());
-                    lines.push(String::new());
-                }
-                result.shift_remove("isError");
-                if let Some(Value::Array(content)) = result.shift_remove("content") {
-                    for block in &content {
-                        lay_out_block(task, block, &mut lines);
-                    }
-                }
-                for (key, value) in &result {
-                    lines.push(String::new());
-                    lines.push(format!("{}:", text::clean_line(key)));
-                    push_json(value, &mut lines);
-                }
+                ));
             }
-            Ok(other) => push_json(&other, &mut lines),
-            Err(_) => push_text(&json, &mut lines),
+            Some(json) => match serde_json::from_str::<Members<'_>>(&json) {
+                Ok(members) => lay_out(&members.0, &mut document, &mut parts),
+                Err(_) => document.push_json(&json),
+            },
         }
-        let is_cut = lines.len() > RESULT_LINES;
-        lines.truncate(RESULT_LINES);
+        document.finish();
         Self {
-            lines,
-            is_cut,
-            json: Some(json),
+            document,
+            parts,
             is_asked: false,
         }
     }
 }
 
-fn lay_out_block(task: &TaskId, block: &Value, lines: &mut Vec<String>) {
-    match Block::of(block) {
-        // A text that is JSON reads better laid out; it is not changed otherwise.
-        Block::Text(words) => match serde_json::from_str::<Value>(words) {
-            Ok(value @ (Value::Object(_) | Value::Array(_))) => push_json(&value, lines),
-            _ => push_text(words, lines),
-        },
-        Block::Media(words) => lines.push(format!("[{words}; longhaul result {task} --out FILE]")),
-        Block::Other(_) => push_json(block, lines),
+/// The members of a JSON object in their order, each as it was written: a large one must not be held twice.
+struct Members<'j>(Vec<(String, &'j RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Taken;
+
+        impl<'de> Visitor<'de> for Taken {
+            type Value = Members<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        from.deserialize_map(Taken)
     }
 }
 
-fn push_text(words: &str, lines: &mut Vec<String>) {
-    lines.extend(text::clean_block(words).lines().map(str::to_owned));
+fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<Part>) {
+    for (key, value) in members {
+        if key == "isError" && value.get() == "true" {
+            document.push_text("The tool says that it failed (isError).\n\n");
+        }
+    }
+    let mut is_first = true;
+    for (key, value) in members {
+        let blocks = serde_json::from_str::<Vec<&RawValue>>(value.get());
+        if let (true, Ok(blocks)) = (key == "content", blocks) {
+            is_first &= blocks.is_empty();
+            for (number, block) in blocks.into_iter().enumerate() {
+                let json = block.get();
+                let block = serde_json::from_str(json).unwrap_or_default();
+                let block = Block::of(&block);
+                if number < PARTS {
+                    document.begin_part(Some(number));
+                    parts.push(Part::of(number, &block));
+                } else if number == PARTS {
+                    document.begin_part(None);
+                }
+                lay_out_block(json, &block, document);
+            }
+            document.begin_part(None);
+        }
+    }
+    for (key, value) in members {
+        let is_content = key == "content" && value.get().starts_with('[');
+        if key == "isError" || is_content {
+            continue;
+        }
+        if !is_first {
+            document.push_text("\n");
+        }
+        is_first = false;
+        document.push_text(&format!("{}:", text::clean_line(key)));
+        document.push_json(value.get());
+    }
 }
 
-fn push_json(value: &Value, lines: &mut Vec<String>) {
-    let laid_out = serde_json::to_string_pretty(value).unwrap_or_default();
-    push_text(&laid_out, lines);
+fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
+    match block {
+        Block::Text { words, mime, uri } => {
+            // Of a text that is a resource it is told which.
+            if !uri.is_empty() {
+                document.push_remark(&format!("[{}]", block.words()));
+            }
+            if words.trim_start().starts_with(['{', '[']) {
+                // A text that is JSON reads better laid out; it is not changed otherwise.
+                document.push_json(words);
+            } else if is_markdown_type(mime) || mime.is_empty() && is_markdown(words) {
+                document.push_markdown(words);
+            } else {
+                document.push_text(words);
+            }
+        }
+        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.words())),
+        Block::Other(_) => document.push_json(json),
+    }
 }
 
 #[cfg(test)]
@@ -145,10 +226,10 @@ mod tests {
             let json = serde_json::json!({"content": [{"type": "text", "text": text}]});
             ResultText::read(&task, Some(json.to_string()))
         };
-        let long = of_text("line\n".repeat(30_000));
-        assert_eq!((long.lines.len(), long.is_cut), (RESULT_LINES, true));
-        let large = of_text("x".repeat(RESULT_BYTES));
-        assert_eq!((large.lines.len(), large.is_cut), (1, true));
-        assert!(large.json.is_none() && large.lines[0].contains("4.2 MB, too much"));
+        let long = of_text("line\n".repeat(500_000)).document;
+        assert_eq!((long.len(), long.is_cut()), (400_000, true));
+        let large = of_text("x".repeat(RESULT_BYTES)).document;
+        let said = large.plain(usize::MAX);
+        assert!(said.contains("16.8 MB, too much"), "{said}");
     }
 }

@@ -4,10 +4,15 @@ use core::time::Duration;
 
 use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
-use super::{Action, Prices, State, View, detail, leave::is_viewer, select::hidden_marks};
+use super::{
+    Action, Part, Prices, State, Tab, View, detail, leave::is_viewer, select::hidden_marks,
+};
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
 pub(super) const REFLEX: Duration = Duration::from_millis(400);
+
+/// No terminal takes more than this into its clipboard; what is longer is not laid out for it.
+const COPIED: usize = 1 << 20;
 
 /// A choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +46,13 @@ pub enum Menu {
         lines: Vec<String>,
         /// Whether a program would be started.
         is_program: bool,
+    },
+    /// Save or open a part of a result.
+    Part {
+        /// Whose result.
+        task: TaskId,
+        /// The part.
+        part: Box<Part>,
     },
     /// Open the page of a sign-in.
     SignIn {
@@ -80,6 +92,22 @@ pub enum Act {
     Agree(ServerName, Vec<String>),
     /// Open this page in the browser.
     OpenPage(String),
+    /// Ask for a file to save a part of a result to.
+    SaveAs {
+        /// Whose result.
+        task: TaskId,
+        /// Which part, from 0.
+        part: usize,
+        /// A name for the file.
+        name: String,
+    },
+    /// Give a part of a result to the program that opens files.
+    OpenPart {
+        /// Whose result.
+        task: TaskId,
+        /// Which part, from 0.
+        part: usize,
+    },
     /// Open the form with its arguments.
     RunAgain(TaskId),
     /// Forget it.
@@ -151,6 +179,10 @@ pub fn title(menu: &Menu) -> String {
         Menu::StopNow(_) => "Still moving".to_owned(),
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
+        Menu::Part { task, part } => match part.link {
+            Some(_) => format!("A link of {task}"),
+            None => format!("Part {} of {task}", part.number + 1),
+        },
         Menu::Break => "Break something".to_owned(),
         Menu::Views => "Views".to_owned(),
         Menu::Import { .. } => "Import servers?".to_owned(),
@@ -278,6 +310,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         }
         Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
         Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
+        Menu::Part { part, .. } => about_part(state, part),
         Menu::SignIn { page, .. } => {
             let host = text::clean_line(&page.host);
             let mut lines = vec![told(format!("A page at {host} asks you."))];
@@ -381,6 +414,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
         ],
         Menu::WhatNow(id) => what_now(state, id),
         Menu::Copy(id) => copies(state, id),
+        Menu::Part { task, part } => of_part(state, task, part),
         Menu::SignIn { page, .. } => vec![
             item(
                 'o',
@@ -445,6 +479,66 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             ),
         ],
     }
+}
+
+/// What has to be known before a part of a result is given to another program.
+fn about_part(state: &State, part: &Part) -> Vec<Told> {
+    let mut lines = vec![told(part.words.clone())];
+    if let Some(link) = &part.link {
+        if link.can_open {
+            lines.push(told(format!("Opening it asks {}.", link.host)));
+        }
+        lines.extend(link.warnings.iter().cloned().map(told));
+    } else if let (None, Some(viewer)) = (&part.why_not, &state.setup.viewer) {
+        lines.push(told(format!(
+            "Opening it writes a private copy and runs: {viewer} FILE.{}",
+            part.extension
+        )));
+        lines.push(told("The copy goes when longhaul ends."));
+    }
+    lines
+}
+
+fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
+    let leave = item('n', "no, leave it", Act::Close);
+    if let Some(link) = &part.link {
+        let open = item(
+            'o',
+            format!("open {} in the browser", link.host),
+            Act::OpenPage(link.whole()),
+        );
+        let open = Item {
+            why_not: (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default()),
+            ..open
+        };
+        let copy = item('y', "copy its URI", Act::Copy(link.whole()));
+        return vec![copy, open, leave];
+    }
+    let save = Act::SaveAs {
+        task: task.clone(),
+        part: part.number,
+        name: format!("{task}-{}.{}", part.number + 1, part.extension),
+    };
+    let open = Act::OpenPart {
+        task: task.clone(),
+        part: part.number,
+    };
+    let why_not = part.why_not.clone().or_else(|| {
+        let is_there = state.setup.viewer.is_some();
+        (!is_there).then(|| "there is no desktop here to open it on".to_owned())
+    });
+    let label = match &state.setup.viewer {
+        Some(viewer) => format!("open it with {viewer}"),
+        None => "open it".to_owned(),
+    };
+    vec![
+        item('s', "save it to a file", save),
+        Item {
+            why_not,
+            ..item('o', label, open)
+        },
+        leave,
+    ]
 }
 
 fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
@@ -528,10 +622,14 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     let result = state
         .results
         .get(id)
-        .filter(|result| !result.lines.is_empty());
+        .map(|result| &result.document)
+        .filter(|document| !document.is_empty());
     let mut of_result = item('r', "result", Act::Close);
     match result {
-        Some(result) => of_result.act = Act::Copy(result.lines.join("\n")),
+        Some(document) if document.bytes() > COPIED => {
+            of_result.why_not = Some("it is too long for a clipboard of a terminal".to_owned());
+        }
+        Some(document) => of_result.act = Act::Copy(document.plain(usize::MAX)),
         None if task.result_bytes.is_some() => {
             of_result.why_not = Some("it is being read".to_owned());
         }
@@ -541,6 +639,12 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     if let Some(error) = &task.error {
         let words = text::clean_block(&error.message).into_owned();
         items.push(item('e', "error", Act::Copy(words)));
+    }
+    // Of what stands under the cursor, where that is a link.
+    let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
+    let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
+    if let Some(link) = part.and_then(|part| part.link.as_ref()) {
+        items.push(item('u', "URI of this link", Act::Copy(link.whole())));
     }
     if let Some(line) = detail::curl(state, entity) {
         items.push(item(

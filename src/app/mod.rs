@@ -8,6 +8,7 @@
 mod away;
 mod call;
 mod detail;
+mod document;
 mod event;
 mod field;
 mod form;
@@ -31,14 +32,15 @@ pub use crate::domain::Colour;
 pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, Stage};
-pub use detail::{tab_lines, task_offer};
+pub use detail::{tab_document, tab_lines, task_offer};
+pub use document::{Document, Kind, Match, Shown, finds, matches_in};
 pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;
 pub use form::{FormField, FormValue};
 pub use input::why_not;
 pub use keymap::{Action, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
-pub use log::{ResultText, TaskLog};
+pub use log::{Part, ResultText, TaskLog};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};
@@ -48,7 +50,7 @@ pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
     State, Tab, Toast, Tools,
 };
-pub use status::{Attention, attention, finds, footer_keys, in_time, pane_scope, scope, until};
+pub use status::{Attention, attention, footer_keys, in_time, pane_scope, scope, until};
 pub use update::{update, update_all};
 pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};

@@ -328,6 +328,15 @@ pub enum Overlay {
     Filter(Field),
     /// The search being typed.
     Search(Field),
+    /// Where a part of a result is saved to, being typed.
+    SaveAs {
+        /// The path.
+        field: Field,
+        /// Whose result.
+        task: TaskId,
+        /// Which part, from 0.
+        part: usize,
+    },
 }
 
 /// The fields of `e`.
@@ -547,6 +556,8 @@ pub struct State {
     pub is_following: bool,
     /// Long lines are wrapped.
     pub is_wrapping: bool,
+    /// Markdown is shown as it was written.
+    pub is_raw: bool,
     /// Times are shown.
     pub has_times: bool,
     /// Log entries scrolled back from the end, or lines scrolled down in other tabs.
@@ -653,6 +664,7 @@ impl State {
             tab: Tab::default(),
             is_following: true,
             is_wrapping: false,
+            is_raw: false,
             has_times: true,
             scroll: 0,
             search: None,

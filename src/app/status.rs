@@ -5,10 +5,10 @@ use core::time::Duration;
 use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
 
 use super::{
-    Focus, Leaving, Overlay, Pane, Stage, State, Tab,
+    Document, Focus, Leaving, Overlay, Pane, Stage, State, Tab,
     keymap::{Action, Scope},
     select::hidden_marks,
-    why_not,
+    tab_document, why_not,
 };
 
 /// How much a line of attention weighs.
@@ -250,18 +250,18 @@ pub fn in_time(at: Wall, now: Stamp) -> String {
     }
 }
 
-/// Whether a line has what is searched for, without regard to case.
-pub fn finds(line: &str, search: &str) -> bool {
-    line.to_lowercase().contains(&search.to_lowercase())
-}
-
 /// Where keys go at present.
 pub fn scope(state: &State) -> Scope {
     match state.overlays.last() {
         Some(Overlay::Help { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
-        Some(Overlay::Palette { .. } | Overlay::Filter(_) | Overlay::Search(_)) => Scope::Text,
+        Some(
+            Overlay::Palette { .. }
+            | Overlay::Filter(_)
+            | Overlay::Search(_)
+            | Overlay::SaveAs { .. },
+        ) => Scope::Text,
         None => pane_scope(state),
     }
 }
@@ -327,6 +327,18 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             if state.tab != Tab::Now {
                 keys.push(Do::Search);
             }
+            let document = state
+                .selected()
+                .and_then(|entity| tab_document(state, entity));
+            if document.is_some_and(Document::has_folds) {
+                keys.push(Do::FoldHere);
+            }
+            if document.is_some_and(Document::has_remarks) {
+                keys.push(Do::TakeOut);
+            }
+            if document.is_some_and(Document::has_markdown) {
+                keys.push(Do::Markdown);
+            }
             if state.search.is_some() {
                 keys.extend([Do::FindNext, Do::FindBefore]);
             }
@@ -375,6 +387,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::Markdown, _, _) if state.is_raw => "render",
                 (Do::NextField, Scope::Page, _) => "to the buttons",
                 (Do::Back, _, _) if question.is_some() => "later",
                 (Do::Send, Scope::Form, _) if question.is_some() => "accept",

@@ -182,7 +182,7 @@ pub(super) enum Command {
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
     Show(One),
     /// The result of a task.
-    #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'"))]
+    #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'\n  longhaul result q7m --block 2 --out picture.png"))]
     Result(ResultOf),
     /// The history of a task.
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
@@ -585,6 +585,9 @@ pub(super) struct ResultOf {
     /// Write it to this file instead of stdout, byte for byte.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
+    /// Only this part of the content, from 1, byte for byte: a picture as a picture.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) block: Option<u32>,
     /// The text exactly as the server sent it, control characters and all.
     #[arg(long)]
     pub(super) raw: bool,

@@ -74,6 +74,16 @@ pub(super) fn result(json: &str) -> String {
     out.join("\n")
 }
 
+/// The first block that is neither text nor a link, from 1.
+pub(super) fn first_media(json: &str) -> Option<usize> {
+    let value = super::json::parsed(json);
+    let blocks = value.get("content").and_then(Value::as_array)?;
+    let place = blocks
+        .iter()
+        .position(|block| matches!(Block::of(block), Block::Media(_)))?;
+    Some(place + 1)
+}
+
 /// As [`result`], the text blocks byte for byte.
 pub(super) fn raw_result(json: &str) -> String {
     let value = super::json::parsed(json);
@@ -92,8 +102,8 @@ pub(super) fn raw_result(json: &str) -> String {
 
 fn block(block: &Value) -> String {
     match Block::of(block) {
-        Block::Text(words) => text::clean_block(words).trim_end_matches('\n').to_owned(),
-        Block::Media(words) | Block::Other(words) => format!("[{words}]"),
+        Block::Text { words, .. } => text::clean_block(words).trim_end_matches('\n').to_owned(),
+        other => format!("[{}]", other.words()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ls`, `show`, `result`, `logs` and `paths`: what the session file says, without lock and without network.
 
-use std::{borrow::Cow, io::Write as _};
+use std::{borrow::Cow, io::Write as _, path::Path};
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     app::{Filter, View},
-    domain::{Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, text},
+    domain::{
+        Block, Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, element, text,
+    },
     store::{DriverLock, ListFilter, Reader, StoreError},
 };
 
@@ -361,21 +363,16 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             words,
         ));
     };
+    if let Some(number) = which.block {
+        return block(context, which, &task, &result, number);
+    }
     if let Some(path) = &which.out {
         let bytes = if context.global.json {
             result
         } else {
             lines::raw_result(&result)
         };
-        let fail = |error: std::io::Error| {
-            Fail::new(
-                code::CANNOT_SAVE,
-                format!("could not write {}: {error}", path.display()),
-            )
-        };
-        let mut file = std::fs::File::create(path).map_err(fail)?;
-        file.write_all(bytes.as_bytes()).map_err(fail)?;
-        return Ok(code::OK);
+        return write_out(path, bytes.as_bytes());
     }
     if which.raw {
         let bytes = if context.global.json {
@@ -390,7 +387,65 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             .document(&documents::pretty(&documents::parsed(&result)))?;
     } else {
         context.terminal.line(&lines::result(&result))?;
+        if let Some(number) = lines::first_media(&result) {
+            let (id, flags) = (&task.id, context.flags());
+            context.terminal.remark(&format!(
+                "save it: longhaul result {id}{flags} --block {number} --out FILE"
+            ));
+        }
     }
+    Ok(code::OK)
+}
+
+/// One part of the content.
+fn block(
+    context: &mut Context<'_>,
+    which: &ResultOf,
+    task: &Task,
+    result: &str,
+    number: u32,
+) -> Result<u8, Fail> {
+    let usage = |words: String| Fail::new(code::REFUSED, words);
+    let place = usize::try_from(number).unwrap_or(usize::MAX) - 1;
+    let Some(element) = element(result, place) else {
+        return Err(usage(format!("{} has no block {number}", task.id)));
+    };
+    let block = Block::of(&element);
+    let words = block.words();
+    let contents = if context.global.json {
+        Cow::Owned(documents::pretty(&element).into_bytes())
+    } else {
+        block
+            .contents()
+            .map_err(|why| usage(format!("block {number} of {} is {words}: {why}", task.id)))?
+    };
+    if let Some(path) = &which.out {
+        return write_out(path, &contents);
+    }
+    match &block {
+        Block::Media(_) if !context.global.json && context.terminal.out_columns().is_some() => {
+            Err(usage(format!(
+                "block {number} of {} is {words}, which a terminal does not show; --out FILE saves it",
+                task.id
+            )))
+        }
+        Block::Media(_) if !context.global.json => {
+            context.terminal.data(&contents)?;
+            Ok(code::OK)
+        }
+        _ => {
+            context.terminal.raw(&String::from_utf8_lossy(&contents))?;
+            Ok(code::OK)
+        }
+    }
+}
+
+fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
+    let write = || std::fs::File::create(path)?.write_all(bytes);
+    write().map_err(|error| {
+        let words = format!("could not write {}: {error}", path.display());
+        Fail::new(code::CANNOT_SAVE, words)
+    })?;
     Ok(code::OK)
 }
 

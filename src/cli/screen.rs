@@ -17,6 +17,7 @@ use crate::{
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},
+        viewer::Viewer,
     },
 };
 
@@ -147,6 +148,8 @@ pub(super) fn show(
     let hook = config.hook();
     look.theme = config.theme.unwrap_or_default();
     let remarks = unreadable.into_iter().chain(config.remarks);
+    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+    let viewer = Viewer::find(variable);
     let outcome = open_shell(Opening {
         engine: Options {
             paths: context.paths.clone(),
@@ -177,6 +180,7 @@ pub(super) fn show(
             limits,
             notify: config.notify,
             views: config.views,
+            viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
             keys: config.keys,
             seed: dice(),
         },
@@ -189,7 +193,8 @@ pub(super) fn show(
             save_view: super::config::save_view,
             consent: super::roster::consent_on_screen,
         },
-        browser: Browser::find(None, |name| std::env::var_os(name)?.into_string().ok()),
+        browser: Browser::find(None, variable),
+        viewer,
         remarks: remarks.chain(extra.remarks).collect(),
     });
     match outcome {

@@ -150,7 +150,7 @@ impl<'o> Terminal<'o> {
     }
 
     /// Data as it is.
-    fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
+    pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
         if self.is_unread {
             return Ok(());
         }

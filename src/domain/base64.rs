@@ -21,6 +21,38 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// The bytes that letters stand for, with padding or without; `None` if they are none of this kind. Blanks and ends of
+/// lines between them are passed over.
+pub fn read_base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut held, mut has_ended) = (0_u32, 0, false);
+    for letter in text.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            b'=' => {
+                has_ended = true;
+                continue;
+            }
+            b' ' | b'\t' | b'\r' | b'\n' => continue,
+            _ => return None,
+        };
+        if has_ended {
+            return None;
+        }
+        (bits, held) = (bits << 6 | u32::from(value), held + 6);
+        if held >= 8 {
+            held -= 8;
+            out.push(u8::try_from(bits >> held & 0xff).ok()?);
+        }
+    }
+    // One letter alone is not a byte.
+    (held < 6).then_some(out)
+}
+
 /// Bytes as letters that stand for themselves in a URL, without padding (RFC 4648, section 5).
 pub fn base64_url(bytes: &[u8]) -> String {
     let letter = |letter: char| match letter {
@@ -54,5 +86,18 @@ mod tests {
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
         assert_eq!(base64_url(&[0xfb, 0xff, 0xfe, 0xff]), "-__-_w");
+    }
+    #[test]
+    fn what_was_written_is_read() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for end in 0..=bytes.len() {
+            let part = &bytes[..end];
+            assert_eq!(read_base64(&base64(part)).as_deref(), Some(part));
+            assert_eq!(read_base64(&base64_url(part)).as_deref(), Some(part));
+        }
+        assert_eq!(read_base64("Zm9v\r\nYg==").as_deref(), Some(&b"foob"[..]));
+        for wrong in ["Z", "Zm9vY", "Zm=9", "Zm9\u{0}", "é", "Zm9v!"] {
+            assert_eq!(read_base64(wrong), None, "{wrong}");
+        }
     }
 }

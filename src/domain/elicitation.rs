@@ -191,7 +191,8 @@ pub struct Link {
 }
 
 impl Link {
-    fn read(sent: &str) -> Self {
+    /// Takes a URL apart that a server sent.
+    pub fn read(sent: &str) -> Self {
         let refused = |why: &str| Self {
             before: text::clean_line(sent).into_owned(),
             host: String::new(),

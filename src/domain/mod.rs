@@ -38,7 +38,7 @@ pub use ask::{
     Ask, AskId, Checkpoint, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef,
     SignInPage,
 };
-pub use base64::{base64, base64_url};
+pub use base64::{base64, base64_url, read_base64};
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
 pub use config::{Program, ServerConfig, Template, ThemeName, UsualLimits, is_variable};
@@ -56,7 +56,7 @@ pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
     Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
 };
-pub use result::Block;
+pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};

@@ -1,20 +1,23 @@
 //! The loop on the real terminal, engine and session file.
 
 use std::{
+    fs::{File, Permissions},
     io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Setup, State, View},
     domain::{
-        Ask, AskId, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
-        Task, TaskId, TaskView, Wall, place,
+        Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
+        Stamp, Task, TaskId, TaskView, Wall, element, place, text,
     },
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError},
@@ -26,6 +29,7 @@ use crate::{
         osc,
         screen::Screen,
         signals::{self, Signal, Signals},
+        viewer::Viewer,
     },
     ui,
 };
@@ -67,6 +71,8 @@ pub struct Opening {
     pub configuration: Configuration,
     /// Opens pages, where there is one.
     pub browser: Option<Browser>,
+    /// Opens files, where there is one.
+    pub viewer: Option<Viewer>,
     /// What went wrong before there was a screen to say it on.
     pub remarks: Vec<String>,
     /// Asked at once, e.g. the demo's first calls.
@@ -114,7 +120,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         opening.configuration,
         fuse,
     );
-    engine.browser = opening.browser;
+    (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
@@ -366,6 +372,8 @@ impl Surface for Terminal {
             | Command::ReadResult(_)
             | Command::Break(_)
             | Command::OpenPage(_)
+            | Command::SavePart { .. }
+            | Command::OpenPart { .. }
             | Command::FindServers
             | Command::TakeServers
             | Command::SaveView(_)
@@ -385,6 +393,11 @@ struct Engine {
     demo_dir: Option<PathBuf>,
     configuration: Configuration,
     browser: Option<Browser>,
+    viewer: Option<Viewer>,
+    /// Where the copies are that other programs were given; it goes with this.
+    copies: Option<TempDir>,
+    /// How many of them were made.
+    copied: u64,
     words: mpsc::Sender<Event>,
     said: mpsc::Receiver<Event>,
     heard: Vec<Event>,
@@ -410,6 +423,9 @@ impl Engine {
             demo_dir,
             configuration,
             browser: None,
+            viewer: None,
+            copies: None,
+            copied: 0,
             words,
             said,
             heard: Vec::new(),
@@ -435,9 +451,42 @@ impl Engine {
         }
     }
 
+    /// Does something that may take its time, and says what came of it.
+    fn behind(&self, work: impl FnOnce() -> Result<String, String> + Send + 'static) {
+        let words = self.words.clone();
+        tokio::task::spawn_blocking(move || {
+            let event = match work() {
+                Ok(said) => Event::Worked(said),
+                Err(why) => Event::Failed(why),
+            };
+            // The screen may be gone by now.
+            let _ = words.blocking_send(event);
+        });
+    }
+
     fn reader(&self) -> Result<Reader, String> {
         Reader::open(&self.paths).map_err(|error| format!("could not {error}"))
     }
+}
+
+/// The bytes of a part of a result on disk, and the ending of the file that another program may be given.
+fn part_of(
+    paths: &Paths,
+    task: &TaskId,
+    part: usize,
+) -> Result<(Vec<u8>, Result<&'static str, String>), String> {
+    let mut reader = Reader::open(paths).map_err(|error| format!("could not {error}"))?;
+    let result = reader
+        .result(task)
+        .map_err(|error| format!("could not {error}"))?;
+    let block = result.as_deref().and_then(|json| element(json, part));
+    let block = block.ok_or("it is not there any more")?;
+    let block = Block::of(&block);
+    let extension = match &block {
+        Block::Media(media) => media.opens_as(),
+        _ => Err("it is not opened; save it instead".to_owned()),
+    };
+    Ok((block.contents()?.into_owned(), extension))
 }
 
 impl Backstage for Engine {
@@ -501,6 +550,54 @@ impl Backstage for Engine {
                 // A screen that has gone needs no words.
                 let _ = words.blocking_send(Event::Failed(why));
             }
+        });
+    }
+
+    fn save_part(&mut self, task: &TaskId, part: usize, path: &str) {
+        let (paths, task) = (self.paths.clone(), task.clone());
+        let file = match path.strip_prefix("~/") {
+            Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
+            None => PathBuf::from(path),
+        };
+        self.behind(move || {
+            let (bytes, _) = part_of(&paths, &task, part)?;
+            // What is there stays: a name that a key left standing must not cost a file.
+            let write = || File::create_new(&file)?.write_all(&bytes);
+            write().map_err(|error| format!("could not write {}: {error}", file.display()))?;
+            let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+            Ok(format!("saved {size} to {}", file.display()))
+        });
+    }
+
+    fn open_part(&mut self, task: &TaskId, part: usize) {
+        let (paths, task) = (self.paths.clone(), task.clone());
+        // Only its owner may look into the directory.
+        let make = || {
+            tempfile::Builder::new()
+                .prefix("longhaul-")
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir()
+        };
+        let dir = match self.copies.take().map_or_else(make, Ok) {
+            Ok(dir) => dir,
+            Err(error) => {
+                return self.behind(move || Err(format!("could not make a copy: {error}")));
+            }
+        };
+        self.copied += 1;
+        let copy = dir.path().join(format!("{task}-{}", self.copied));
+        self.copies = Some(dir);
+        let viewer = self.viewer.clone();
+        self.behind(move || {
+            let viewer = viewer.ok_or("there is no desktop here")?;
+            let (bytes, extension) = part_of(&paths, &task, part)?;
+            // Asked once more of what is on the disk: it is that which is given away.
+            let copy = copy.with_extension(extension?);
+            let write = || File::create_new(&copy)?.write_all(&bytes);
+            write().map_err(|error| format!("could not make a copy: {error}"))?;
+            let opened = viewer.open_and_wait(&copy);
+            opened.map_err(|error| format!("could not open it: {error}"))?;
+            Ok(format!("{} has it", viewer.program()))
         });
     }
 

@@ -27,18 +27,7 @@ impl Browser {
             let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
             return (!words.is_empty()).then_some(Self { words });
         }
-        let is_far = ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"]
-            .iter()
-            .any(|name| variable(name).is_some());
-        let has_display = cfg!(target_os = "macos")
-            || variable("DISPLAY").is_some()
-            || variable("WAYLAND_DISPLAY").is_some();
-        let opener = if cfg!(target_os = "macos") {
-            "open"
-        } else {
-            "xdg-open"
-        };
-        (has_display && !is_far).then(|| Self {
+        opener(variable).map(|opener| Self {
             words: vec![opener.to_owned()],
         })
     }
@@ -98,6 +87,19 @@ impl Browser {
             .process_group(0)
             .spawn()
     }
+}
+
+/// The desktop's own command for opening things, where there is a desktop in front of this terminal.
+pub(super) fn opener(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let has = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+    let is_far = ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"].iter().any(has);
+    let has_display = cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(has);
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    (has_display && !is_far).then_some(opener)
 }
 
 #[cfg(test)]

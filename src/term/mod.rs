@@ -12,3 +12,4 @@ pub mod keys;
 pub mod osc;
 pub mod screen;
 pub mod signals;
+pub mod viewer;

@@ -1,5 +1,7 @@
 //! A clipped part of the frame to write on: coordinates are relative, and what does not fit is cut.
 
+use core::ops::Range;
+
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
@@ -7,7 +9,7 @@ use ratatui::{
 };
 
 use crate::{
-    app::Look,
+    app::{Look, matches_in},
     domain::text::{clean_line, cut, width},
 };
 
@@ -131,6 +133,49 @@ impl<'b> Canvas<'b> {
             };
             self.buffer.set_style(area, self.theme.style(role));
         }
+    }
+
+    /// Marks what a search finds in these rows from column `from` on. They are one line in which it finds something: what
+    /// is broken by the end of a row, or lies beyond the edge, is marked as the whole first row.
+    pub(crate) fn mark_found(&mut self, from: u16, rows: Range<u16>, search: &str) {
+        let first = rows.start;
+        let mut is_marked = false;
+        for y in rows {
+            is_marked |= self.mark_row(from, y, search);
+        }
+        if !is_marked {
+            self.lay(
+                from,
+                first,
+                self.area.width.saturating_sub(from),
+                Role::Found,
+            );
+        }
+    }
+
+    fn mark_row(&mut self, from: u16, y: u16, search: &str) -> bool {
+        let mut row = String::new();
+        let mut columns = Vec::new();
+        let mut x = from;
+        while x < self.area.width && y < self.area.height {
+            let at = Position::new(self.area.x + x, self.area.y + y);
+            let sign = self.buffer.cell(at).map_or(" ", |cell| cell.symbol());
+            let wide = u16::try_from(width(sign)).unwrap_or(1).max(1);
+            columns.push((row.len(), x));
+            row.push_str(sign);
+            x = x.saturating_add(wide);
+        }
+        columns.push((row.len(), x));
+        let column = |byte: usize| {
+            let place = columns.partition_point(|(at, _)| *at < byte);
+            columns.get(place).map_or(x, |(_, x)| *x)
+        };
+        let found = matches_in(&row, search);
+        for (begin, end) in &found {
+            let (begin, end) = (column(*begin), column(*end));
+            self.lay(begin, y, end.saturating_sub(begin), Role::Found);
+        }
+        !found.is_empty()
     }
 
     /// Moves the rows from `first` to `end`, exclusive, to the top and empties what they leave.

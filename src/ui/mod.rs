@@ -8,6 +8,7 @@
 mod canvas;
 mod glyphs;
 mod layout;
+mod markdown;
 mod overlays;
 mod panes;
 mod theme;

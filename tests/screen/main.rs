@@ -9,5 +9,6 @@ mod pictures;
 mod properties;
 #[cfg(test)]
 mod questions;
+mod results;
 #[cfg(test)]
 mod support;

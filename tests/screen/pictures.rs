@@ -118,6 +118,43 @@ const SCENES: &[Scene] = &[
         });
         screen
     }),
+    ("zoomed_result_folded_and_searched", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("c5b8yp").keys("enter");
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(
+                r#"{"content":[],"structuredContent":{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon","again":"Lisbon, Lisbon"}}"#
+                    .to_owned(),
+            ),
+        });
+        screen.keys("j j space /").type_in("lisbon").keys("enter");
+        screen
+    }),
+    ("dialog_part", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.state.setup.viewer = Some("xdg-open".to_owned());
+        screen.go_to("c5b8yp").keys("enter");
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"}]}"#.to_owned()),
+        });
+        screen.keys("s");
+        screen
+    }),
+    ("zoomed_result_markdown", |size, look| {
+        let mut screen = Screen::morning(size, look);
+        screen.go_to("c5b8yp").keys("enter");
+        let words = "# Report for **Lisbon**\n\n> Sunny.\n\n- see [the map](http://bad.example/m) for what is `near`, and the long way round to it\n- 21 degrees\n\n```sh\necho **not bold**\n```\n---\n";
+        screen.event(Event::ResultRead {
+            task: id("c5b8yp"),
+            json: Some(
+                serde_json::json!({"content": [{"type": "text", "text": words}]}).to_string(),
+            ),
+        });
+        screen.keys("w");
+        screen
+    }),
     // The dialogs.
     ("dialog_leave", |size, look| pressed(size, look, "esc q")),
     ("dialog_cancel", |size, look| pressed(size, look, "esc x")),

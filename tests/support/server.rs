@@ -62,7 +62,11 @@ impl Call {
 
     /// The event that ends it.
     pub(crate) fn result(&self, words: &str) -> String {
-        let result = json!({"content": [{"type": "text", "text": words}]});
+        self.answer(&json!({"content": [{"type": "text", "text": words}]}))
+    }
+
+    /// The event that ends it with any result.
+    pub(crate) fn answer(&self, result: &Value) -> String {
         let message = json!({"jsonrpc": "2.0", "id": self.id, "result": result});
         format!("data: {message}\n\n")
     }
@@ -116,7 +120,7 @@ pub(crate) fn demo(dir: std::path::PathBuf) -> longhaul::demo::Server {
 const _: () = {
     let _ = serve;
     let _ = one_tool::<fn(&Call) -> futures_util::stream::Empty<String>, _>;
-    let _ = (Call::arguments, Call::step, Call::result);
+    let _ = (Call::arguments, Call::step, Call::result, Call::answer);
     #[cfg(feature = "demo")]
     let _ = demo;
 };

@@ -8,9 +8,9 @@ use crate::domain::{
 
 use super::{
     super::{
-        CallForm, Command, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line, Menu,
-        Overlay, Pane, Prices, Stage, State, Tab,
-        detail::print_text,
+        CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line,
+        Menu, Overlay, Pane, Part, Prices, Stage, State, Tab,
+        detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
         select::{self, chosen, hidden_marks},
@@ -18,7 +18,9 @@ use super::{
         update::{quit, take_task},
     },
     ask, ask_tools, mark_seen,
-    moves::{find, next_pane, page, show, show_tab, show_tools, step, turn_tab},
+    moves::{
+        find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, turn_tab,
+    },
     open_menu,
     questions::open_question,
 };
@@ -109,6 +111,10 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Mark
             | Action::Follow
             | Action::Search
+            | Action::FoldHere
+            | Action::FoldAll
+            | Action::Markdown
+            | Action::TakeOut
     );
     let key = |action| state.key(action);
     let Some(entity) = state.selected() else {
@@ -181,11 +187,45 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
                 "the Now tab is not searched; {key} goes to the log"
             ))
         }
+        Action::TakeOut if part_here(state).is_none() => Some(
+            match state.tab {
+                Tab::Result => "the cursor is in no part of the content",
+                _ => "only parts of a result are saved or opened",
+            }
+            .to_owned(),
+        ),
+        Action::Markdown if !shown_document(state).is_some_and(Document::has_markdown) => {
+            Some("there is no Markdown here".to_owned())
+        }
+        Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
+            match state.tab {
+                Tab::Result => "nothing folds here; objects and lists of JSON do",
+                _ => "only a result folds, where it is JSON",
+            }
+            .to_owned(),
+        ),
         Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
             Some("no task is shown; Esc clears the filter".to_owned())
         }
         _ => None,
     }
+}
+
+/// Whether the present tab shows something that folds.
+fn has_folds(state: &State) -> bool {
+    shown_document(state).is_some_and(Document::has_folds)
+}
+
+/// The part of the result in which the cursor is.
+fn part_here(state: &State) -> Option<&Part> {
+    let number = shown_document(state)?.part_here()?;
+    let result = state.results.get(state.cursor.as_ref()?)?;
+    result.parts.get(number)
+}
+
+/// The text of the present tab where it is a result.
+fn shown_document(state: &State) -> Option<&Document> {
+    tab_document(state, state.selected()?)
 }
 
 /// Does what a key or a command of the palette means.
@@ -242,6 +282,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             select::rebuild(state);
             state.answer(format!("grouped by {}", state.grouping.word()));
         }
+        Action::FoldHere => fold_here(state),
+        Action::FoldAll => fold_all(state),
         Action::Sort => {
             state.sort = state.sort.next();
             select::rebuild(state);
@@ -314,6 +356,21 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             let word = if state.is_wrapping { "wrapped" } else { "cut" };
             state.answer(format!("long lines are {word}"));
         }
+        Action::Markdown => {
+            state.is_raw = !state.is_raw;
+            let word = if state.is_raw {
+                "as it was written"
+            } else {
+                "rendered"
+            };
+            state.answer(format!("Markdown is shown {word}"));
+        }
+        Action::TakeOut => {
+            if let (Some(task), Some(part)) = (state.cursor.clone(), part_here(state).cloned()) {
+                let part = Box::new(part);
+                open_menu(state, Menu::Part { task, part }, now);
+            }
+        }
         Action::Times => state.has_times = !state.has_times,
         Action::Freeze => freeze(state, now),
         Action::AddServer => add_server(state),
@@ -381,6 +438,9 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                     if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
                 {
                     open_menu(state, Menu::WhatNow(id), now);
+                }
+                _ if state.focus == Focus::Detail && state.is_zoomed && has_folds(state) => {
+                    fold_here(state);
                 }
                 _ if state.focus == Focus::Detail && state.is_zoomed => {
                     state.answer("that is all of it; Esc goes back");

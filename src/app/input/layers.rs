@@ -140,6 +140,15 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
                 "opened in your browser; {key} names the page again"
             ));
         }
+        Act::SaveAs { task, part, name } => state.overlays.push(Overlay::SaveAs {
+            field: Field::new(name),
+            task,
+            part,
+        }),
+        Act::OpenPart { task, part } => {
+            todo.push(Command::OpenPart { task, part });
+            state.answer("it is handed over");
+        }
         Act::RunAgain(id) => run_again(state, &id, todo),
         Act::Forget(id) => forget(state, vec![id], now, todo),
         Act::Leave => quit(state, todo),
@@ -361,6 +370,34 @@ pub(super) fn filter_key(
             let typed = field.text().to_owned();
             apply_filter(state, &typed);
             Some(Overlay::Filter(field))
+        }
+    }
+}
+
+pub(super) fn save_key(
+    state: &mut State,
+    (mut field, task, part): (Field, TaskId, usize),
+    action: Option<Action>,
+    chord: Chord,
+    todo: &mut Vec<Command>,
+) -> Option<Overlay> {
+    match action {
+        Some(Action::Accept) => {
+            let path = field.text().trim().to_owned();
+            if path.is_empty() {
+                state.answer("nothing is saved without the name of a file");
+            } else {
+                todo.push(Command::SavePart { task, part, path });
+            }
+            None
+        }
+        Some(Action::Back) => {
+            state.answer("nothing was saved");
+            None
+        }
+        _ => {
+            field.key(chord);
+            Some(Overlay::SaveAs { field, task, part })
         }
     }
 }

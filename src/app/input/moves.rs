@@ -1,13 +1,12 @@
 //! Moving about: the cursor of each pane, the tabs, and what a search finds.
 
-use crate::domain::ServerName;
+use crate::domain::{ServerName, text};
 
 use super::{
     super::{
-        Command, Focus, Pane, Room, State, Tab,
-        detail::{entry_text, tab_lines},
-        select,
-        status::finds,
+        Action, Command, Document, Focus, Match, Pane, Room, State, Tab,
+        detail::{entry_text, result_document, tab_lines},
+        finds, select,
         update::is_reachable,
     },
     ask_tools,
@@ -69,14 +68,31 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     }
 }
 
-pub(super) fn scroll(state: &mut State, by: isize) {
-    // The last page stays full; wrapped lines take an unknown number of rows, so there the last line can be the first.
+/// The rows of a page of the log and of a text: the last page stays full. Wrapped lines take an unknown number of rows,
+/// so there the last line can be the first.
+fn page_rows(state: &State) -> (usize, usize) {
     let rows = usize::from(Room::of(state, state.size).detail);
-    let (of_log, of_text) = if state.is_wrapping {
+    if state.is_wrapping {
         (1, 1)
     } else {
         (rows.saturating_sub(3).max(1), rows.saturating_sub(2).max(1))
-    };
+    }
+}
+
+/// The result that is shown, to move about in.
+pub(super) fn document(state: &mut State) -> Option<&mut Document> {
+    let id = state.cursor.as_ref()?;
+    if state.tab != Tab::Result || result_document(state, state.tasks.get(id)?).is_none() {
+        return None;
+    }
+    Some(&mut state.results.get_mut(id)?.document)
+}
+
+pub(super) fn scroll(state: &mut State, by: isize) {
+    let (of_log, of_text) = page_rows(state);
+    if let Some(document) = document(state) {
+        return document.step(by, of_text);
+    }
     match state.tab {
         Tab::Now => {
             state.answer("the Now tab shows the present; ] goes to the log");
@@ -194,19 +210,36 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
 }
 
 pub(super) fn find_from_here(state: &mut State) {
+    let (_, rows) = page_rows(state);
+    let words = state.search.clone().unwrap_or_default();
+    if let Some(document) = document(state) {
+        return match document.search(&words, rows) {
+            Some(found) => answer_match(state, found),
+            None => state.answer(format!("{words:?} is not found here")),
+        };
+    }
     let places = matching(state);
     let here = state.scroll;
     let next = places.iter().find(|place| **place >= here);
     if let Some(place) = next.or(places.first()) {
-        go_to(state, *place, places.len());
+        go_to(state, *place, &places);
     } else {
-        let words = state.search.clone().unwrap_or_default();
         state.answer(format!("{words:?} is not found here"));
     }
 }
 
 /// `n` goes on in the direction of the search: back in time in a log, down in a text.
 pub(super) fn find(state: &mut State, forward: bool) {
+    let (_, rows) = page_rows(state);
+    let words = state.search.clone().unwrap_or_default();
+    if let Some(document) = document(state) {
+        let found = document.search_on(&words, forward, rows);
+        let hits = document.hits();
+        return match found {
+            Some(found) => answer_match(state, found),
+            None => no_further(state, hits, forward),
+        };
+    }
     let places = matching(state);
     let here = state.scroll;
     let next = if forward {
@@ -215,15 +248,60 @@ pub(super) fn find(state: &mut State, forward: bool) {
         places.iter().rev().find(|place| **place < here)
     };
     match next {
-        Some(place) => go_to(state, *place, places.len()),
-        None if places.is_empty() => state.answer("not found here"),
-        None => state.answer("no further match; N the other way"),
+        Some(place) => go_to(state, *place, &places),
+        None => no_further(state, places.len(), forward),
     }
 }
 
-pub(super) fn go_to(state: &mut State, place: usize, count: usize) {
+fn no_further(state: &mut State, hits: usize, forward: bool) {
+    if hits == 0 {
+        return state.answer("not found here");
+    }
+    let other = if forward {
+        Action::FindBefore
+    } else {
+        Action::FindNext
+    };
+    let key = state.key(other);
+    state.answer(format!("no further match; {key} the other way"));
+}
+
+pub(super) fn go_to(state: &mut State, place: usize, places: &[usize]) {
     state.scroll = place;
     state.is_following = state.tab == Tab::Log && place == 0;
-    let word = if count == 1 { "match" } else { "matches" };
-    state.answer(format!("{count} {word}"));
+    let number = places.partition_point(|other| *other < place) + 1;
+    answer_match(state, (number, places.len()));
+}
+
+fn answer_match(state: &mut State, (number, count): Match) {
+    state.answer(if count == 1 {
+        "1 match".to_owned()
+    } else {
+        format!(
+            "{} of {} matches",
+            text::grouped(u64::try_from(number).unwrap_or(u64::MAX)),
+            text::grouped(u64::try_from(count).unwrap_or(u64::MAX))
+        )
+    });
+}
+
+/// Folds or unfolds what the reader of the result stands on.
+pub(super) fn fold_here(state: &mut State) {
+    if let Some(document) = document(state)
+        && !document.toggle()
+    {
+        state.answer("nothing folds here; it would be an object or a list");
+    }
+}
+
+/// Folds the whole result, or unfolds it.
+pub(super) fn fold_all(state: &mut State) {
+    if let Some(document) = document(state) {
+        let words = if document.toggle_all() {
+            "all is folded"
+        } else {
+            "all is unfolded"
+        };
+        state.answer(words);
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
             Overlay::Call(form) => call::call(canvas, state, form, now),
             Overlay::Edit(form) => typed::edit(canvas, state, form),
             Overlay::Question(form) => question::question(canvas, state, form, now),
-            Overlay::Filter(_) | Overlay::Search(_) => {}
+            Overlay::Filter(_) | Overlay::Search(_) | Overlay::SaveAs { .. } => {}
         }
     }
 }
@@ -41,6 +41,10 @@ pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
         }
         Some(Overlay::Search(field)) => {
             typed::line(canvas, "search", field, "Enter searches  Esc closes");
+            true
+        }
+        Some(Overlay::SaveAs { field, .. }) => {
+            typed::line(canvas, "save to", field, "Enter saves  Esc closes");
             true
         }
         _ => false,

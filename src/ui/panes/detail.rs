@@ -1,7 +1,7 @@
 //! The detail pane: one task in six tabs.
 
 use crate::{
-    app::{Action, Entity, Focus, Mark, State, Tab, TaskLog, in_time, waits},
+    app::{Action, Entity, Focus, Mark, State, Tab, TaskLog, finds, in_time, waits},
     domain::{
         Contact, Elicitation, Entry, Happening, Level, LinkState, Price, Stamp, Wall, Words, text,
     },
@@ -9,6 +9,7 @@ use crate::{
 
 use super::{
     super::{canvas::Canvas, theme::Role, words},
+    document::{document, more_below, put_text},
     list::price_role,
 };
 
@@ -490,8 +491,8 @@ fn log_lines(
         }
         let (pieces, indent) = entry_pieces(state, entry, canvas.glyphs().line);
         let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
-        let is_found = search.is_some_and(|search| crate::app::finds(&whole, search));
         let is_separator = matches!(entry.what, Happening::Contact { .. });
+        let end = y;
         if state.is_wrapping && !is_separator && text::width(&whole) > columns {
             let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
             let lines = wrap_hanging(&whole, columns, indent);
@@ -511,8 +512,8 @@ fn log_lines(
             y -= 1;
             put_entry(canvas, y, &pieces, is_separator);
         }
-        if is_found {
-            canvas.lay(0, y, canvas.columns(), Role::Found);
+        if let Some(search) = search.filter(|search| finds(&whole, search)) {
+            canvas.mark_found(0, y..end, search);
         }
     }
     if y > 0 && log.dropped > 0 {
@@ -550,7 +551,10 @@ fn log_lines(
 
 /// Result, arguments, trace and resume: lines of text, from the scroll position on.
 fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
-    let (columns, rows) = (canvas.columns(), canvas.rows());
+    if let Some(shown) = crate::app::tab_document(state, entity) {
+        return document(canvas, state, entity, shown);
+    }
+    let rows = canvas.rows();
     let lines = crate::app::tab_lines(state, entity);
     let page = if state.is_wrapping {
         1
@@ -565,37 +569,10 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
         if y >= rows {
             break;
         }
-        let wrapped = if state.is_wrapping {
-            wrap(line, usize::from(columns).max(1))
-        } else {
-            vec![line.clone()]
-        };
-        for part in wrapped {
-            canvas.put(0, y, &part, Role::Plain);
-            if search.is_some_and(|search| crate::app::finds(line, search)) {
-                canvas.lay(0, y, columns, Role::Found);
-            }
-            y += 1;
-        }
+        y = put_text(canvas, (0, y), line, Role::Plain, state.is_wrapping, search);
         shown += 1;
     }
-    let below = lines.len().saturating_sub(scroll + shown);
-    let is_cut = state.tab == Tab::Result
-        && below == 0
-        && state
-            .results
-            .get(&entity.view.task.id)
-            .is_some_and(|result| result.is_cut);
-    if rows > 0 && (below > 0 || is_cut) {
-        let down = canvas.glyphs().arrows[1];
-        let words = if is_cut {
-            let id = &entity.view.task.id;
-            format!(" the rest is in the session file: longhaul result {id}")
-        } else {
-            format!(" {} more {down}", text::grouped(below))
-        };
-        canvas.put_before(columns, rows - 1, &words, Role::Dim);
-    }
+    more_below(canvas, lines.len().saturating_sub(scroll + shown));
 }
 
 /// One entry in pieces, and how far its further lines are indented.

@@ -2,6 +2,7 @@
 
 pub(super) mod bottom;
 pub(super) mod detail;
+mod document;
 pub(super) mod empty;
 pub(super) mod header;
 pub(super) mod list;

@@ -1,0 +1,228 @@
+//! Markdown, lightly: one line at a time, in roles.
+//!
+//! Owns headings, emphasis, code, lists, quotes and links. Must not know of the lines around it; what is code by a fence
+//! does not come here. Invariant: nothing is hidden but marks: the address of a link is always shown, and nothing can be
+//! clicked.
+
+use super::{glyphs::Glyphs, theme::Role};
+
+/// A line in pieces.
+pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
+    let text = line.trim_start();
+    let (indent, _) = line
+        .split_at_checked(line.len() - text.len())
+        .unwrap_or_default();
+    let title = text.trim_start_matches('#');
+    let level = text.len() - title.len();
+    if (1..=6).contains(&level) && title.starts_with(' ') {
+        let mut out = Vec::new();
+        // The rank stays to be seen: there are no larger letters.
+        push(&mut out, text.get(..level).unwrap_or_default(), Role::Dim);
+        for (part, role) in inline(title) {
+            let role = if role == Role::Plain {
+                Role::Strong
+            } else {
+                role
+            };
+            push(&mut out, &part, role);
+        }
+        return out;
+    }
+    let signs = text.trim_end();
+    let is_rule = ["-", "*", "_"]
+        .iter()
+        .any(|sign| signs.len() >= 3 && signs.replace([' '], "").replace(sign, "").is_empty());
+    if is_rule {
+        return vec![(glyphs.line.repeat(12), Role::Dim)];
+    }
+    let mut out = Vec::new();
+    push(&mut out, indent, Role::Plain);
+    let mut rest = text;
+    while let Some(quoted) = rest.strip_prefix('>') {
+        push(&mut out, &format!("{} ", glyphs.frame[0]), Role::Dim);
+        rest = quoted.trim_start();
+    }
+    if let Some(item) = ["- ", "* ", "+ "]
+        .iter()
+        .find_map(|mark| rest.strip_prefix(mark))
+    {
+        push(&mut out, &format!("{} ", glyphs.new), Role::Key);
+        rest = item;
+    }
+    out.extend(inline(rest));
+    if out.is_empty() {
+        push(&mut out, line, Role::Plain);
+    }
+    out
+}
+
+fn push(out: &mut Vec<(String, Role)>, text: &str, role: Role) {
+    match out.last_mut() {
+        Some((last, of_last)) if *of_last == role => last.push_str(text),
+        _ if text.is_empty() => {}
+        _ => out.push((text.to_owned(), role)),
+    }
+}
+
+/// Emphasis, code and links.
+fn inline(text: &str) -> Vec<(String, Role)> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(first) = rest.chars().next() {
+        let after = rest.get(first.len_utf8()..).unwrap_or_default();
+        let taken = match first {
+            '\\' => escaped(after).map(|letter| {
+                push(&mut out, letter, Role::Plain);
+                (letter.len() + 1, letter)
+            }),
+            // With its marks: without colours nothing else tells it from the words around it.
+            '`' => code(rest).map(|whole| {
+                push(&mut out, whole, Role::Running);
+                (whole.len(), whole)
+            }),
+            '*' | '_' => emphasis(rest, first, before).map(|(inner, long)| {
+                push(&mut out, inner, Role::Strong);
+                (long, inner)
+            }),
+            '!' | '[' => link(rest).map(|(words, target, long)| {
+                if first == '!' {
+                    push(&mut out, "[picture] ", Role::Dim);
+                }
+                push(&mut out, words, Role::Strong);
+                if words != target {
+                    push(&mut out, &format!(" <{target}>"), Role::Running);
+                }
+                (long, target)
+            }),
+            _ => None,
+        };
+        if let Some((long, last)) = taken {
+            rest = rest.get(long..).unwrap_or_default();
+            before = last.chars().next_back().unwrap_or(' ');
+        } else {
+            push(&mut out, first.encode_utf8(&mut [0; 4]), Role::Plain);
+            rest = after;
+            before = first;
+        }
+    }
+    out
+}
+
+/// The letter that a backslash takes its meaning from.
+fn escaped(after: &str) -> Option<&str> {
+    let letter = after.get(..1)?;
+    letter
+        .chars()
+        .all(|letter| letter.is_ascii_punctuation())
+        .then_some(letter)
+}
+
+/// `` `code` ``, with as many marks at its end as at its beginning.
+fn code(text: &str) -> Option<&str> {
+    let inner = text.trim_start_matches('`');
+    let marks = text.get(..text.len() - inner.len())?;
+    let end = inner.find(marks).filter(|end| *end > 0)?;
+    text.get(..marks.len() * 2 + end)
+}
+
+/// `*words*`, `**words**`, and with `_` where it does not stand inside a word.
+fn emphasis(text: &str, mark: char, before: char) -> Option<(&str, usize)> {
+    if mark == '_' && before.is_alphanumeric() {
+        return None;
+    }
+    let inner = text.trim_start_matches(mark);
+    let marks = text
+        .get(..text.len() - inner.len())
+        .filter(|marks| marks.len() <= 3)?;
+    let end = inner.find(marks)?;
+    let words = inner.get(..end)?;
+    let next = inner.get(end + marks.len()..)?.chars().next();
+    // A sign between blanks is no mark, as in 2 * 3 * 4; nor is one with letters on both sides, as in snake_case.
+    let is_tight = !words.is_empty() && words.trim() == words;
+    let is_end = mark != '_' || !next.is_some_and(char::is_alphanumeric);
+    (is_tight && is_end).then_some((words, marks.len() * 2 + end))
+}
+
+/// `[words](target)`, or a picture: its words, where it leads, and how long it is.
+fn link(text: &str) -> Option<(&str, &str, usize)> {
+    let inner = text.strip_prefix('!').unwrap_or(text).strip_prefix('[')?;
+    let (words, rest) = inner.split_once("](")?;
+    if words.contains('[') {
+        return None;
+    }
+    let (target, _) = rest.split_once(')')?;
+    let begins = text.len() - inner.len();
+    Some((words, target, begins + words.len() + 2 + target.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::app::Look;
+
+    fn shown(line: &str) -> String {
+        let roles = |role: Role| match role {
+            Role::Strong => "*",
+            Role::Running => "$",
+            Role::Dim => "~",
+            Role::Key => "!",
+            _ => "",
+        };
+        let mut out = String::new();
+        for (text, role) in pieces(line, Glyphs::of(Look::default())) {
+            let sign = roles(role);
+            out.extend([sign, &text, sign]);
+        }
+        out
+    }
+
+    #[test]
+    fn a_line_is_shown_in_roles_and_every_target_with_it() {
+        for (line, wanted) in [
+            ("plain words", "plain words"),
+            ("## Head `x`", "~##~* Head *$`x`$"),
+            ("#no heading", "#no heading"),
+            ("  - an *item*", "  !• !an *item*"),
+            ("3. third", "3. third"),
+            ("> > deep", "~│ │ ~deep"),
+            ("---", "~────────────~"),
+            ("**bold** and __so__, ***too***", "*bold* and *so*, *too*"),
+            (
+                "2 * 3 * 4 and snake_case_name",
+                "2 * 3 * 4 and snake_case_name",
+            ),
+            ("``a ` b`` and `open", "$``a ` b``$ and `open"),
+            (
+                "[here](https://a.example/x?y)",
+                "*here*$ <https://a.example/x?y>$",
+            ),
+            (
+                "[https://good.example](http://bad.example)",
+                "*https://good.example*$ <http://bad.example>$",
+            ),
+            ("![a map](m.png)", "~[picture] ~*a map*$ <m.png>$"),
+            (r"\*as it is\* [x] (y)", "*as it is* [x] (y)"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(line), wanted, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_marks_is_left_out(line in "[a-c \\[\\]()!*_`\\\\#>é-]{0,30}") {
+            let marks = |letter: &char| letter.is_alphabetic();
+            let text: String = pieces(&line, Glyphs::of(Look::default()))
+                .into_iter()
+                .map(|(text, _)| text)
+                .collect();
+            let shown: String = text.replace("[picture]", "").chars().filter(marks).collect();
+            let mut kept = shown.chars();
+            let all: Vec<char> = line.chars().filter(marks).collect();
+            prop_assert!(all.iter().all(|letter| kept.any(|other| other == *letter)), "{} of {}", shown, line);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Texts in the detail pane: results that fold, and lines that only scroll, with what a search finds marked in them.
+
+use core::ops::Range;
+
+use crate::{
+    app::{Document, Entity, Kind, Shown, State, finds},
+    domain::text,
+};
+
+use super::{
+    super::{canvas::Canvas, markdown, theme::Role},
+    detail::wrap,
+};
+
+/// Columns before a text that folds: the cursor, the sign of a fold, a blank.
+const GUTTER: u16 = 3;
+
+/// A result: only the lines that fit are looked at.
+pub(super) fn document(
+    canvas: &mut Canvas<'_>,
+    state: &State,
+    entity: &Entity,
+    document: &Document,
+) {
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let page = if state.is_wrapping {
+        1
+    } else {
+        usize::from(rows)
+    };
+    let top = document.top(page);
+    let search = state.search.as_deref();
+    let gutter = if document.has_places() { GUTTER } else { 0 };
+    let mut y = 0;
+    let mut place = top;
+    while y < rows
+        && let Some(line) = document.shown(place)
+    {
+        put_signs(canvas, y, &line);
+        let indent = u16::try_from(line.depth.saturating_mul(2)).unwrap_or(u16::MAX);
+        let x = gutter.saturating_add(indent.min(columns / 2));
+        let holds = match line.holds.as_str() {
+            "" => String::new(),
+            holds => format!("  {holds}"),
+        };
+        let last = y;
+        y = match line.kind {
+            Kind::Markdown if !state.is_raw => {
+                let pieces = markdown::pieces(&line.text, canvas.glyphs());
+                put_pieces(canvas, (x, y), &pieces, state.is_wrapping, search)
+            }
+            kind => {
+                let role = match kind {
+                    Kind::Code if !state.is_raw => Role::Running,
+                    Kind::Remark => Role::Strong,
+                    _ => Role::Plain,
+                };
+                put_text(canvas, (x, y), &line.text, role, state.is_wrapping, search)
+            }
+        };
+        if y == last + 1 && !holds.is_empty() {
+            let after = u16::try_from(text::width(&line.text)).unwrap_or(u16::MAX);
+            canvas.put(x.saturating_add(after), last, &holds, Role::Dim);
+        }
+        place += 1;
+    }
+    let below = document.len().saturating_sub(place);
+    if below == 0 && document.is_cut() && rows > 0 {
+        let id = &entity.view.task.id;
+        let words = format!(" the rest is in the session file: longhaul result {id}");
+        canvas.put_before(columns, rows - 1, &words, Role::Dim);
+    } else {
+        more_below(canvas, below);
+    }
+}
+
+fn put_signs(canvas: &mut Canvas<'_>, y: u16, line: &Shown<'_>) {
+    let cursor = canvas.glyphs().cursor;
+    if line.is_here {
+        canvas.put(0, y, cursor, Role::Cursor);
+    }
+    if let Some(is_folded) = line.fold {
+        canvas.put(1, y, if is_folded { "+" } else { "-" }, Role::Key);
+    }
+}
+
+/// Writes a line, wrapped if so, marks what the search finds in it, and returns the row after it.
+pub(super) fn put_text(
+    canvas: &mut Canvas<'_>,
+    at: (u16, u16),
+    line: &str,
+    role: Role,
+    is_wrapping: bool,
+    search: Option<&str>,
+) -> u16 {
+    let pieces = [(line.to_owned(), role)];
+    put_pieces(canvas, at, &pieces, is_wrapping, search)
+}
+
+/// As [`put_text`], in several roles.
+fn put_pieces(
+    canvas: &mut Canvas<'_>,
+    (x, y): (u16, u16),
+    pieces: &[(String, Role)],
+    is_wrapping: bool,
+    search: Option<&str>,
+) -> u16 {
+    let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
+    let rows = canvas.rows();
+    let mut end = y;
+    let parts = if is_wrapping {
+        let room = usize::from(canvas.columns().saturating_sub(x)).max(1);
+        wrap(&whole, room)
+    } else {
+        vec![whole.clone()]
+    };
+    let mut past = 0;
+    for part in parts {
+        if end >= rows {
+            break;
+        }
+        // Wrapping leaves out blanks between the parts and nothing else.
+        let rest = whole.get(past..).unwrap_or_default();
+        let from = past + rest.find(&part).unwrap_or(0);
+        past = from + part.len();
+        put_roles(canvas, (x, end), pieces, from..past);
+        end += 1;
+    }
+    if let Some(search) = search.filter(|search| finds(&whole, search)) {
+        canvas.mark_found(x, y..end, search);
+    }
+    end
+}
+
+/// Writes what stands in these bytes of the pieces.
+fn put_roles(
+    canvas: &mut Canvas<'_>,
+    (x, y): (u16, u16),
+    pieces: &[(String, Role)],
+    bytes: Range<usize>,
+) {
+    let (mut x, mut begin) = (x, 0);
+    for (text, role) in pieces {
+        let end = begin + text.len();
+        let from = bytes.start.clamp(begin, end) - begin;
+        let to = bytes.end.clamp(begin, end) - begin;
+        if let Some(part) = text.get(from..to).filter(|part| !part.is_empty()) {
+            x = canvas.put(x, y, part, *role);
+        }
+        begin = end;
+    }
+}
+
+/// Says in the last row how much there is below.
+pub(super) fn more_below(canvas: &mut Canvas<'_>, below: usize) {
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    if rows > 0 && below > 0 {
+        let down = canvas.glyphs().arrows[1];
+        let words = format!(" {} more {down}", text::grouped(below));
+        canvas.put_before(columns, rows - 1, &words, Role::Dim);
+    }
+}

@@ -29,7 +29,7 @@ mod wake;
 pub use crate::domain::Colour;
 pub use crate::domain::Input;
 pub use away::away_line;
-pub use call::{CallForm, Stage};
+pub use call::{CallForm, Refusal, Stage};
 pub use detail::{tab_lines, task_offer};
 pub use event::{Command, Credentials, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;

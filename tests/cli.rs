@@ -121,7 +121,10 @@ async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
             "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "odd", "version": "1"}})),
         Some("tools/list") => answer(json!({"tools": [
-            tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs")]})),
+            tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"),
+            {"name": "strict", "annotations": {"idempotentHint": true}, "inputSchema": {"type": "object", "properties": {
+                "to": {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}}}},
+            {"name": "loops", "inputSchema": {"type": "object", "allOf": [{"$ref": "#"}]}}]})),
         Some("tools/call") => {
             seen.calls.fetch_add(1, Ordering::SeqCst);
             let text = |text: &str| json!([{"type": "text", "text": text}]);
@@ -132,7 +135,9 @@ async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
                 format!("data: {step}\n\n")
             };
             match message["params"]["name"].as_str() {
-                Some("plain") => answer(json!({"content": text("plain text")})),
+                Some("plain" | "strict" | "loops") => {
+                    answer(json!({"content": text("plain text")}))
+                }
                 Some("fails") => answer(json!({"content": text("out of paper"), "isError": true})),
                 Some("hostile") => {
                     answer(json!({"content": text("a\u{1b}]0;pwned\u{7}\u{202e}b")}))
@@ -527,7 +532,14 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
         "{other:#?}"
     );
     assert_eq!(odd.calls(), 1);
-    let again = run(state, &["again", id, "a:=2", "b=x"]);
+    // Nobody said that repeating it is harmless, and nobody is there to be asked.
+    let asked = run(state, &["again", id, "a:=2", "b=x"]);
+    assert_eq!((asked.code, odd.calls()), (Some(2), 1), "{asked:#?}");
+    assert!(
+        asked.err.contains("nothing was sent; --yes runs it again"),
+        "{asked:#?}"
+    );
+    let again = run(state, &["again", id, "a:=2", "b=x", "--yes"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
     assert!(
         again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: (left out) -> x"),
@@ -539,6 +551,39 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
         .unwrap();
     assert_eq!(repeated.origin.unwrap().as_str(), id);
     assert_eq!(repeated.arguments, r#"{"a":2,"b":"x"}"#);
+}
+
+#[test]
+fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_request() {
+    let odd = Odd::start();
+    let url = odd.url();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let call = |more: &[&str]| run(state, &with(&url, more));
+    let wrong = call(&["call", "strict", r#"to:={"street": 7}"#]);
+    assert_eq!((wrong.code, odd.calls()), (Some(2), 0), "{wrong:#?}");
+    assert!(
+        wrong
+            .err
+            .contains("to.street must be a text; nothing was sent"),
+        "{wrong:#?}"
+    );
+    assert!(
+        wrong.err.contains("--unchecked sends it all the same"),
+        "{wrong:#?}"
+    );
+    let sent = call(&["call", "strict", r#"to:={"street": 7}"#, "--unchecked"]);
+    assert_eq!((sent.code, odd.calls()), (Some(0), 1), "{sent:#?}");
+    // What may be repeated safely is repeated without a question, but checked again.
+    let id = tasks(state)[0].id.to_string();
+    assert_eq!(run(state, &["again", &id]).code, Some(2));
+    let again = run(state, &["again", &id, r#"to:={"street": "x"}"#]);
+    assert_eq!((again.code, odd.calls()), (Some(0), 2), "{again:#?}");
+    // A schema that cannot be used prevents nothing.
+    let loops = call(&["call", "loops", "x=1"]);
+    assert_eq!((loops.code, odd.calls()), (Some(0), 3), "{loops:#?}");
+    let said = "its schema cannot be used: it refers to itself without end; sent unchecked";
+    assert!(loops.err.contains(said), "{loops:#?}");
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn call(tool: &str, arguments: &str) -> (TaskId, Ask) {
         origin: None,
         goes_on: None,
         must_survive: false,
+        is_unchecked: false,
         limits: Limits::default(),
         on_input: longhaul::domain::OnInput::Ask,
     };

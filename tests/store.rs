@@ -220,6 +220,7 @@ fn rich_rows() -> Vec<Row> {
         input_schema: "{}".into(),
         read_only: Some(true),
         destructive: None,
+        idempotent: None,
         task_support: longhaul::domain::TaskSupport::Forbidden,
         fault: None,
     }];

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ServerName, TaskId, Tool, text};
+use crate::domain::{Complaint, ServerName, Step, TaskId, Tool, text};
 
 use super::{Field, FormField, State};
 
@@ -15,6 +15,17 @@ pub enum Stage {
     Tool,
     /// With which arguments.
     Form,
+}
+
+/// Why a form is not sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Refusal {
+    /// In words, one line each; clean.
+    pub lines: Vec<String>,
+    /// Where.
+    pub wrong: Vec<Vec<Step>>,
+    /// What would be sent all the same, where it can be read at least.
+    pub arguments: Option<Map<String, Value>>,
 }
 
 /// A new call that is being filled in.
@@ -46,6 +57,12 @@ pub struct CallForm {
     pub at: usize,
     /// What is wrong.
     pub complaints: Vec<String>,
+    /// Where that is, as far as it can be pointed at.
+    pub wrong: Vec<Vec<Step>>,
+    /// Only the schema has something against it: the same key once more sends it unchecked.
+    pub is_doubted: bool,
+    /// A repeat that may do harm was agreed to.
+    pub is_agreed: bool,
     /// The task whose intent is being saved.
     pub sent: Option<TaskId>,
     /// The task that this repeats.
@@ -84,6 +101,9 @@ impl CallForm {
             raw: None,
             at: 0,
             complaints: Vec::new(),
+            wrong: Vec::new(),
+            is_doubted: false,
+            is_agreed: false,
             sent: None,
             origin: None,
         }
@@ -145,7 +165,7 @@ impl CallForm {
         self.tool_name.clone_from(&tool.name);
         self.tool = Some(tool);
         self.at = 0;
-        self.complaints.clear();
+        self.unsay();
     }
 
     /// How many places the cursor has: arguments, name, button.
@@ -168,8 +188,8 @@ impl CallForm {
         self.at + 1 >= self.places()
     }
 
-    /// The arguments as they would be sent, or what is wrong with them.
-    pub fn arguments(&self) -> Result<Map<String, Value>, Vec<String>> {
+    /// What is filled in, or what of it cannot be read.
+    fn read(&self) -> Result<Map<String, Value>, Vec<String>> {
         let mut complaints = Vec::new();
         let mut arguments = Map::new();
         if let Some(raw) = &self.raw {
@@ -191,20 +211,46 @@ impl CallForm {
                 }
             }
         }
-        if let Some(tool) = &self.tool
-            && complaints.is_empty()
-        {
-            complaints = tool
-                .complaints(&arguments)
-                .iter()
-                .map(|complaint| text::clean_line(complaint).into_owned())
-                .collect();
-        }
         if complaints.is_empty() {
             Ok(arguments)
         } else {
             Err(complaints)
         }
+    }
+
+    /// The arguments as they would be sent, and why nobody could check them where that is so; or what is wrong with them.
+    pub fn arguments(&self) -> Result<(Map<String, Value>, Option<String>), Refusal> {
+        let arguments = self.read().map_err(|lines| Refusal {
+            lines,
+            ..Refusal::default()
+        })?;
+        let checked = self
+            .tool
+            .as_ref()
+            .map(|tool| tool.check(&arguments))
+            .unwrap_or_default();
+        if checked.complaints.is_empty() {
+            return Ok((arguments, checked.unusable));
+        }
+        let line = |complaint: &Complaint| text::clean_line(&complaint.to_string()).into_owned();
+        Err(Refusal {
+            lines: checked.complaints.iter().map(line).collect(),
+            wrong: checked.complaints.into_iter().map(|it| it.path).collect(),
+            arguments: Some(arguments),
+        })
+    }
+
+    /// Takes back what was said of what is filled in.
+    pub(super) fn unsay(&mut self) {
+        self.complaints.clear();
+        self.wrong.clear();
+        self.is_doubted = false;
+    }
+
+    /// Whether something is wrong with a field.
+    pub fn is_wrong(&self, field: &FormField) -> bool {
+        let is_in = |path: &Vec<Step>| matches!(path.first(), Some(Step::Key(key)) if *key == field.spec.name);
+        self.wrong.iter().any(is_in)
     }
 
     /// Changes between fields and JSON; what is typed is kept.
@@ -218,7 +264,7 @@ impl CallForm {
                     }
                 }
                 self.raw = Some(Field::new(Value::Object(arguments).to_string()));
-                self.complaints.clear();
+                self.unsay();
             }
             Some(raw) => {
                 let typed = serde_json::from_str::<Map<String, Value>>(raw.text());
@@ -328,11 +374,18 @@ mod tests {
             input_schema: schema.to_string(),
             read_only: None,
             destructive: None,
+            idempotent: None,
             task_support: crate::domain::TaskSupport::Forbidden,
             fault: None,
         };
         form.take_tool(tool, given.as_object().unwrap());
         form
+    }
+
+    /// What would be sent, or the lines that say what is wrong.
+    fn sent(form: &CallForm) -> Result<Value, Vec<String>> {
+        let sent = form.arguments().map_err(|refusal| refusal.lines)?;
+        Ok(Value::Object(sent.0))
     }
 
     fn schema() -> Value {
@@ -348,12 +401,9 @@ mod tests {
     #[test]
     fn defaults_are_filled_in_and_what_is_empty_is_left_out() {
         let mut form = form(&schema(), &json!({}));
-        assert_eq!(form.arguments(), Err(vec!["name is missing".to_owned()]));
+        assert_eq!(sent(&form), Err(vec!["name is missing".to_owned()]));
         form.text_field().unwrap().paste("eu");
-        assert_eq!(
-            Value::Object(form.arguments().unwrap()),
-            json!({"name": "eu", "n": 100})
-        );
+        assert_eq!(sent(&form), Ok(json!({"name": "eu", "n": 100})));
     }
 
     #[test]
@@ -362,7 +412,7 @@ mod tests {
         form.at = 1;
         form.text_field().unwrap().paste("x");
         assert_eq!(
-            form.arguments(),
+            sent(&form),
             Err(vec!["n must be a whole number".to_owned()])
         );
     }
@@ -388,13 +438,13 @@ mod tests {
     #[test]
     fn fields_become_json_and_come_back() {
         let mut form = form(&schema(), &json!({"name": "x", "more": {"deep": [1]}}));
-        let before = form.arguments();
+        let before = sent(&form);
         form.toggle_raw();
         assert!(form.raw.is_some());
-        assert_eq!(form.arguments(), before);
+        assert_eq!(sent(&form), before);
         form.toggle_raw();
         assert!(form.raw.is_none());
-        assert_eq!(form.arguments(), before);
+        assert_eq!(sent(&form), before);
     }
 
     #[test]
@@ -409,6 +459,7 @@ mod tests {
             input_schema: schema().to_string(),
             read_only: None,
             destructive: None,
+            idempotent: None,
             task_support: crate::domain::TaskSupport::Forbidden,
             fault: None,
         };

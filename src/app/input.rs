@@ -65,6 +65,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             }
         }
         Some(Overlay::Call(form)) => {
+            form.unsay();
             if let Some(field) = form.text_field() {
                 field.paste(pasted);
             }
@@ -117,7 +118,7 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             Overlay::SaveAs { field, task, part } => {
                 save_key(state, (field, task, part), action, chord, todo)
             }
-            Overlay::Call(form) => call_key(state, form, action, chord, todo),
+            Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
             Overlay::Question(form) => question_key(state, form, action, chord, now, todo),
         };
@@ -229,6 +230,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Views
             | Menu::Import { .. }
             | Menu::Consent { .. }
+            | Menu::Repeat { .. }
             | Menu::SignIn { .. } => false,
         },
         Overlay::SaveAs { task, .. } => task == id,

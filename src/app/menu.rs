@@ -54,6 +54,17 @@ pub enum Menu {
         /// The part.
         part: Box<Part>,
     },
+    /// The call in the form below repeats what may do harm.
+    Repeat {
+        /// Where.
+        server: ServerName,
+        /// What.
+        tool: String,
+        /// The server itself calls it destructive; otherwise it says nothing.
+        is_destructive: bool,
+        /// Whether its arguments go out unchecked.
+        is_unchecked: bool,
+    },
     /// Open the page of a sign-in.
     SignIn {
         /// Where to.
@@ -110,6 +121,11 @@ pub enum Act {
     },
     /// Open the form with its arguments.
     RunAgain(TaskId),
+    /// Send the repeat in the form below.
+    Repeat {
+        /// Whatever the schema says of its arguments.
+        is_unchecked: bool,
+    },
     /// Forget it.
     Forget(TaskId),
     /// Leave now.
@@ -196,6 +212,7 @@ pub fn title(menu: &Menu) -> String {
                 format!("Send this to {server}?")
             }
         }
+        Menu::Repeat { .. } => "Run it again?".to_owned(),
         Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
     }
 }
@@ -309,6 +326,22 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             lines
         }
         Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
+        Menu::Repeat {
+            server,
+            tool,
+            is_destructive,
+            ..
+        } => {
+            let says = if *is_destructive {
+                "calls this tool destructive"
+            } else {
+                "does not say that repeating this tool is harmless"
+            };
+            vec![
+                told(text::clean_line(&format!("{tool} on {server}"))),
+                told(text::clean_line(&format!("{server} {says}."))),
+            ]
+        }
         Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
         Menu::Part { part, .. } => about_part(state, part),
         Menu::SignIn { page, .. } => {
@@ -438,6 +471,16 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             let agree = Act::Agree(server.clone(), lines.clone());
             vec![item('n', no, Act::Close), item('y', yes, agree)]
         }
+        Menu::Repeat { is_unchecked, .. } => vec![
+            item('n', "no, back to the form", Act::Close),
+            item(
+                'y',
+                "yes, run it again",
+                Act::Repeat {
+                    is_unchecked: *is_unchecked,
+                },
+            ),
+        ],
         Menu::Import { new, .. } => {
             let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");
             let take = item('t', format!("take {count} over"), Act::TakeServers);

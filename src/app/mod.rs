@@ -31,7 +31,7 @@ mod wake;
 pub use crate::domain::Colour;
 pub use crate::domain::Input;
 pub use away::away_line;
-pub use call::{CallForm, Stage};
+pub use call::{CallForm, Refusal, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use document::{Document, Kind, Match, Shown, finds, matches_in};
 pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Setup};

@@ -202,6 +202,7 @@ async fn call_all(
                 origin: None,
                 goes_on: None,
                 must_survive: false,
+                is_unchecked: false,
                 limits: Limits::default(),
                 on_input: OnInput::Ask,
             };

@@ -499,6 +499,9 @@ pub(super) struct Again {
     /// Changed arguments: key=value or key:=json.
     #[arg(value_name = "KEY=VALUE")]
     pub(super) pairs: Vec<String>,
+    /// Do not ask before repeating what the server calls destructive, or says nothing of.
+    #[arg(long)]
+    pub(super) yes: bool,
     #[command(flatten)]
     pub(super) how: How,
 }
@@ -515,6 +518,9 @@ pub(super) struct How {
     /// Print the id and leave as soon as leaving does not end the call; refuse where it always would.
     #[arg(long)]
     pub(super) detach: bool,
+    /// Send the arguments even if they are not what the tool's schema asks for.
+    #[arg(long)]
+    pub(super) unchecked: bool,
     /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(super) idle_timeout: Option<Limit>,

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Context,
+    adopt::says_yes,
     args::{Again, Call, How},
     block_on, dice,
     fail::{Fail, code},
@@ -207,20 +208,23 @@ pub(super) fn read_pairs(
     Ok(())
 }
 
-/// The arguments of a call, checked against the tool where its list was asked for.
+/// The arguments of a call, checked against the tool where its list was asked for; and why its schema could not be used
+/// for that, where it could not.
 pub(super) fn arguments(
     mut base: Map<String, Value>,
     pairs: Vec<Pair>,
     tool: Option<&Tool>,
-) -> Result<Map<String, Value>, String> {
+) -> Result<(Map<String, Value>, Option<String>), String> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
     read_pairs(pairs, &specs, &mut base)?;
-    let complaints = tool.map_or(Vec::new(), |tool| tool.complaints(&base));
-    if complaints.is_empty() {
-        return Ok(base);
+    let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
+    if checked.complaints.is_empty() {
+        return Ok((base, checked.unusable));
     }
+    let words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
     let name = tool.map_or("", |tool| tool.name.as_str());
-    Err(format!("{name}: {}", complaints.join(", ")))
+    let line = format!("{name}: {}", words.join(", "));
+    Err(text::clean_line(&line).into_owned())
 }
 
 /// A call, before its arguments are final.
@@ -231,6 +235,8 @@ struct Draft {
     pairs: Vec<Pair>,
     once: Option<String>,
     origin: Option<TaskId>,
+    /// A repeat was agreed to beforehand.
+    is_agreed: bool,
     how: How,
 }
 
@@ -260,6 +266,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
             pairs,
             once,
             origin: None,
+            is_agreed: true,
             how,
         },
     )
@@ -287,7 +294,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
         .iter()
         .map(|text| pair(text))
         .collect::<Result<Vec<_>, _>>()?;
-    let Again { how, .. } = again;
+    let Again { how, yes, .. } = again;
     let how = How {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
@@ -303,6 +310,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
             pairs,
             once: None,
             origin: Some(old.id),
+            is_agreed: yes,
             how,
         },
     )
@@ -346,6 +354,7 @@ async fn begin(
         pairs,
         once,
         origin,
+        is_agreed,
         how,
     } = draft;
     let needs_schema = pairs
@@ -387,13 +396,29 @@ async fn begin(
         )));
     }
     let before = base.clone();
-    let arguments = arguments(base, pairs, described).map_err(|complaint| {
-        let flags = context.flags();
-        Fail::usage(format!(
-            "{complaint}; nothing was sent. `longhaul{flags} -s {} tools` shows what it takes",
-            super::quoted(server.name.as_str())
-        ))
-    })?;
+    let arguments = if how.unchecked {
+        let specs = described.map(Tool::arguments).unwrap_or_default();
+        let mut arguments = base;
+        read_pairs(pairs, &specs, &mut arguments)
+            .map(|()| arguments)
+            .map_err(|complaint| Fail::usage(format!("{complaint}; write it as key:=json")))?
+    } else {
+        let checked = arguments(base, pairs, described).map_err(|complaint| {
+            let flags = context.flags();
+            Fail::usage(format!(
+                "{complaint}; nothing was sent. `longhaul{flags} -s {} tools` shows what it takes; --unchecked sends it \
+                 all the same",
+                super::quoted(server.name.as_str())
+            ))
+        })?;
+        if let (arguments, Some(why)) = &checked
+            && !arguments.is_empty()
+        {
+            let note = format!("{tool}: its schema cannot be used: {why}; sent unchecked");
+            context.terminal.remark(&text::clean_line(&note));
+        }
+        checked.0
+    };
     if let Some(described) = described {
         for key in unheard_of(described, &arguments) {
             let note = format!("{tool} has no argument {key:?}; sent all the same");
@@ -412,6 +437,19 @@ async fn begin(
         for line in changes(&before, &arguments) {
             context.terminal.remark(&line);
         }
+        if !is_agreed && described.is_none_or(Tool::may_harm_again) {
+            let why = doubt(described);
+            let question =
+                text::clean_line(&format!("{} {why}; run {tool} again? y/N", server.name))
+                    .into_owned();
+            if !says_yes(context, &question)? {
+                let words = format!(
+                    "{} {why}, so nothing was sent; --yes runs it again",
+                    server.name
+                );
+                return Err(Fail::usage(text::clean_line(&words)));
+            }
+        }
     }
     let usual = context.config()?.usual_limits().of(&server.name);
     let new = NewCall {
@@ -425,6 +463,7 @@ async fn begin(
         origin,
         goes_on: None,
         must_survive: how.detach,
+        is_unchecked: how.unchecked,
         limits: Limits {
             idle: how.idle_timeout.map_or(usual.idle, |limit| limit.0),
             hard: how.max_time.map_or(usual.hard, |limit| limit.0),
@@ -457,6 +496,14 @@ async fn begin(
             code::BUG,
             "the engine did not say what it started",
         )),
+    }
+}
+
+/// Why a repeat is asked for, in words that go on after the name of the server.
+fn doubt(tool: Option<&Tool>) -> &'static str {
+    match tool.and_then(|tool| tool.destructive) {
+        Some(true) => "calls this tool destructive",
+        _ => "does not say that repeating this tool is harmless",
     }
 }
 
@@ -537,6 +584,7 @@ mod tests {
             .to_string(),
             read_only: None,
             destructive: None,
+            idempotent: None,
             task_support: crate::domain::TaskSupport::Forbidden,
             fault: None,
         }
@@ -549,7 +597,7 @@ mod tests {
             .collect::<Result<_, _>>()
             .unwrap();
         match arguments(Map::new(), pairs, Some(&tool())) {
-            Ok(object) => Ok(Value::Object(object)),
+            Ok((object, _)) => Ok(Value::Object(object)),
             Err(words) => Err(words),
         }
     }

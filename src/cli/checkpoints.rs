@@ -171,7 +171,7 @@ fn offer(
     base.insert(key, Value::String(client_id.to_owned()));
     let pairs = wanted.pairs.iter().map(|text| calls::pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
-    let arguments = calls::arguments(base, pairs, described)
+    let (arguments, _) = calls::arguments(base, pairs, described)
         .map_err(|complaint| Fail::usage(format!("{complaint}; nothing was taken over")))?;
     Ok(Ok(Offer {
         checkpoint,
@@ -234,6 +234,7 @@ async fn start_all(
             origin: None,
             goes_on: Some(offer.checkpoint.id),
             must_survive: false,
+            is_unchecked: false,
             limits: Limits::default(),
             on_input: OnInput::Ask,
         };

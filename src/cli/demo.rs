@@ -192,6 +192,7 @@ fn first_calls(server: &ServerName) -> Vec<NewCall> {
         origin: None,
         goes_on: None,
         must_survive: false,
+        is_unchecked: false,
         limits: Limits::default(),
         on_input: crate::domain::OnInput::Ask,
     };

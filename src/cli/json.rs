@@ -224,6 +224,7 @@ pub(super) fn tool(server: &str, tool: &Tool) -> Value {
         "input_schema": parsed(&tool.input_schema),
         "read_only": tool.read_only,
         "destructive": tool.destructive,
+        "idempotent": tool.idempotent,
     })
 }
 

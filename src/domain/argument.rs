@@ -82,7 +82,7 @@ impl TextFormat {
         }
     }
 
-    fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Self::Email => "an email address",
             Self::Uri => "a URL such as https://example.org",

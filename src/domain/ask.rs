@@ -125,6 +125,9 @@ pub struct NewCall {
     pub goes_on: Option<String>,
     /// Refuse, with nothing sent, where leaving is known beforehand to end it (`--detach`).
     pub must_survive: bool,
+    /// Send it even if its arguments are not what the tool's schema asks for.
+    #[serde(default)]
+    pub is_unchecked: bool,
     /// Idle and hard limit.
     pub limits: Limits,
     /// What becomes of the server's questions when nobody is asked.

@@ -25,6 +25,7 @@ mod progress;
 mod question;
 mod record;
 mod result;
+mod schema;
 mod server_task;
 mod stamp;
 mod status;
@@ -57,6 +58,7 @@ pub use record::{
     Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
 };
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
+pub use schema::{Checked, Complaint, Step, path_text};
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArgumentKind, ArgumentSpec};
+use super::{ArgumentKind, ArgumentSpec, Checked, Complaint, Step, schema};
 
 /// One tool of a server; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Tool {
     pub read_only: Option<bool>,
     /// `annotations.destructiveHint`; a hint of the server, never trusted.
     pub destructive: Option<bool>,
+    /// `annotations.idempotentHint`; a hint of the server, never trusted.
+    #[serde(default)]
+    pub idempotent: Option<bool>,
     /// `execution.taskSupport` (2025-11-25); nothing where the server offers no tasks.
     #[serde(default)]
     pub task_support: TaskSupport,
@@ -168,16 +171,71 @@ impl Tool {
     ///
     /// Checks presence, the simple types, their bounds and enums; the server checks the rest.
     pub fn complaints(&self, arguments: &Map<String, Value>) -> Vec<String> {
+        let complaints = self.plain_complaints(arguments);
+        complaints.iter().map(ToString::to_string).collect()
+    }
+
+    /// The same, and all else that the schema says.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Checked {
+        let mut complaints = self.plain_complaints(arguments);
+        let value = Value::Object(arguments.clone());
+        match schema::check(&self.input_schema, &value) {
+            Ok(found) => {
+                // What was said in the words of the form is not said again; and see above for null.
+                let is_null = |name: &str| arguments.get(name).is_some_and(Value::is_null);
+                let is_new = |complaint: &Complaint| match complaint.path.as_slice() {
+                    [Step::Key(name)] => {
+                        !is_null(name) && !complaints.iter().any(|said| said.path == complaint.path)
+                    }
+                    _ => true,
+                };
+                let more: Vec<Complaint> = found.into_iter().filter(is_new).collect();
+                complaints.extend(more);
+                Checked {
+                    complaints,
+                    unusable: None,
+                }
+            }
+            Err(why) => Checked {
+                complaints,
+                unusable: Some(why),
+            },
+        }
+    }
+
+    /// Whether doing the same twice may do harm, as far as its server says. A repeat of such a tool is asked for first;
+    /// what says nothing of itself counts as harmful.
+    pub fn may_harm_again(&self) -> bool {
+        let is_said = |hint: Option<bool>| hint == Some(true);
+        !is_said(self.read_only) && !is_said(self.idempotent) && self.destructive != Some(false)
+    }
+
+    /// What its server says of it, in words; nothing where it says nothing.
+    pub fn hints(&self) -> Vec<&'static str> {
+        [
+            (self.read_only == Some(true), "read-only"),
+            (self.destructive == Some(true), "destructive"),
+            (self.destructive == Some(false), "not destructive"),
+            (self.idempotent == Some(true), "safe to repeat"),
+        ]
+        .into_iter()
+        .filter_map(|(is_said, words)| is_said.then_some(words))
+        .collect()
+    }
+
+    fn plain_complaints(&self, arguments: &Map<String, Value>) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         let schema = self.schema();
         let specs = self.arguments();
         for spec in &specs {
             match arguments.get(&spec.name) {
-                None if spec.is_required => complaints.push(format!("{} is missing", spec.name)),
+                None if spec.is_required => {
+                    complaints.push(Complaint::of(&spec.name, "is missing"));
+                }
                 // Servers in Python take null for what is left out.
                 Some(value) if !value.is_null() => {
                     if let Some(wanted) = spec.complaint(value) {
-                        complaints.push(format!("{} must be {wanted}", spec.name));
+                        complaints.push(Complaint::of(&spec.name, format!("must be {wanted}")));
                     }
                 }
                 _ => {}
@@ -187,7 +245,8 @@ impl Tool {
             let unknown = arguments
                 .keys()
                 .filter(|key| !specs.iter().any(|s| &s.name == *key));
-            complaints.extend(unknown.map(|key| format!("{key} is not an argument of this tool")));
+            complaints
+                .extend(unknown.map(|key| Complaint::of(key, "is not an argument of this tool")));
         }
         complaints
     }
@@ -308,6 +367,7 @@ mod tests {
             input_schema: schema.to_string(),
             read_only: None,
             destructive: None,
+            idempotent: None,
             task_support: TaskSupport::Forbidden,
             fault: None,
         }

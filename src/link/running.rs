@@ -260,6 +260,8 @@ pub(super) struct Running {
     pub(super) silent_probes: u32,
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
+    /// Its arguments are sent whatever the tool's schema says of them.
+    pub(super) is_unchecked: bool,
     /// History that no save holds yet.
     pub(super) pending: Pending,
     left_out: LeftOut,
@@ -315,6 +317,7 @@ impl Running {
             limits_from: Mono(0),
             silent_probes: 0,
             must_survive: false,
+            is_unchecked: false,
             pending: Pending::sharing(&unsaved.history),
             left_out: LeftOut::default(),
             result: None,

@@ -475,6 +475,8 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
         read_only_hint: Option<bool>,
         #[serde(default)]
         destructive_hint: Option<bool>,
+        #[serde(default)]
+        idempotent_hint: Option<bool>,
     }
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
         return (Vec::new(), None);
@@ -500,6 +502,7 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
             input_schema: schema.to_owned(),
             read_only: annotations.read_only_hint,
             destructive: annotations.destructive_hint,
+            idempotent: annotations.idempotent_hint,
             task_support: shape
                 .execution
                 .and_then(|execution| execution.task_support)

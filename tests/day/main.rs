@@ -291,6 +291,7 @@ impl Day {
             origin: None,
             goes_on: None,
             must_survive: false,
+            is_unchecked: false,
             limits: Limits::default(),
             on_input: OnInput::Ask,
         };

@@ -124,6 +124,7 @@ pub(crate) fn shapes(data: &[u8]) {
 fn fields(tool: &Tool, typed: &str) {
     let _ = tool.header_fault();
     let _ = tool.complaints(&Map::new());
+    let _ = (tool.check(&Map::new()), tool.hints());
     for field in tool.arguments() {
         let _ = (field.label(0), field.wanted());
         if let Ok(value) = field.read(typed) {

@@ -8,8 +8,8 @@ use longhaul::{
         Menu, Overlay, Pane, Setup, SortKey, State, Tab, Title, View, Wish, next_wake, update,
     },
     domain::{
-        Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, News, Notice, NoticeLevel,
-        Notify, Overall, Price, Progress, Status, TaskView, Tell, Wall,
+        Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, NewCall, News, Notice,
+        NoticeLevel, Notify, Overall, Price, Progress, Status, TaskView, Tell, Wall,
     },
 };
 
@@ -378,7 +378,7 @@ fn a_failed_task_that_is_run_again_needs_nobody() {
     screen.todo.clear();
     screen.keys("R esc");
     assert!(!asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
-    screen.keys("R ctrl-s");
+    screen.keys("R ctrl-s").wait(1_000).keys("y");
     assert!(asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
 }
 
@@ -1550,4 +1550,87 @@ fn events_after_the_end_do_nothing() {
     assert_eq!(update(&mut state, Event::Tick, now), []);
     assert_eq!(next_wake(&state, now), None);
     assert!(now.mono > Mono(0));
+}
+
+/// The calls that were asked for since this was last looked at.
+fn started(screen: &mut Screen) -> Vec<NewCall> {
+    let asked = std::mem::take(&mut screen.todo);
+    let call = |command: Command| match command {
+        Command::Ask(_, Ask::Start(call)) => Some(*call),
+        _ => None,
+    };
+    asked.into_iter().filter_map(call).collect()
+}
+
+#[test]
+fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
+    let says = |read_only, destructive, idempotent| {
+        let mut tools = tools();
+        for tool in &mut tools {
+            (tool.read_only, tool.destructive, tool.idempotent) =
+                (read_only, destructive, idempotent);
+        }
+        tools
+    };
+    for (hints, words) in [
+        (
+            (None, None, None),
+            Some("does not say that repeating this tool is harmless"),
+        ),
+        (
+            (None, Some(true), None),
+            Some("calls this tool destructive"),
+        ),
+        ((Some(true), Some(true), None), None),
+        ((None, None, Some(true)), None),
+        ((None, Some(false), None), None),
+    ] {
+        let mut screen = Screen::morning((120, 36), colour());
+        screen.keys("esc").go_to("q7m2xk").keys("R");
+        screen.answer_with(says(hints.0, hints.1, hints.2));
+        screen.todo.clear();
+        screen.keys("ctrl-s");
+        let Some(words) = words else {
+            assert_eq!(started(&mut screen).len(), 1, "{hints:?}");
+            continue;
+        };
+        assert!(screen.draw_text().contains(words), "{}", screen.draw());
+        assert_eq!(started(&mut screen), []);
+        // A key typed by reflex is no consent, and a no leaves the form as it was.
+        screen.keys("y");
+        assert_eq!(started(&mut screen), []);
+        screen.wait(1_000).keys("n ctrl-s").wait(1_000).keys("y");
+        let calls = started(&mut screen);
+        assert_eq!(calls.len(), 1);
+        assert!(calls[0].origin.is_some() && !calls[0].is_unchecked);
+    }
+}
+
+#[test]
+fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
+    let mut tools = tools();
+    tools[0].input_schema =
+        r#"{"properties": {"code": {"type": "string", "pattern": "^[A-Z]+$"}}}"#.to_owned();
+    let mut screen = Screen::morning((120, 36), colour());
+    screen.keys("esc n enter").answer_with(tools);
+    screen.keys("enter").type_in("abc").keys("enter enter");
+    screen.todo.clear();
+    screen.keys("enter enter");
+    assert_eq!(started(&mut screen), [], "Enter never means it");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("code must fit the pattern ^[A-Z]+$"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("code!"), "{drawn}");
+    // Typing on takes the doubt back.
+    screen.keys("backtab").type_in("d").keys("ctrl-s");
+    assert_eq!(started(&mut screen), []);
+    assert!(answer(&screen).contains("once more sends it unchecked"));
+    screen.keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert!(
+        calls[0].is_unchecked && calls[0].arguments.contains("abcd"),
+        "{calls:?}"
+    );
 }

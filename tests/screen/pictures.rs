@@ -275,9 +275,17 @@ const SCENES: &[Scene] = &[
         screen.answer_tools();
         screen
     }),
+    ("dialog_repeat", |size, look| {
+        let mut screen = pressed(size, look, "esc R");
+        screen.answer_tools().keys("ctrl-s");
+        screen
+    }),
     ("call_refused", |size, look| {
         let mut screen = pressed(size, look, "esc R");
-        screen.answer_tools();
+        let mut safe = tools();
+        safe.iter_mut()
+            .for_each(|tool| tool.idempotent = Some(true));
+        screen.answer_with(safe);
         screen.todo.clear();
         screen.keys("ctrl-s");
         let Some(Command::Ask(ask, Ask::Start(call))) = screen.todo.first().cloned() else {

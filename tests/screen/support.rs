@@ -320,6 +320,7 @@ pub(crate) fn tools() -> Vec<Tool> {
         input_schema: schema.to_owned(),
         read_only: None,
         destructive: None,
+        idempotent: None,
         task_support: longhaul::domain::TaskSupport::Forbidden,
         fault: None,
     };

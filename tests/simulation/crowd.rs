@@ -36,6 +36,7 @@ pub(crate) fn call(id: TaskId) -> NewCall {
         origin: None,
         goes_on: None,
         must_survive: false,
+        is_unchecked: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,
     }

@@ -1058,7 +1058,7 @@ fn a_settled_task_is_shown_only_once_it_is_saved() {
     assert_eq!(bench.status(), &Status::Running);
     bench.ask(Ask::Cancel(id()));
     assert!(
-        matches!(bench.answers.last(), Some(Err(Refused::Usage(_)))),
+        matches!(bench.answers.last(), Some(Err(Refused::Settled(_)))),
         "it is over"
     );
     while let Some(token) = bench.pending.pop() {

@@ -1297,6 +1297,7 @@ impl World {
             origin: None,
             goes_on: None,
             must_survive: false,
+            is_unchecked: false,
             limits,
             on_input: longhaul::domain::OnInput::Ask,
         }))

@@ -84,6 +84,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         once: None,
         origin: None,
         must_survive: false,
+        is_unchecked: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,
         goes_on: None,

@@ -2,16 +2,18 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Chord, Limits, NewCall, OnInput, TaskId, text};
+use crate::domain::{
+    Ask, Chord, Limits, NewCall, NoticeLevel, OnInput, Stamp, Step, TaskId, Tool, text,
+};
 
 use super::{
     super::{
-        CallForm, Command, EditForm, Field, FormField, Overlay, Stage, State, keymap::Action,
+        CallForm, Command, EditForm, Field, FormField, Menu, Overlay, Stage, State, keymap::Action,
         state::Pending,
     },
     ask, ask_tools,
     layers::add_url,
-    mark_seen,
+    mark_seen, open_menu,
 };
 
 /// Reads a length of time, `off` or nothing.
@@ -81,6 +83,7 @@ pub(super) fn call_key(
     mut form: Box<CallForm>,
     action: Option<Action>,
     chord: Chord,
+    now: Stamp,
     todo: &mut Vec<Command>,
 ) -> Option<Overlay> {
     match form.stage {
@@ -159,7 +162,7 @@ pub(super) fn call_key(
                 }
             }
         }
-        Stage::Form => return arguments_key(state, form, action, chord, todo),
+        Stage::Form => return arguments_key(state, form, action, chord, now, todo),
     }
     Some(Overlay::Call(form))
 }
@@ -169,6 +172,7 @@ pub(super) fn arguments_key(
     mut form: Box<CallForm>,
     action: Option<Action>,
     chord: Chord,
+    now: Stamp,
     todo: &mut Vec<Command>,
 ) -> Option<Overlay> {
     // While the intent is being saved only closing is possible; the answer closes the form.
@@ -197,9 +201,16 @@ pub(super) fn arguments_key(
             }
         }
         Some(Action::Raw) => form.toggle_raw(),
-        Some(Action::Accept | Action::Send) => send(state, &mut form, todo),
+        Some(Action::Accept | Action::Send) => {
+            send(state, &mut form, action == Some(Action::Send), now, todo);
+            // A question on top of the form is asked before anything is sent.
+            if let Some(question) = asked_on_top(state) {
+                state.overlays.push(Overlay::Call(form));
+                return Some(question);
+            }
+        }
         _ => {
-            form.complaints.clear();
+            form.unsay();
             match form.argument() {
                 Some(field) => fill(state, field, action, chord),
                 None => {
@@ -211,6 +222,31 @@ pub(super) fn arguments_key(
         }
     }
     Some(Overlay::Call(form))
+}
+
+/// The question of a repeat, if one was just opened.
+fn asked_on_top(state: &mut State) -> Option<Overlay> {
+    let is_it = |overlay: &Overlay| {
+        matches!(
+            overlay,
+            Overlay::Menu {
+                menu: Menu::Repeat { .. },
+                ..
+            }
+        )
+    };
+    state.overlays.pop_if(|overlay| is_it(overlay))
+}
+
+/// The repeat below the question was agreed to.
+pub(super) fn repeat(state: &mut State, is_unchecked: bool, now: Stamp, todo: &mut Vec<Command>) {
+    let Some(Overlay::Call(mut form)) = state.overlays.pop() else {
+        return;
+    };
+    form.is_agreed = true;
+    form.is_doubted = is_unchecked;
+    send(state, &mut form, is_unchecked, now, todo);
+    state.overlays.push(Overlay::Call(form));
 }
 
 /// A key on a field: it is typed, or it turns what is chosen.
@@ -227,19 +263,63 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
     }
 }
 
-/// Sends the call, unless something is seen to be wrong with it.
-pub(super) fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Command>) {
+/// Says what is wrong, goes to where it is, and offers to send it all the same where only the schema is against it.
+fn refuse(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<Step>>) {
+    form.is_doubted = !wrong.is_empty();
+    (form.complaints, form.wrong) = (lines, wrong);
+    if form.is_doubted {
+        let key = state.key(Action::Send);
+        state.answer(format!("{key} once more sends it unchecked"));
+    }
+    if let Some(at) = form.fields.iter().position(|field| form.is_wrong(field))
+        && form.raw.is_none()
+    {
+        form.at = at;
+    }
+}
+
+/// Sends the call, unless something is seen to be wrong with it or a repeat of it has to be agreed to. `is_key` where the
+/// key that means nothing but sending was pressed.
+pub(super) fn send(
+    state: &mut State,
+    form: &mut CallForm,
+    is_key: bool,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
     let Some(server) = form.server.clone() else {
         form.complaints = vec!["no server is chosen".to_owned()];
         return;
     };
-    let arguments = match form.arguments() {
-        Ok(arguments) => arguments,
-        Err(complaints) => {
-            form.complaints = complaints;
-            return;
+    let (arguments, is_unchecked) = match form.arguments() {
+        Ok((arguments, None)) => (arguments, false),
+        Ok((arguments, Some(why))) => {
+            if !arguments.is_empty() {
+                let line = format!(
+                    "{}: its schema cannot be used: {why}; sent unchecked",
+                    form.tool_name
+                );
+                state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+            }
+            (arguments, false)
         }
+        Err(refusal) => match refusal.arguments.filter(|_| form.is_doubted && is_key) {
+            Some(arguments) => (arguments, true),
+            None => return refuse(state, form, refusal.lines, refusal.wrong),
+        },
     };
+    if form.origin.is_some()
+        && !form.is_agreed
+        && form.tool.as_ref().is_none_or(Tool::may_harm_again)
+    {
+        let menu = Menu::Repeat {
+            server,
+            tool: form.tool_name.clone(),
+            is_destructive: form.tool.as_ref().and_then(|tool| tool.destructive) == Some(true),
+            is_unchecked,
+        };
+        return open_menu(state, menu, now);
+    }
     let id = new_id(state);
     let name = form.name.text().trim();
     let limits = state.setup.limits.of(&server);
@@ -254,10 +334,11 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, todo: &mut Vec<Comman
         origin: form.origin.clone(),
         goes_on: None,
         must_survive: false,
+        is_unchecked,
         limits,
         on_input: OnInput::Ask,
     };
-    form.complaints.clear();
+    form.unsay();
     form.sent = Some(id.clone());
     if let Some(origin) = &form.origin {
         mark_seen(state, origin, todo);

@@ -15,7 +15,9 @@ use super::{
         update::quit,
     },
     actions::{adopt_from, apply_filter, forget, perform, run_again, why_not},
-    ask, ask_tools, mark_seen,
+    ask, ask_tools,
+    forms::repeat,
+    mark_seen,
     moves::find_from_here,
 };
 
@@ -150,6 +152,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
             state.answer("it is handed over");
         }
         Act::RunAgain(id) => run_again(state, &id, todo),
+        Act::Repeat { is_unchecked } => repeat(state, is_unchecked, now, todo),
         Act::Forget(id) => forget(state, vec![id], now, todo),
         Act::Leave => quit(state, todo),
         Act::LeaveOnceSafe => state.leaving = Leaving::OnceSafe,

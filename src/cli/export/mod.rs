@@ -146,6 +146,7 @@ fn server(link: &LinkRecord, task: &Task, redaction: &Redaction) -> Value {
         "tool": tool.map(|tool| json!({
             "read_only": tool.read_only,
             "destructive": tool.destructive,
+            "idempotent": tool.idempotent,
             "input_schema": redaction.json(Some(&tool.input_schema)),
         })),
     })

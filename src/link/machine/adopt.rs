@@ -212,6 +212,7 @@ impl Link {
             origin: None,
             goes_on: None,
             must_survive: false,
+            is_unchecked: false,
             limits: crate::domain::Limits::default(),
             on_input: OnInput::Ask,
         };

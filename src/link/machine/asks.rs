@@ -140,7 +140,8 @@ impl Link {
                 after,
             });
         }
-        let (must_survive, goes_on) = (call.must_survive, call.goes_on.clone());
+        let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
+        let goes_on = call.goes_on.clone();
         let mut running = Running::new(
             self.now,
             new_task(self.now.wall, call),
@@ -155,6 +156,7 @@ impl Link {
             self.record.session_number,
         ));
         running.must_survive = must_survive;
+        running.is_unchecked = is_unchecked;
         if let Some(checkpoint) = goes_on {
             self.follow_checkpoint(&mut running, checkpoint);
         }
@@ -344,7 +346,7 @@ impl Link {
         }
         let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
         let is_first = running.phase() == Phase::Queued && running.task.attempts_made() == 1;
-        let complaints = if is_first {
+        let complaints = if is_first && !running.is_unchecked {
             tool.complaints(&arguments)
         } else {
             Vec::new()

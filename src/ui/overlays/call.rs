@@ -198,6 +198,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                     label,
                     place == form.at,
                     form.origin.is_some(),
+                    form.is_wrong(field),
                 );
             }
         }

@@ -34,9 +34,14 @@ pub(super) fn form_field(
     label: usize,
     has_cursor: bool,
     is_again: bool,
+    is_wrong: bool,
 ) {
     let glyphs = part.glyphs();
-    let need = if field.spec.is_required { "*" } else { " " };
+    let need = match (is_wrong, field.spec.is_required) {
+        (true, _) => "!",
+        (false, true) => "*",
+        (false, false) => " ",
+    };
     let name = text::clean_line(field.name());
     let name = text::cut(&name, label, glyphs.more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));

@@ -186,7 +186,15 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
     let label = label_columns(&form.fields);
     let shown = form.fields.iter().enumerate().skip(first).take(rows);
     for ((place, field), y) in shown.zip(y..) {
-        form_field(window, y, field, label, form.at == Some(place), false);
+        form_field(
+            window,
+            y,
+            field,
+            label,
+            form.at == Some(place),
+            false,
+            false,
+        );
     }
     let below = form.fields.len().saturating_sub(first + rows);
     let [up, down] = window.glyphs().arrows;

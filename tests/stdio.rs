@@ -252,6 +252,26 @@ fn a_question_is_answered() {
     are_gone(state);
 }
 
+#[test]
+fn a_question_beside_another_call_is_one_of_the_newest() {
+    let dir = approved();
+    let state = dir.path();
+    let (driver, _) = staying(state, "stay");
+    let arguments = ["-s", "files", "call", "ask", "--json"];
+    let mut asking = Running::start(&mut command(state, &arguments));
+    let asked = asking.prints(|it| it["event"] == "input_required");
+    let id = asked["id"].as_str().unwrap();
+    // It drives nothing, so that it can go.
+    assert_eq!(asking.end().code, Some(6));
+    ok(run(state, &["answer", id, "colour=red"]));
+    ok(run(state, &["wait", id]));
+    assert!(ok(run(state, &["result", id])).out.contains("you said red"));
+    assert_eq!(pids(state).len(), 1, "both are in one process");
+    driver.signal(Signal::TERM);
+    driver.end();
+    are_gone(state);
+}
+
 /// Starts a tool that stays, and gives its id once it works.
 fn staying(state: &Path, tool: &str) -> (Running, String) {
     let arguments = ["-s", "files", "call", tool, "--json"];

@@ -47,6 +47,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub const USUAL_ENVIRONMENT: [&str; 8] = [
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
+/// How long the processes of servers may take to be gone once they are killed at the latest.
+const PROCESSES_END_WITHIN: Duration = Duration::from_millis(1200);
 /// How long leaving may take.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -1139,7 +1141,13 @@ impl Driver<'_> {
             self.turn(self.clock.now());
         }
         let processes = self.links.iter().filter_map(|it| it.stdio.as_ref());
-        futures_util::future::join_all(processes.map(Stdio::end)).await;
+        let ended = futures_util::future::join_all(processes.map(Stdio::end));
+        if tokio::time::timeout(PROCESSES_END_WITHIN, ended)
+            .await
+            .is_err()
+        {
+            tracing::warn!("left while a process did not end");
+        }
         self.journal.close();
         let keepers = self.links.iter().filter_map(|it| it.keeper.as_deref());
         let settled = futures_util::future::join_all(keepers.map(Keeper::settle));

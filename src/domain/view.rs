@@ -1,5 +1,7 @@
 //! What the engine publishes: the newest picture of a task or a server, never a stream of small changes.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Contact, Footing, Price, ServerName, Task, Wall};
@@ -44,6 +46,9 @@ pub struct ServerView {
     pub footing: Footing,
     /// Requests sent by this process.
     pub requests: u64,
+    /// How long the server took to begin its newest answer to a short request; `None` before the first.
+    #[serde(default)]
+    pub latency: Option<Duration>,
 }
 
 /// How a link stands.

@@ -124,6 +124,8 @@ struct Errand {
     request_id: Option<String>,
     until: Option<Mono>,
     is_opened: bool,
+    /// When it went out, where that and its answer tell how far away the server is.
+    sent_at: Option<Mono>,
     /// The save that it waits for before it goes out.
     after: Option<SaveToken>,
     /// What came in place of the answer that it waits for, in words.
@@ -212,6 +214,8 @@ pub struct Link {
     is_record_dirty: bool,
     last_traffic: Mono,
     requests: u64,
+    /// How long the server took to begin its newest answer to a short request.
+    latency: Option<Duration>,
     wake: Option<Mono>,
     /// The session of the server that the exchange belongs to on which something is read: the ids of the server's requests
     /// mean something within it only.
@@ -283,6 +287,7 @@ impl Link {
             is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
+            latency: None,
             wake: None,
             heard_in: 0,
             is_restless: false,
@@ -584,6 +589,7 @@ impl Link {
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
             footing: self.record.footing(),
             requests: self.requests,
+            latency: self.latency,
         }
     }
 
@@ -662,6 +668,10 @@ impl Link {
         };
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let wire = self.wire.as_ref().map(|wire| wire.target.clone());
+        let is_short = !matches!(
+            &kind,
+            Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen | Kind::Reread(_) | Kind::Wire
+        );
         let until = match &kind {
             Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen => None,
             Kind::Reread(_) => Some(seams::REREAD_WITHIN),
@@ -677,6 +687,8 @@ impl Link {
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
+                // What waits for another request, or whose answer is held open, tells nothing of the way there.
+                sent_at: (after.is_none() && is_short).then_some(self.now.mono),
                 after,
                 came: None,
                 session_number: self.record.session_number,

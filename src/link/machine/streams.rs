@@ -113,6 +113,10 @@ impl Link {
         }
         if let Arrival::Opened { body, session } = arrival {
             errand.is_opened = true;
+            if let Some(sent_at) = errand.sent_at {
+                self.latency = Some(self.now.mono.since(sent_at));
+                self.is_view_stale = true;
+            }
             errand.came = no_message(&body).filter(|_| errand.request_id.is_some());
             match &mut errand.kind {
                 Kind::Handshake { session: slot } => *slot = session,

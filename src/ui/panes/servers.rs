@@ -1,5 +1,7 @@
 //! The servers and how each stands.
 
+use std::time::Duration;
+
 use crate::{
     app::{State, task_offer},
     domain::{LinkState, Stamp, text},
@@ -9,6 +11,14 @@ use super::{
     super::{canvas::Canvas, theme::Role, words},
     detail::wrap,
 };
+
+fn pace(latency: Duration) -> String {
+    match latency.as_millis() {
+        0 => "under 1 ms".to_owned(),
+        ms @ 1..1000 => format!("{ms} ms"),
+        _ => format!("{:.1} s", latency.as_secs_f64()),
+    }
+}
 
 /// One server on two lines: how it stands, and what is known of it.
 pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
@@ -75,6 +85,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             .to_owned(),
         );
         parts.push(text::plural(server.requests, "request"));
+        if let Some(latency) = server.latency {
+            parts.push(format!("answers in {}", pace(latency)));
+        }
         match &server.state {
             LinkState::Down { why, since, .. } => {
                 let age = text::span(now.wall.since(*since));

@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::domain::{Complaint, ServerName, Step, TaskId, Tool, text};
 
-use super::{Field, FormField, State};
+use super::{
+    Field, FormField, FormRow, State,
+    form::{Start, go_to_fault, json_fault, pretty},
+};
 
 /// How far a new call is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +120,7 @@ impl CallForm {
             tool_name: task.tool.clone(),
             name: Field::new(task.name.clone().unwrap_or_default()),
             // Until the tool is known, the arguments are what they were: JSON.
-            raw: Some(Field::new(text::clean_line(&task.arguments))),
+            raw: Some(Field::lines(shown(&task.arguments))),
             origin: Some(task.id.clone()),
             ..Self::new(state)
         };
@@ -141,21 +144,24 @@ impl CallForm {
             .as_ref()
             .and_then(|raw| serde_json::from_str(raw.text()).ok())
             .unwrap_or_default();
-        self.take_tool(tool, &given);
+        self.take_tool(tool, Some(&given));
     }
 
-    /// Shows the fields of a tool.
-    pub(super) fn take_tool(&mut self, tool: Tool, given: &Map<String, Value>) {
-        let specs = tool.arguments();
-        let is_simple = given
-            .keys()
-            .all(|key| specs.iter().any(|spec| &spec.name == key));
-        self.fields = specs
-            .into_iter()
-            .map(|spec| {
-                let given = given.get(&spec.name);
-                FormField::new(spec, given)
-            })
+    /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
+    pub(super) fn take_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
+        let shapes = tool.shapes();
+        let is_simple = given.is_none_or(|given| {
+            given
+                .keys()
+                .all(|key| shapes.iter().any(|shape| &shape.spec.name == key))
+        });
+        let start = |name: &str| match given {
+            None => Start::Fresh,
+            Some(given) => given.get(name).map_or(Start::LeftOut, Start::Given),
+        };
+        self.fields = shapes
+            .iter()
+            .map(|shape| FormField::shaped(shape, start(&shape.spec.name)))
             .collect();
         // Arguments that the schema does not name can only be shown as JSON.
         if is_simple {
@@ -168,12 +174,17 @@ impl CallForm {
         self.unsay();
     }
 
+    /// The lines of the arguments.
+    pub fn rows(&self) -> Vec<FormRow<'_>> {
+        FormField::rows(&self.fields)
+    }
+
     /// How many places the cursor has: arguments, name, button.
     pub fn places(&self) -> usize {
         let arguments = if self.raw.is_some() {
             1
         } else {
-            self.fields.len()
+            self.rows().len()
         };
         arguments + 2
     }
@@ -193,12 +204,14 @@ impl CallForm {
         let mut complaints = Vec::new();
         let mut arguments = Map::new();
         if let Some(raw) = &self.raw {
-            let typed = raw.text().trim();
+            let typed = raw.text().trim_end();
             let typed = if typed.is_empty() { "{}" } else { typed };
             match serde_json::from_str::<Value>(typed) {
                 Ok(Value::Object(object)) => arguments = object,
                 Ok(_) => complaints.push("the arguments must be a JSON object: {...}".to_owned()),
-                Err(error) => complaints.push(format!("this is no JSON: {error}")),
+                Err(error) => {
+                    complaints.push(format!("this is no JSON: {}", json_fault(&error)));
+                }
             }
         } else {
             for field in &self.fields {
@@ -247,10 +260,36 @@ impl CallForm {
         self.is_doubted = false;
     }
 
-    /// Whether something is wrong with a field.
-    pub fn is_wrong(&self, field: &FormField) -> bool {
-        let is_in = |path: &Vec<Step>| matches!(path.first(), Some(Step::Key(key)) if *key == field.spec.name);
-        self.wrong.iter().any(is_in)
+    /// Whether something is wrong at a line: with just that, or with something in it that has no line of its own.
+    pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
+        let rows = self.rows();
+        self.wrong.iter().any(|wrong| {
+            let leads = |row: &FormRow<'_>| wrong.starts_with(&row.path);
+            let most = rows
+                .iter()
+                .filter(|row| leads(row))
+                .map(|row| row.path.len());
+            leads(row) && Some(row.path.len()) == most.max()
+        })
+    }
+
+    /// Goes to the first line that something is wrong with; in JSON, to the place.
+    pub(super) fn go_to_wrong(&mut self) {
+        if let Some(raw) = &mut self.raw {
+            return go_to_fault(raw);
+        }
+        let rows = self.rows();
+        let unread = rows
+            .iter()
+            .position(|row| row.field.is_json() && row.field.read().is_err());
+        let wrong = || rows.iter().position(|row| self.is_wrong(row));
+        let Some(at) = unread.or_else(wrong) else {
+            return;
+        };
+        self.at = at;
+        if let Some(field) = self.argument().filter(|_| unread.is_some()) {
+            field.go_to_fault();
+        }
     }
 
     /// Changes between fields and JSON; what is typed is kept.
@@ -263,7 +302,7 @@ impl CallForm {
                         arguments.insert(field.spec.name.clone(), value);
                     }
                 }
-                self.raw = Some(Field::new(Value::Object(arguments).to_string()));
+                self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
                 self.unsay();
             }
             Some(raw) => {
@@ -273,7 +312,7 @@ impl CallForm {
                         let named =
                             |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
                         if given.keys().all(named) {
-                            self.take_tool(tool, &given);
+                            self.take_tool(tool, Some(&given));
                         } else {
                             self.complaints =
                                 vec!["some of these are no arguments of this tool".to_owned()];
@@ -281,7 +320,9 @@ impl CallForm {
                         }
                     }
                     (Err(error), _) => {
-                        self.complaints = vec![format!("this is no JSON: {error}")];
+                        self.complaints = vec![format!("this is no JSON: {}", json_fault(&error))];
+                        let mut raw = raw;
+                        go_to_fault(&mut raw);
                         self.raw = Some(raw);
                     }
                     (_, None) => {
@@ -305,10 +346,10 @@ impl CallForm {
                     None
                 } else if self.is_at_name() {
                     Some(&mut self.name)
-                } else if let Some(raw) = &mut self.raw {
-                    Some(raw)
+                } else if self.raw.is_some() {
+                    self.raw.as_mut()
                 } else {
-                    self.fields.get_mut(self.at)?.typed()
+                    self.argument()?.typed()
                 }
             }
         }
@@ -319,7 +360,8 @@ impl CallForm {
         if self.raw.is_some() {
             return None;
         }
-        self.fields.get_mut(self.at)
+        let mut row = self.at;
+        FormField::at_row(&mut self.fields, &mut row)
     }
 
     /// The tools that are left by the filter, in the server's order.
@@ -344,6 +386,13 @@ impl CallForm {
     }
 }
 
+/// Arguments as they are shown for typing: clean, and in lines where they can be read.
+fn shown(arguments: &str) -> String {
+    let value = serde_json::from_str::<Value>(arguments);
+    let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
+    text::clean_block(&lines).into_owned()
+}
+
 /// A server name made from a URL: its host and port.
 pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
     let rest = url
@@ -359,6 +408,7 @@ pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -378,7 +428,12 @@ mod tests {
             task_support: crate::domain::TaskSupport::Forbidden,
             fault: None,
         };
-        form.take_tool(tool, given.as_object().unwrap());
+        form.take_tool(
+            tool,
+            Some(given)
+                .filter(|it| *it != &json!({}))
+                .and_then(Value::as_object),
+        );
         form
     }
 
@@ -464,7 +519,7 @@ mod tests {
             fault: None,
         };
         let given = json!({"odd": 1});
-        form.take_tool(tool, given.as_object().unwrap());
+        form.take_tool(tool, given.as_object());
         assert!(form.raw.is_some());
     }
 
@@ -477,5 +532,208 @@ mod tests {
         );
         assert_eq!(name("https://user:secret@host/mcp"), None);
         assert_eq!(name("host/mcp"), None);
+    }
+
+    fn nested() -> Value {
+        json!({"required": ["to"], "properties": {
+            "to": {"type": "object", "required": ["street"], "properties": {
+                "street": {"type": "string"}, "zip": {"type": "integer"}}},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "shape": {"oneOf": [
+                {"title": "Circle", "type": "object", "required": ["kind", "r"],
+                    "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}},
+                {"title": "Box", "type": "object", "required": ["kind", "w"],
+                    "properties": {"kind": {"const": "box"}, "w": {"type": "number"}}}]},
+            "free": {"type": "object"},
+        }})
+    }
+
+    fn lines(form: &CallForm) -> Vec<String> {
+        let rows = form.rows();
+        rows.iter()
+            .map(|row| crate::domain::path_text(&row.path))
+            .collect()
+    }
+
+    fn type_at(form: &mut CallForm, line: &str, words: &str) {
+        form.at = lines(form).iter().position(|it| it == line).unwrap();
+        form.text_field().unwrap().paste(words);
+    }
+
+    #[test]
+    fn members_items_and_alternatives_have_lines_of_their_own() {
+        let mut form = form(&nested(), &json!({}));
+        assert_eq!(
+            lines(&form),
+            ["to.street", "to.zip", "tags", "shape", "free"]
+        );
+        type_at(&mut form, "to.street", "Rua");
+        form.fields[1].turn(true);
+        form.fields[1].turn(true);
+        form.fields[1].turn(true);
+        type_at(&mut form, "tags[1]", "b");
+        form.fields[2].turn(true);
+        form.fields[2].turn(true);
+        assert_eq!(
+            lines(&form),
+            [
+                "to.street",
+                "to.zip",
+                "tags",
+                "tags[0]",
+                "tags[1]",
+                "shape",
+                "shape.kind",
+                "shape.w",
+                "free"
+            ]
+        );
+        assert_eq!(sent(&form), Err(vec!["shape.w is missing".to_owned()]));
+        type_at(&mut form, "shape.w", "2.5");
+        type_at(&mut form, "free", "{\"a\":\n  1}");
+        assert_eq!(
+            sent(&form),
+            Ok(
+                json!({"to": {"street": "Rua"}, "tags": ["", "b"], "shape": {"kind": "box", "w": 2.5}, "free": {"a": 1}})
+            )
+        );
+        // Taking items away again, down to no list at all.
+        for _ in 0..3 {
+            form.fields[1].turn(false);
+        }
+        assert!(
+            !sent(&form)
+                .unwrap()
+                .as_object()
+                .unwrap()
+                .contains_key("tags")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_where_it_is() {
+        let mut form = form(&nested(), &json!({"to": {"street": "x"}, "free": {"a": 1}}));
+        type_at(&mut form, "to.zip", "x");
+        assert_eq!(
+            sent(&form),
+            Err(vec!["to.zip must be a whole number".to_owned()])
+        );
+        form.argument().unwrap().typed().unwrap().paste("");
+        form.wrong = vec![vec![
+            Step::Key("to".to_owned()),
+            Step::Key("zip".to_owned()),
+        ]];
+        form.at = 0;
+        form.go_to_wrong();
+        assert_eq!(form.at, 1);
+        // In JSON it is a line and a column.
+        let at = lines(&form).iter().position(|it| it == "free").unwrap();
+        form.at = at;
+        let field = form.text_field().unwrap();
+        assert_eq!(field.text(), "{\n  \"a\": 1\n}");
+        field.go_to(1, 5);
+        field.paste("!");
+        form.fields[0] = FormField::shaped(
+            &form.tool.clone().unwrap().shapes()[0],
+            Start::Given(&json!({"street": "x"})),
+        );
+        let lines = sent(&form).unwrap_err();
+        assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);
+        form.at = 0;
+        form.go_to_wrong();
+        assert_eq!(form.at, at);
+        assert_eq!(form.text_field().unwrap().place(), (1, 5));
+    }
+
+    fn any_pair() -> impl Strategy<Value = (Value, Value)> {
+        let leaf = prop_oneof![
+            any::<String>().prop_map(|it| (json!({"type": "string"}), json!(it))),
+            any::<i64>().prop_map(|it| (json!({"type": "integer"}), json!(it))),
+            any::<f64>().prop_map(|it| (
+                json!({"type": "number"}),
+                json!(if it.is_finite() { it } else { 0.5 })
+            )),
+            any::<bool>().prop_map(|it| (json!({"type": "boolean"}), json!(it))),
+            (0_usize..3).prop_map(|it| {
+                let choices = [json!("a"), json!(2), json!(null)];
+                let value = if it == 2 {
+                    json!("a")
+                } else {
+                    choices[it].clone()
+                };
+                (json!({"enum": choices}), value)
+            }),
+            Just((json!({"const": "x"}), json!("x"))),
+            Just((
+                json!({"type": "array", "items": {"enum": ["a", "b", "c"]}}),
+                json!(["c", "a"])
+            )),
+            Just((json!({"type": "object"}), json!({"any": [1, {"x": null}]}))),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let object = prop::collection::vec((inner.clone(), any::<bool>(), any::<bool>()), 0..4);
+            prop_oneof![
+                object.prop_map(|members| {
+                    let (mut properties, mut required, mut value) =
+                        (Map::new(), Vec::new(), Map::new());
+                    for (at, ((schema, one), is_there, is_required)) in
+                        members.into_iter().enumerate()
+                    {
+                        let name = format!("m{at}");
+                        properties.insert(name.clone(), schema);
+                        if is_there {
+                            value.insert(name.clone(), one);
+                            required.extend(is_required.then_some(name));
+                        }
+                    }
+                    (
+                        json!({"type": "object", "properties": properties, "required": required}),
+                        Value::Object(value),
+                    )
+                }),
+                (inner.clone(), 0_usize..4).prop_map(|((schema, one), count)| {
+                    (
+                        json!({"type": "array", "items": schema}),
+                        json!(vec![one; count]),
+                    )
+                }),
+                (inner.clone(), inner).prop_map(|((one, value), (other, _))| {
+                    (json!({"anyOf": [other, one]}), value)
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_valid_value_comes_out_of_the_form_as_it_went_in_and_by_way_of_json_too(
+            pairs in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
+        ) {
+            let (mut properties, mut given) = (Map::new(), Map::new());
+            for (at, (schema, value)) in pairs.into_iter().enumerate() {
+                properties.insert(format!("a{at}"), schema);
+                given.insert(format!("a{at}"), value);
+            }
+            let given = Value::Object(given);
+            let mut form = form(&json!({"properties": properties}), &given);
+            prop_assert!(form.raw.is_none());
+            prop_assert_eq!(sent(&form), Ok(given.clone()));
+            form.toggle_raw();
+            prop_assert_eq!(sent(&form), Ok(given.clone()));
+            form.toggle_raw();
+            prop_assert_eq!(sent(&form), Ok(given));
+            // Whatever is turned then: what can be read is the same after a way through JSON.
+            for (row, forward) in turns {
+                form.at = row;
+                if let Some(field) = form.argument() {
+                    field.turn(forward);
+                }
+            }
+            if let Ok(read) = form.read() {
+                form.toggle_raw();
+                form.toggle_raw();
+                prop_assert_eq!(form.read(), Ok(read));
+            }
+        }
     }
 }

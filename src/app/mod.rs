@@ -33,7 +33,7 @@ pub use call::{CallForm, Refusal, Stage};
 pub use detail::{tab_lines, task_offer};
 pub use event::{Command, Credentials, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;
-pub use form::{FormField, FormValue};
+pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
 pub use keymap::{Action, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};

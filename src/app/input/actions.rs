@@ -413,7 +413,7 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             }
             let mut form = CallForm::new(state);
             form.server = Some(server);
-            form.take_tool(tool, &serde_json::Map::new());
+            form.take_tool(tool, None);
             state.overlays.push(Overlay::Call(Box::new(form)));
         }
         Pane::Servers => match state.servers.get(state.cursors[1]) {

@@ -151,7 +151,7 @@ pub(super) fn call_key(
                         .get(form.tool_at)
                         .map(|tool| (*tool).clone());
                     match tool {
-                        Some(tool) => form.take_tool(tool, &serde_json::Map::new()),
+                        Some(tool) => form.take_tool(tool, None),
                         None => state.answer("no tool fits"),
                     }
                 }
@@ -178,6 +178,11 @@ pub(super) fn arguments_key(
     // While the intent is being saved only closing is possible; the answer closes the form.
     if form.sent.is_some() && action != Some(Action::Back) {
         state.answer("the intent is being saved");
+        return Some(Overlay::Call(form));
+    }
+    // In several lines some keys mean lines, not fields.
+    if form.text_field().is_some_and(|field| field.line_key(chord)) {
+        form.unsay();
         return Some(Overlay::Call(form));
     }
     if let Some(at) = walk(action, form.at, form.places().saturating_sub(1)) {
@@ -271,11 +276,7 @@ fn refuse(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec
         let key = state.key(Action::Send);
         state.answer(format!("{key} once more sends it unchecked"));
     }
-    if let Some(at) = form.fields.iter().position(|field| form.is_wrong(field))
-        && form.raw.is_none()
-    {
-        form.at = at;
-    }
+    form.go_to_wrong();
 }
 
 /// Sends the call, unless something is seen to be wrong with it or a repeat of it has to be agreed to. `is_key` where the

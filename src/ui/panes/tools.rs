@@ -127,6 +127,14 @@ pub(in crate::ui) fn about_tool(
         canvas.put(0, y, &line, Role::Plain);
         y += 1;
     }
+    let hints = tool.hints();
+    if !hints.is_empty() {
+        // The server's word for it, which nobody has checked.
+        let name = state.tools_of.as_ref().map_or("", ServerName::as_str);
+        let line = format!("{name} says: {}", hints.join(", "));
+        canvas.put(0, y, &text::clean_line(&line), Role::Dim);
+        y += 1;
+    }
     y += 1;
     for spec in tool.arguments() {
         let name = text::clean_line(&spec.name).into_owned();

@@ -66,6 +66,8 @@ pub struct CallForm {
     pub is_doubted: bool,
     /// A repeat that may do harm was agreed to.
     pub is_agreed: bool,
+    /// The earlier call whose arguments were taken over.
+    pub taken: Option<TaskId>,
     /// The task whose intent is being saved.
     pub sent: Option<TaskId>,
     /// The task that this repeats.
@@ -107,6 +109,7 @@ impl CallForm {
             wrong: Vec::new(),
             is_doubted: false,
             is_agreed: false,
+            taken: None,
             sent: None,
             origin: None,
         }
@@ -253,6 +256,46 @@ impl CallForm {
         })
     }
 
+    /// Earlier calls of this tool on this server with other arguments than the newer ones, newest first.
+    pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s crate::domain::Task> {
+        let tasks = state.tasks.values().map(|entity| &entity.view.task);
+        let is_same = |task: &&crate::domain::Task| {
+            Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
+        };
+        let mut tasks: Vec<_> = tasks.filter(is_same).collect();
+        tasks.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        let mut seen: Vec<&str> = Vec::new();
+        tasks.retain(|task| {
+            let is_new = !seen.contains(&task.arguments.as_str());
+            seen.push(&task.arguments);
+            is_new
+        });
+        tasks
+    }
+
+    /// Fills in the arguments of the call before the one that they are of now; `None` where there is none.
+    pub(super) fn take_earlier(&mut self, state: &State) -> Option<TaskId> {
+        let earlier = self.earlier(state);
+        let of_now = self.taken.as_ref().or(self.origin.as_ref());
+        let place = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
+        let task = earlier.get(place.map_or(0, |place| place + 1))?;
+        let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
+        let tool = self.tool.clone()?;
+        self.raw = Some(Field::lines(shown(&task.arguments)));
+        self.take_tool(tool, Some(&given));
+        self.taken = Some(task.id.clone());
+        self.taken.clone()
+    }
+
+    /// The command that makes this call, with what can be read of what is filled in.
+    pub(super) fn command(&self, state: &State) -> Result<String, Vec<String>> {
+        let arguments = self.read()?;
+        let server = self.server.as_ref().map_or("", ServerName::as_str);
+        let name = self.name.text().trim();
+        let name = (!name.is_empty()).then_some(name);
+        Ok(command(state, server, &self.tool_name, &arguments, name))
+    }
+
     /// Takes back what was said of what is filled in.
     pub(super) fn unsay(&mut self) {
         self.complaints.clear();
@@ -384,6 +427,42 @@ impl CallForm {
             })
             .unwrap_or_default()
     }
+}
+
+/// The command line that makes a call, quoted for a shell and clean. The server is named by its URL where only this
+/// session knows it.
+pub(super) fn command(
+    state: &State,
+    server: &str,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    name: Option<&str>,
+) -> String {
+    let mut words = vec![tool.to_owned()];
+    for (key, value) in arguments {
+        words.push(match value {
+            // JSON has words for what a line cannot hold.
+            Value::String(text) if !text.contains(char::is_control) => format!("{key}={text}"),
+            other => format!("{key}:={other}"),
+        });
+    }
+    // Such a key would be read as another.
+    let is_odd = |key: &String| key.is_empty() || key.contains(['=', ':']) || key.starts_with('-');
+    if arguments.keys().any(is_odd) {
+        let json = Value::Object(arguments.clone()).to_string();
+        words = vec![tool.to_owned(), "--args".to_owned(), json];
+    }
+    if let Some(name) = name {
+        words.extend(["--name".to_owned(), name.to_owned()]);
+    }
+    if words.first().is_some_and(|tool| tool.starts_with('-')) {
+        words.insert(0, "--".to_owned());
+    }
+    let quoted: Vec<String> = words.iter().map(|word| text::shell_word(word)).collect();
+    let server = text::shell_word(server);
+    let flags = &state.setup.flags;
+    let line = format!("longhaul{flags} -s {server} call {}", quoted.join(" "));
+    text::clean_line(&line).into_owned()
 }
 
 /// Arguments as they are shown for typing: clean, and in lines where they can be read.

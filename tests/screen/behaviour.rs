@@ -1547,3 +1547,36 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
         "{calls:?}"
     );
 }
+
+#[test]
+fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_command() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys("esc n enter")
+        .answer_tools()
+        .keys("enter ctrl-p");
+    assert!(
+        answer(&screen).contains("filled in as in q7m2xk"),
+        "{}",
+        answer(&screen)
+    );
+    screen.todo.clear();
+    screen.keys("ctrl-y");
+    let [Command::Copy(line)] = screen.todo.as_slice() else {
+        panic!("{:?}", screen.todo);
+    };
+    assert_eq!(
+        line,
+        "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
+    );
+    screen.keys("ctrl-p");
+    assert_eq!(answer(&screen), "no call of this tool is older");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert_eq!(calls[0].origin, None, "a new call, not a repeat");
+    assert!(
+        calls[0].arguments.contains(r#""dataset_name":"eu-2026""#),
+        "{calls:?}"
+    );
+}

@@ -332,6 +332,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         | Action::FieldBefore
         | Action::Send
         | Action::Raw
+        | Action::Earlier
+        | Action::CopyCommand
         | Action::OpenPage
         | Action::CopyPage
         | Action::ChoiceBefore

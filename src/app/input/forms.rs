@@ -206,6 +206,21 @@ pub(super) fn arguments_key(
             }
         }
         Some(Action::Raw) => form.toggle_raw(),
+        Some(Action::Earlier) => match form.take_earlier(state) {
+            Some(id) => state.answer(format!("filled in as in {id}")),
+            None if form.tool.is_none() => {
+                state.answer("the arguments of this tool are not known yet")
+            }
+            None if form.taken.is_some() => state.answer("no call of this tool is older"),
+            None => state.answer("this tool was not called yet"),
+        },
+        Some(Action::CopyCommand) => match form.command(state) {
+            Ok(line) => {
+                todo.push(Command::Copy(line));
+                state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+            }
+            Err(lines) => refuse(state, &mut form, lines, Vec::new()),
+        },
         Some(Action::Accept | Action::Send) => {
             send(state, &mut form, action == Some(Action::Send), now, todo);
             // A question on top of the form is asked before anything is sent.

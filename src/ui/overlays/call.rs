@@ -321,7 +321,8 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
     if is_narrow {
         String::new()
     } else {
-        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.".to_owned()
+        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Ctrl-P fills in the last call."
+            .to_owned()
     }
 }
 

@@ -42,6 +42,8 @@ pub struct CallForm {
     pub url: Field,
     /// Where the call goes.
     pub server: Option<ServerName>,
+    /// The tools of all servers are shown, whose one is chosen with the tool.
+    pub is_anywhere: bool,
     /// What narrows the tools down.
     pub filter: Field,
     /// The chosen one of those that are left.
@@ -97,6 +99,7 @@ impl CallForm {
             server_at: selected,
             url: Field::default(),
             server: only,
+            is_anywhere: false,
             filter: Field::default(),
             tool_at: 0,
             tool: None,
@@ -407,25 +410,24 @@ impl CallForm {
         FormField::at_row(&mut self.fields, &mut row)
     }
 
-    /// The tools that are left by the filter, in the server's order.
-    pub fn matching<'s>(&self, state: &'s State) -> Vec<&'s Tool> {
+    /// The tools that are left by the filter, each with its server, in the order of the servers and then in theirs.
+    pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
         let typed = self.filter.text().to_lowercase();
         let words: Vec<&str> = typed.split_whitespace().collect();
-        self.server
-            .as_ref()
-            .and_then(|server| state.tools.get(server))
-            .map(|tools| {
-                tools
-                    .list
-                    .iter()
-                    .filter(|tool| {
-                        let description = tool.description.as_deref().unwrap_or_default();
-                        let whole = format!("{} {description}", tool.name).to_lowercase();
-                        words.iter().all(|word| whole.contains(word))
-                    })
-                    .collect()
-            })
-            .unwrap_or_default()
+        let is_asked = |name: &ServerName| self.is_anywhere || self.server.as_ref() == Some(name);
+        let fits = |(name, tool): &(&ServerName, &Tool)| {
+            let description = tool.description.as_deref().unwrap_or_default();
+            let server = if self.is_anywhere { name.as_str() } else { "" };
+            let whole = format!("{} {description} {server}", tool.name).to_lowercase();
+            words.iter().all(|word| whole.contains(word))
+        };
+        state
+            .tools
+            .iter()
+            .filter(|(name, _)| is_asked(name))
+            .flat_map(|(name, tools)| tools.list.iter().map(move |tool| (name, tool)))
+            .filter(fits)
+            .collect()
     }
 }
 

@@ -26,6 +26,7 @@ pub enum Action {
     TabAfter,
     Zoom,
     Filter,
+    FindTool,
     Search,
     FindNext,
     FindBefore,
@@ -351,6 +352,14 @@ pub const BINDINGS: &[Binding] = &[
         "filter",
         "filter",
         "filter: words, !x, status:failed, server:lab, tag:x",
+    ),
+    bind(
+        Action::FindTool,
+        &["/"],
+        &[Tools],
+        "find",
+        "find",
+        "find a tool of any server by words of its name, what it does or its server",
     ),
     bind(
         Action::NeedsOnly,

@@ -283,6 +283,20 @@ const SCENES: &[Scene] = &[
         screen
     }),
     // The other panes.
+    ("find_tool", |size, look| {
+        let mut screen = pressed(size, look, "esc 2");
+        let mut safe = tools();
+        (safe[0].destructive, safe[1].read_only) = (Some(true), Some(true));
+        screen.answer_with(safe).keys("/").type_in("build-box a");
+        screen
+    }),
+    ("pane_tools_hints", |size, look| {
+        let mut screen = pressed(size, look, "esc 2");
+        let mut says = tools();
+        (says[0].destructive, says[0].idempotent) = (Some(true), Some(true));
+        screen.answer_with(says);
+        screen
+    }),
     ("pane_tools", |size, look| {
         let mut screen = pressed(size, look, "esc 2");
         screen.answer_tools();

@@ -137,6 +137,9 @@ pub(super) fn call_key(
             let last = form.matching(state).len().saturating_sub(1);
             match action {
                 Some(Action::Back) => {
+                    if form.is_anywhere {
+                        return None;
+                    }
                     if state.servers.len() > 1 {
                         form.stage = Stage::Server;
                     } else {
@@ -149,9 +152,12 @@ pub(super) fn call_key(
                     let tool = form
                         .matching(state)
                         .get(form.tool_at)
-                        .map(|tool| (*tool).clone());
+                        .map(|(server, tool)| ((*server).clone(), (*tool).clone()));
                     match tool {
-                        Some(tool) => form.take_tool(tool, None),
+                        Some((server, tool)) => {
+                            form.server = Some(server);
+                            form.take_tool(tool, None);
+                        }
                         None => state.answer("no tool fits"),
                     }
                 }

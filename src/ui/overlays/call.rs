@@ -94,14 +94,12 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
 fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
-    typed::field(
-        window,
-        0,
-        0,
-        &format!("tool on {server}: "),
-        &form.filter,
-        true,
-    );
+    let label = if form.is_anywhere {
+        "tool on any server: ".to_owned()
+    } else {
+        format!("tool on {server}: ")
+    };
+    typed::field(window, 0, 0, &label, &form.filter, true);
     let known = form
         .server
         .as_ref()
@@ -118,6 +116,9 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                 format!("{server} has no tools.")
             }
             Some(tools) if tools.is_known => "No tool fits.".to_owned(),
+            None if form.is_anywhere => {
+                "No tool fits, of the servers whose tools are known.".to_owned()
+            }
             _ => format!("Asking {server} for its tools ..."),
         };
         let room = usize::from(window.columns()).max(1);
@@ -129,7 +130,10 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let (columns, rows) = (window.columns(), window.rows());
     let cursor = form.tool_at.min(matching.len().saturating_sub(1));
     let mut part = window.part(0, 2, columns, rows.saturating_sub(2));
-    tool_list(&mut part, matching.iter().copied(), cursor, true);
+    let shown = matching
+        .iter()
+        .map(|(name, tool)| (form.is_anywhere.then_some(*name), *tool));
+    tool_list(&mut part, shown, cursor, true);
 }
 
 /// Rows that the form takes at its ease: head, fields, name, price, what is said, button.

@@ -308,6 +308,9 @@ impl CallForm {
 
     /// Whether something is wrong at a line: with just that, or with something in it that has no line of its own.
     pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
+        if self.wrong.is_empty() {
+            return false;
+        }
         let rows = self.rows();
         self.wrong.iter().any(|wrong| {
             let leads = |row: &FormRow<'_>| wrong.starts_with(&row.path);

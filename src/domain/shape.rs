@@ -159,9 +159,18 @@ mod tests {
     use super::*;
 
     fn shapes(schema: &Value) -> Vec<Shape> {
-        let tools = json!({"tools": [{"name": "t", "inputSchema": schema}]});
-        let tools = crate::protocol::tools(&tools.to_string()).0;
-        tools[0].shapes()
+        let tool = Tool {
+            name: "t".into(),
+            title: None,
+            description: None,
+            input_schema: schema.to_string(),
+            read_only: None,
+            destructive: None,
+            idempotent: None,
+            task_support: super::super::TaskSupport::Forbidden,
+            fault: None,
+        };
+        tool.shapes()
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl Tool {
         for spec in &specs {
             match arguments.get(&spec.name) {
                 None if spec.is_required => {
-                    complaints.push(Complaint::of(&spec.name, "is missing"))
+                    complaints.push(Complaint::of(&spec.name, "is missing"));
                 }
                 // Servers in Python take null for what is left out.
                 Some(value) if !value.is_null() => {

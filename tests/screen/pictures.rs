@@ -265,8 +265,9 @@ const SCENES: &[Scene] = &[
     ("call_refused", |size, look| {
         let mut screen = pressed(size, look, "esc R");
         let mut safe = tools();
-        safe.iter_mut()
-            .for_each(|tool| tool.idempotent = Some(true));
+        for tool in &mut safe {
+            tool.idempotent = Some(true);
+        }
         screen.answer_with(safe);
         screen.todo.clear();
         screen.keys("ctrl-s");

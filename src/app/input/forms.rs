@@ -215,7 +215,7 @@ pub(super) fn arguments_key(
         Some(Action::Earlier) => match form.take_earlier(state) {
             Some(id) => state.answer(format!("filled in as in {id}")),
             None if form.tool.is_none() => {
-                state.answer("the arguments of this tool are not known yet")
+                state.answer("the arguments of this tool are not known yet");
             }
             None if form.taken.is_some() => state.answer("no call of this tool is older"),
             None => state.answer("this tool was not called yet"),

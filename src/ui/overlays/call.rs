@@ -139,17 +139,12 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
 /// Rows that the form takes at its ease: head, fields, name, price, what is said, button.
 fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
     let around = price_lines(state, form, columns).len() + said(form, columns).2 + 6;
-    let arguments = match &form.raw {
-        Some(raw) => raw.text().split('\n').count().max(3) + 1,
-        None => {
-            let lines = |(place, row): (usize, &FormRow<'_>)| lines_of(row.field, place == form.at);
-            form.rows()
-                .iter()
-                .enumerate()
-                .map(lines)
-                .sum::<usize>()
-                .max(1)
-        }
+    let arguments = if let Some(raw) = &form.raw {
+        raw.text().split('\n').count().max(3) + 1
+    } else {
+        let rows = form.rows();
+        let lines = |(place, row): (usize, &FormRow<'_>)| lines_of(row.field, place == form.at);
+        rows.iter().enumerate().map(lines).sum::<usize>().max(1)
     };
     u16::try_from(arguments + around).unwrap_or(u16::MAX)
 }

@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::domain::{Complaint, ServerName, Step, TaskId, Tool, text};
 
-use super::{Field, FormField, State};
+use super::{
+    Field, FormField, FormRow, State,
+    form::{Start, go_to_fault, json_fault, pretty},
+};
 
 /// How far a new call is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct CallForm {
     pub url: Field,
     /// Where the call goes.
     pub server: Option<ServerName>,
+    /// The tools of all servers are shown, whose one is chosen with the tool.
+    pub is_anywhere: bool,
     /// What narrows the tools down.
     pub filter: Field,
     /// The chosen one of those that are left.
@@ -63,6 +68,8 @@ pub struct CallForm {
     pub is_doubted: bool,
     /// A repeat that may do harm was agreed to.
     pub is_agreed: bool,
+    /// The earlier call whose arguments were taken over.
+    pub taken: Option<TaskId>,
     /// The task whose intent is being saved.
     pub sent: Option<TaskId>,
     /// The task that this repeats.
@@ -92,6 +99,7 @@ impl CallForm {
             server_at: selected,
             url: Field::default(),
             server: only,
+            is_anywhere: false,
             filter: Field::default(),
             tool_at: 0,
             tool: None,
@@ -104,6 +112,7 @@ impl CallForm {
             wrong: Vec::new(),
             is_doubted: false,
             is_agreed: false,
+            taken: None,
             sent: None,
             origin: None,
         }
@@ -117,7 +126,7 @@ impl CallForm {
             tool_name: task.tool.clone(),
             name: Field::new(task.name.clone().unwrap_or_default()),
             // Until the tool is known, the arguments are what they were: JSON.
-            raw: Some(Field::new(text::clean_line(&task.arguments))),
+            raw: Some(Field::lines(shown(&task.arguments))),
             origin: Some(task.id.clone()),
             ..Self::new(state)
         };
@@ -141,21 +150,24 @@ impl CallForm {
             .as_ref()
             .and_then(|raw| serde_json::from_str(raw.text()).ok())
             .unwrap_or_default();
-        self.take_tool(tool, &given);
+        self.take_tool(tool, Some(&given));
     }
 
-    /// Shows the fields of a tool.
-    pub(super) fn take_tool(&mut self, tool: Tool, given: &Map<String, Value>) {
-        let specs = tool.arguments();
-        let is_simple = given
-            .keys()
-            .all(|key| specs.iter().any(|spec| &spec.name == key));
-        self.fields = specs
-            .into_iter()
-            .map(|spec| {
-                let given = given.get(&spec.name);
-                FormField::new(spec, given)
-            })
+    /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
+    pub(super) fn take_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
+        let shapes = tool.shapes();
+        let is_simple = given.is_none_or(|given| {
+            given
+                .keys()
+                .all(|key| shapes.iter().any(|shape| &shape.spec.name == key))
+        });
+        let start = |name: &str| match given {
+            None => Start::Fresh,
+            Some(given) => given.get(name).map_or(Start::LeftOut, Start::Given),
+        };
+        self.fields = shapes
+            .iter()
+            .map(|shape| FormField::shaped(shape, start(&shape.spec.name)))
             .collect();
         // Arguments that the schema does not name can only be shown as JSON.
         if is_simple {
@@ -168,12 +180,17 @@ impl CallForm {
         self.unsay();
     }
 
+    /// The lines of the arguments.
+    pub fn rows(&self) -> Vec<FormRow<'_>> {
+        FormField::rows(&self.fields)
+    }
+
     /// How many places the cursor has: arguments, name, button.
     pub fn places(&self) -> usize {
         let arguments = if self.raw.is_some() {
             1
         } else {
-            self.fields.len()
+            self.rows().len()
         };
         arguments + 2
     }
@@ -193,12 +210,14 @@ impl CallForm {
         let mut complaints = Vec::new();
         let mut arguments = Map::new();
         if let Some(raw) = &self.raw {
-            let typed = raw.text().trim();
+            let typed = raw.text().trim_end();
             let typed = if typed.is_empty() { "{}" } else { typed };
             match serde_json::from_str::<Value>(typed) {
                 Ok(Value::Object(object)) => arguments = object,
                 Ok(_) => complaints.push("the arguments must be a JSON object: {...}".to_owned()),
-                Err(error) => complaints.push(format!("this is no JSON: {error}")),
+                Err(error) => {
+                    complaints.push(format!("this is no JSON: {}", json_fault(&error)));
+                }
             }
         } else {
             for field in &self.fields {
@@ -240,6 +259,46 @@ impl CallForm {
         })
     }
 
+    /// Earlier calls of this tool on this server with other arguments than the newer ones, newest first.
+    pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s crate::domain::Task> {
+        let tasks = state.tasks.values().map(|entity| &entity.view.task);
+        let is_same = |task: &&crate::domain::Task| {
+            Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
+        };
+        let mut tasks: Vec<_> = tasks.filter(is_same).collect();
+        tasks.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        let mut seen: Vec<&str> = Vec::new();
+        tasks.retain(|task| {
+            let is_new = !seen.contains(&task.arguments.as_str());
+            seen.push(&task.arguments);
+            is_new
+        });
+        tasks
+    }
+
+    /// Fills in the arguments of the call before the one that they are of now; `None` where there is none.
+    pub(super) fn take_earlier(&mut self, state: &State) -> Option<TaskId> {
+        let earlier = self.earlier(state);
+        let of_now = self.taken.as_ref().or(self.origin.as_ref());
+        let place = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
+        let task = earlier.get(place.map_or(0, |place| place + 1))?;
+        let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
+        let tool = self.tool.clone()?;
+        self.raw = Some(Field::lines(shown(&task.arguments)));
+        self.take_tool(tool, Some(&given));
+        self.taken = Some(task.id.clone());
+        self.taken.clone()
+    }
+
+    /// The command that makes this call, with what can be read of what is filled in.
+    pub(super) fn command(&self, state: &State) -> Result<String, Vec<String>> {
+        let arguments = self.read()?;
+        let server = self.server.as_ref().map_or("", ServerName::as_str);
+        let name = self.name.text().trim();
+        let name = (!name.is_empty()).then_some(name);
+        Ok(command(state, server, &self.tool_name, &arguments, name))
+    }
+
     /// Takes back what was said of what is filled in.
     pub(super) fn unsay(&mut self) {
         self.complaints.clear();
@@ -247,10 +306,39 @@ impl CallForm {
         self.is_doubted = false;
     }
 
-    /// Whether something is wrong with a field.
-    pub fn is_wrong(&self, field: &FormField) -> bool {
-        let is_in = |path: &Vec<Step>| matches!(path.first(), Some(Step::Key(key)) if *key == field.spec.name);
-        self.wrong.iter().any(is_in)
+    /// Whether something is wrong at a line: with just that, or with something in it that has no line of its own.
+    pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
+        if self.wrong.is_empty() {
+            return false;
+        }
+        let rows = self.rows();
+        self.wrong.iter().any(|wrong| {
+            let leads = |row: &FormRow<'_>| wrong.starts_with(&row.path);
+            let most = rows
+                .iter()
+                .filter(|row| leads(row))
+                .map(|row| row.path.len());
+            leads(row) && Some(row.path.len()) == most.max()
+        })
+    }
+
+    /// Goes to the first line that something is wrong with; in JSON, to the place.
+    pub(super) fn go_to_wrong(&mut self) {
+        if let Some(raw) = &mut self.raw {
+            return go_to_fault(raw);
+        }
+        let rows = self.rows();
+        let unread = rows
+            .iter()
+            .position(|row| row.field.is_json() && row.field.read().is_err());
+        let wrong = || rows.iter().position(|row| self.is_wrong(row));
+        let Some(at) = unread.or_else(wrong) else {
+            return;
+        };
+        self.at = at;
+        if let Some(field) = self.argument().filter(|_| unread.is_some()) {
+            field.go_to_fault();
+        }
     }
 
     /// Changes between fields and JSON; what is typed is kept.
@@ -263,7 +351,7 @@ impl CallForm {
                         arguments.insert(field.spec.name.clone(), value);
                     }
                 }
-                self.raw = Some(Field::new(Value::Object(arguments).to_string()));
+                self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
                 self.unsay();
             }
             Some(raw) => {
@@ -273,7 +361,7 @@ impl CallForm {
                         let named =
                             |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
                         if given.keys().all(named) {
-                            self.take_tool(tool, &given);
+                            self.take_tool(tool, Some(&given));
                         } else {
                             self.complaints =
                                 vec!["some of these are no arguments of this tool".to_owned()];
@@ -281,7 +369,9 @@ impl CallForm {
                         }
                     }
                     (Err(error), _) => {
-                        self.complaints = vec![format!("this is no JSON: {error}")];
+                        self.complaints = vec![format!("this is no JSON: {}", json_fault(&error))];
+                        let mut raw = raw;
+                        go_to_fault(&mut raw);
                         self.raw = Some(raw);
                     }
                     (_, None) => {
@@ -305,10 +395,10 @@ impl CallForm {
                     None
                 } else if self.is_at_name() {
                     Some(&mut self.name)
-                } else if let Some(raw) = &mut self.raw {
-                    Some(raw)
+                } else if self.raw.is_some() {
+                    self.raw.as_mut()
                 } else {
-                    self.fields.get_mut(self.at)?.typed()
+                    self.argument()?.typed()
                 }
             }
         }
@@ -319,29 +409,72 @@ impl CallForm {
         if self.raw.is_some() {
             return None;
         }
-        self.fields.get_mut(self.at)
+        let mut row = self.at;
+        FormField::at_row(&mut self.fields, &mut row)
     }
 
-    /// The tools that are left by the filter, in the server's order.
-    pub fn matching<'s>(&self, state: &'s State) -> Vec<&'s Tool> {
+    /// The tools that are left by the filter, each with its server, in the order of the servers and then in theirs.
+    pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
         let typed = self.filter.text().to_lowercase();
         let words: Vec<&str> = typed.split_whitespace().collect();
-        self.server
-            .as_ref()
-            .and_then(|server| state.tools.get(server))
-            .map(|tools| {
-                tools
-                    .list
-                    .iter()
-                    .filter(|tool| {
-                        let description = tool.description.as_deref().unwrap_or_default();
-                        let whole = format!("{} {description}", tool.name).to_lowercase();
-                        words.iter().all(|word| whole.contains(word))
-                    })
-                    .collect()
-            })
-            .unwrap_or_default()
+        let is_asked = |name: &ServerName| self.is_anywhere || self.server.as_ref() == Some(name);
+        let fits = |(name, tool): &(&ServerName, &Tool)| {
+            let description = tool.description.as_deref().unwrap_or_default();
+            let server = if self.is_anywhere { name.as_str() } else { "" };
+            let whole = format!("{} {description} {server}", tool.name).to_lowercase();
+            words.iter().all(|word| whole.contains(word))
+        };
+        state
+            .tools
+            .iter()
+            .filter(|(name, _)| is_asked(name))
+            .flat_map(|(name, tools)| tools.list.iter().map(move |tool| (name, tool)))
+            .filter(fits)
+            .collect()
     }
+}
+
+/// The command line that makes a call, quoted for a shell and clean. The server is named by its URL where only this
+/// session knows it.
+pub(super) fn command(
+    state: &State,
+    server: &str,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    name: Option<&str>,
+) -> String {
+    let mut words = vec![tool.to_owned()];
+    for (key, value) in arguments {
+        words.push(match value {
+            // JSON has words for what a line cannot hold.
+            Value::String(text) if !text.contains(char::is_control) => format!("{key}={text}"),
+            other => format!("{key}:={other}"),
+        });
+    }
+    // Such a key would be read as another.
+    let is_odd = |key: &String| key.is_empty() || key.contains(['=', ':']) || key.starts_with('-');
+    if arguments.keys().any(is_odd) {
+        let json = Value::Object(arguments.clone()).to_string();
+        words = vec![tool.to_owned(), "--args".to_owned(), json];
+    }
+    if let Some(name) = name {
+        words.extend(["--name".to_owned(), name.to_owned()]);
+    }
+    if words.first().is_some_and(|tool| tool.starts_with('-')) {
+        words.insert(0, "--".to_owned());
+    }
+    let quoted: Vec<String> = words.iter().map(|word| text::shell_word(word)).collect();
+    let server = text::shell_word(server);
+    let flags = &state.setup.flags;
+    let line = format!("longhaul{flags} -s {server} call {}", quoted.join(" "));
+    text::clean_line(&line).into_owned()
+}
+
+/// Arguments as they are shown for typing: clean, and in lines where they can be read.
+fn shown(arguments: &str) -> String {
+    let value = serde_json::from_str::<Value>(arguments);
+    let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
+    text::clean_block(&lines).into_owned()
 }
 
 /// A server name made from a URL: its host and port.
@@ -359,6 +492,7 @@ pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -378,7 +512,12 @@ mod tests {
             task_support: crate::domain::TaskSupport::Forbidden,
             fault: None,
         };
-        form.take_tool(tool, given.as_object().unwrap());
+        form.take_tool(
+            tool,
+            Some(given)
+                .filter(|it| *it != &json!({}))
+                .and_then(Value::as_object),
+        );
         form
     }
 
@@ -464,7 +603,7 @@ mod tests {
             fault: None,
         };
         let given = json!({"odd": 1});
-        form.take_tool(tool, given.as_object().unwrap());
+        form.take_tool(tool, given.as_object());
         assert!(form.raw.is_some());
     }
 
@@ -477,5 +616,208 @@ mod tests {
         );
         assert_eq!(name("https://user:secret@host/mcp"), None);
         assert_eq!(name("host/mcp"), None);
+    }
+
+    fn nested() -> Value {
+        json!({"required": ["to"], "properties": {
+            "to": {"type": "object", "required": ["street"], "properties": {
+                "street": {"type": "string"}, "zip": {"type": "integer"}}},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "shape": {"oneOf": [
+                {"title": "Circle", "type": "object", "required": ["kind", "r"],
+                    "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}},
+                {"title": "Box", "type": "object", "required": ["kind", "w"],
+                    "properties": {"kind": {"const": "box"}, "w": {"type": "number"}}}]},
+            "free": {"type": "object"},
+        }})
+    }
+
+    fn lines(form: &CallForm) -> Vec<String> {
+        let rows = form.rows();
+        rows.iter()
+            .map(|row| crate::domain::path_text(&row.path))
+            .collect()
+    }
+
+    fn type_at(form: &mut CallForm, line: &str, words: &str) {
+        form.at = lines(form).iter().position(|it| it == line).unwrap();
+        form.text_field().unwrap().paste(words);
+    }
+
+    #[test]
+    fn members_items_and_alternatives_have_lines_of_their_own() {
+        let mut form = form(&nested(), &json!({}));
+        assert_eq!(
+            lines(&form),
+            ["to.street", "to.zip", "tags", "shape", "free"]
+        );
+        type_at(&mut form, "to.street", "Rua");
+        form.fields[1].turn(true);
+        form.fields[1].turn(true);
+        form.fields[1].turn(true);
+        type_at(&mut form, "tags[1]", "b");
+        form.fields[2].turn(true);
+        form.fields[2].turn(true);
+        assert_eq!(
+            lines(&form),
+            [
+                "to.street",
+                "to.zip",
+                "tags",
+                "tags[0]",
+                "tags[1]",
+                "shape",
+                "shape.kind",
+                "shape.w",
+                "free"
+            ]
+        );
+        assert_eq!(sent(&form), Err(vec!["shape.w is missing".to_owned()]));
+        type_at(&mut form, "shape.w", "2.5");
+        type_at(&mut form, "free", "{\"a\":\n  1}");
+        assert_eq!(
+            sent(&form),
+            Ok(
+                json!({"to": {"street": "Rua"}, "tags": ["", "b"], "shape": {"kind": "box", "w": 2.5}, "free": {"a": 1}})
+            )
+        );
+        // Taking items away again, down to no list at all.
+        for _ in 0..3 {
+            form.fields[1].turn(false);
+        }
+        assert!(
+            !sent(&form)
+                .unwrap()
+                .as_object()
+                .unwrap()
+                .contains_key("tags")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_where_it_is() {
+        let mut form = form(&nested(), &json!({"to": {"street": "x"}, "free": {"a": 1}}));
+        type_at(&mut form, "to.zip", "x");
+        assert_eq!(
+            sent(&form),
+            Err(vec!["to.zip must be a whole number".to_owned()])
+        );
+        form.argument().unwrap().typed().unwrap().paste("");
+        form.wrong = vec![vec![
+            Step::Key("to".to_owned()),
+            Step::Key("zip".to_owned()),
+        ]];
+        form.at = 0;
+        form.go_to_wrong();
+        assert_eq!(form.at, 1);
+        // In JSON it is a line and a column.
+        let at = lines(&form).iter().position(|it| it == "free").unwrap();
+        form.at = at;
+        let field = form.text_field().unwrap();
+        assert_eq!(field.text(), "{\n  \"a\": 1\n}");
+        field.go_to(1, 5);
+        field.paste("!");
+        form.fields[0] = FormField::shaped(
+            &form.tool.clone().unwrap().shapes()[0],
+            Start::Given(&json!({"street": "x"})),
+        );
+        let lines = sent(&form).unwrap_err();
+        assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);
+        form.at = 0;
+        form.go_to_wrong();
+        assert_eq!(form.at, at);
+        assert_eq!(form.text_field().unwrap().place(), (1, 5));
+    }
+
+    fn any_pair() -> impl Strategy<Value = (Value, Value)> {
+        let leaf = prop_oneof![
+            any::<String>().prop_map(|it| (json!({"type": "string"}), json!(it))),
+            any::<i64>().prop_map(|it| (json!({"type": "integer"}), json!(it))),
+            any::<f64>().prop_map(|it| (
+                json!({"type": "number"}),
+                json!(if it.is_finite() { it } else { 0.5 })
+            )),
+            any::<bool>().prop_map(|it| (json!({"type": "boolean"}), json!(it))),
+            (0_usize..3).prop_map(|it| {
+                let choices = [json!("a"), json!(2), json!(null)];
+                let value = if it == 2 {
+                    json!("a")
+                } else {
+                    choices[it].clone()
+                };
+                (json!({"enum": choices}), value)
+            }),
+            Just((json!({"const": "x"}), json!("x"))),
+            Just((
+                json!({"type": "array", "items": {"enum": ["a", "b", "c"]}}),
+                json!(["c", "a"])
+            )),
+            Just((json!({"type": "object"}), json!({"any": [1, {"x": null}]}))),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let object = prop::collection::vec((inner.clone(), any::<bool>(), any::<bool>()), 0..4);
+            prop_oneof![
+                object.prop_map(|members| {
+                    let (mut properties, mut required, mut value) =
+                        (Map::new(), Vec::new(), Map::new());
+                    for (at, ((schema, one), is_there, is_required)) in
+                        members.into_iter().enumerate()
+                    {
+                        let name = format!("m{at}");
+                        properties.insert(name.clone(), schema);
+                        if is_there {
+                            value.insert(name.clone(), one);
+                            required.extend(is_required.then_some(name));
+                        }
+                    }
+                    (
+                        json!({"type": "object", "properties": properties, "required": required}),
+                        Value::Object(value),
+                    )
+                }),
+                (inner.clone(), 0_usize..4).prop_map(|((schema, one), count)| {
+                    (
+                        json!({"type": "array", "items": schema}),
+                        json!(vec![one; count]),
+                    )
+                }),
+                (inner.clone(), inner).prop_map(|((one, value), (other, _))| {
+                    (json!({"anyOf": [other, one]}), value)
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_valid_value_comes_out_of_the_form_as_it_went_in_and_by_way_of_json_too(
+            pairs in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
+        ) {
+            let (mut properties, mut given) = (Map::new(), Map::new());
+            for (at, (schema, value)) in pairs.into_iter().enumerate() {
+                properties.insert(format!("a{at}"), schema);
+                given.insert(format!("a{at}"), value);
+            }
+            let given = Value::Object(given);
+            let mut form = form(&json!({"properties": properties}), &given);
+            prop_assert!(form.raw.is_none());
+            prop_assert_eq!(sent(&form), Ok(given.clone()));
+            form.toggle_raw();
+            prop_assert_eq!(sent(&form), Ok(given.clone()));
+            form.toggle_raw();
+            prop_assert_eq!(sent(&form), Ok(given));
+            // Whatever is turned then: what can be read is the same after a way through JSON.
+            for (row, forward) in turns {
+                form.at = row;
+                if let Some(field) = form.argument() {
+                    field.turn(forward);
+                }
+            }
+            if let Ok(read) = form.read() {
+                form.toggle_raw();
+                form.toggle_raw();
+                prop_assert_eq!(form.read(), Ok(read));
+            }
+        }
     }
 }

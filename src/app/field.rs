@@ -1,4 +1,4 @@
-//! A one-line text field.
+//! A text field, of one line or of several.
 
 use tui_input::{Input, InputRequest};
 
@@ -12,6 +12,7 @@ const LIMIT: usize = 64 * 1024;
 pub struct Field {
     input: Input,
     is_untouched: bool,
+    has_lines: bool,
 }
 
 // Written by hand: the crate compares neither; its clipboard is no part of what is seen.
@@ -20,6 +21,7 @@ impl PartialEq for Field {
         self.input.value() == other.input.value()
             && self.input.cursor() == other.input.cursor()
             && self.is_untouched == other.is_untouched
+            && self.has_lines == other.has_lines
     }
 }
 
@@ -29,7 +31,65 @@ impl Field {
         Self {
             input: Input::new(value.into()),
             is_untouched: false,
+            has_lines: false,
         }
+    }
+
+    /// A field of several lines, the cursor at its beginning.
+    pub fn lines(value: impl Into<String>) -> Self {
+        Self {
+            input: Input::new(value.into()).with_cursor(0),
+            is_untouched: false,
+            has_lines: true,
+        }
+    }
+
+    /// Whether it takes several lines.
+    pub fn has_lines(&self) -> bool {
+        self.has_lines
+    }
+
+    /// Where the cursor stands: the line and the column in it, from nothing on.
+    pub fn place(&self) -> (usize, usize) {
+        let before = self.before();
+        let line = before.matches('\n').count();
+        let column = before.chars().rev().take_while(|it| *it != '\n').count();
+        (line, column)
+    }
+
+    /// Puts the cursor into a line, at a column if the line is long enough.
+    pub(super) fn go_to(&mut self, line: usize, column: usize) {
+        let mut cursor = 0;
+        for (place, words) in self.text().split('\n').enumerate() {
+            let length = words.chars().count();
+            if place == line {
+                cursor += column.min(length);
+                break;
+            }
+            cursor += length + 1;
+        }
+        let most = self.text().chars().count();
+        self.input.handle(InputRequest::SetCursor(cursor.min(most)));
+    }
+
+    /// A key that means a place in several lines, or a new one: `false` if it is none, or leads out of them.
+    pub(super) fn line_key(&mut self, chord: Chord) -> bool {
+        if !self.has_lines || chord.ctrl || chord.alt {
+            return false;
+        }
+        let (line, column) = self.place();
+        let last = self.text().matches('\n').count();
+        match chord.key {
+            Key::Enter if self.text().len() < LIMIT => {
+                self.input.handle(InputRequest::InsertChar('\n'));
+            }
+            Key::Up if line > 0 => self.go_to(line - 1, column),
+            Key::Down if line < last => self.go_to(line + 1, column),
+            Key::Home => self.go_to(line, 0),
+            Key::End => self.go_to(line, usize::MAX),
+            _ => return false,
+        }
+        true
     }
 
     /// A field that holds a default: the first letter typed, or what is pasted, takes its place.
@@ -103,13 +163,18 @@ impl Field {
         true
     }
 
-    /// Takes pasted text as one line.
+    /// Takes pasted text, as one line where it has only one.
     pub fn paste(&mut self, pasted: &str) {
         if std::mem::take(&mut self.is_untouched) {
             self.input = Input::default();
         }
         let room = LIMIT.saturating_sub(self.text().len());
-        let clean: String = text::clean_line(pasted).chars().take(room).collect();
+        let clean = if self.has_lines {
+            text::clean_block(pasted)
+        } else {
+            text::clean_line(pasted)
+        };
+        let clean: String = clean.chars().take(room).collect();
         let value = format!("{}{clean}{}", self.before(), self.after());
         let cursor = self.input.cursor() + clean.chars().count();
         self.input = Input::new(value).with_cursor(cursor);

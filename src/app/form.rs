@@ -1,8 +1,8 @@
 //! One field of a form: what is filled in, and what would be sent of it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, text};
+use crate::domain::{ArgumentKind, ArgumentSpec, Shape, Step, Within, text};
 
 use super::Field;
 
@@ -20,8 +20,33 @@ pub struct FormField {
 /// What is filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FormValue {
-    /// Text, a number or JSON.
+    /// Text, a number or, in several lines, JSON.
     Typed(Field),
+    /// The members of an object, if it is there at all.
+    Members {
+        /// Whether it is.
+        is_there: bool,
+        /// The members.
+        fields: Vec<FormField>,
+    },
+    /// The items of a list, if it is there at all.
+    Items {
+        /// Whether it is.
+        is_there: bool,
+        /// The items.
+        fields: Vec<FormField>,
+        /// What one more would be.
+        each: Box<Shape>,
+    },
+    /// One of several alternatives, or none.
+    Variant {
+        /// Which.
+        at: Option<usize>,
+        /// One field for each.
+        fields: Vec<FormField>,
+        /// What they are called.
+        labels: Vec<String>,
+    },
     /// Yes, no, or left out.
     Toggle(Option<bool>),
     /// One of the choices, or left out.
@@ -35,15 +60,320 @@ pub enum FormValue {
     },
 }
 
+/// Items of a list that a form shows; a longer one is JSON.
+const ITEMS: usize = 50;
+
+/// Whether null is a choice, not what stands for nothing.
+fn has_null(spec: &ArgumentSpec) -> bool {
+    matches!(&spec.kind, ArgumentKind::Choice(choices) if choices.contains(&Value::Null))
+}
+
+/// Whether a single field can show a value so that it goes back as it came.
+fn shows(kind: &ArgumentKind, value: &Value) -> bool {
+    match kind {
+        ArgumentKind::Text => value.as_str().is_some_and(|it| !it.is_empty()),
+        ArgumentKind::Number => value.is_number(),
+        ArgumentKind::Integer => value.is_i64() || value.is_u64(),
+        ArgumentKind::Boolean => value.is_boolean(),
+        ArgumentKind::Choice(choices) => choices.contains(value),
+        ArgumentKind::Many(choices) => value.as_array().is_some_and(|items| {
+            let shown = choices.iter().filter(|choice| items.contains(choice));
+            !items.is_empty() && shown.eq(items.iter())
+        }),
+        ArgumentKind::Json => true,
+    }
+}
+
+/// The next of so many choices or the one before; one more place than choices stands for leaving it out.
+fn turned(
+    at: Option<usize>,
+    choices: usize,
+    can_be_left_out: bool,
+    forward: bool,
+) -> Option<usize> {
+    let places = choices + usize::from(can_be_left_out);
+    let place = at.unwrap_or(choices);
+    let step = if forward { 1 } else { places.saturating_sub(1) };
+    let next = match at {
+        None if !can_be_left_out && forward => 0,
+        _ => (place + step) % places.max(1),
+    };
+    (next < choices).then_some(next)
+}
+
+/// Where and why something is no JSON.
+pub(super) fn json_fault(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let words = error.to_string();
+    let place = format!(" at line {line} column {column}");
+    let words = words.strip_suffix(&place).unwrap_or(&words);
+    format!("line {line}, column {column}: {words}")
+}
+
+/// Puts the cursor of a field of JSON where it stops being JSON.
+pub(super) fn go_to_fault(field: &mut Field) {
+    if let Err(error) = serde_json::from_str::<Value>(field.text()) {
+        field.go_to(
+            error.line().saturating_sub(1),
+            error.column().saturating_sub(1),
+        );
+    }
+}
+
+/// What a field begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'v> {
+    /// Its default.
+    Fresh,
+    /// Nothing: what is repeated was without it.
+    LeftOut,
+    /// This.
+    Given(&'v Value),
+}
+
+/// One line of a form, for a field or a part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormRow<'f> {
+    /// Where it is.
+    pub path: Vec<Step>,
+    /// What it is.
+    pub field: &'f FormField,
+}
+
+/// JSON as people read it.
+pub(super) fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
+
 impl FormField {
+    /// A field for whatever is asked for. What the form could not give back as it came is shown as JSON.
+    pub(super) fn shaped(shape: &Shape, start: Start<'_>) -> Self {
+        let spec = &shape.spec;
+        let given = match start {
+            Start::Given(value) if value.is_null() && !spec.is_required && !has_null(spec) => None,
+            Start::Given(value) => Some(value),
+            Start::LeftOut => None,
+            Start::Fresh => spec.default.as_ref(),
+        };
+        let is_fresh = matches!(start, Start::Fresh);
+        let value = match &shape.within {
+            Within::Nothing => {
+                let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
+                if is_shown && spec.kind != ArgumentKind::Json {
+                    let spec = match start {
+                        Start::Fresh => spec.clone(),
+                        _ => ArgumentSpec {
+                            default: None,
+                            ..spec.clone()
+                        },
+                    };
+                    let given = given.filter(|_| !is_fresh);
+                    let mut field = Self::new(spec, given);
+                    field.spec.default.clone_from(&shape.spec.default);
+                    return field;
+                }
+                None
+            }
+            Within::Members(members) => match given {
+                Some(Value::Object(object)) => {
+                    let is_named = |key: &String| members.iter().any(|it| it.spec.name == *key);
+                    object.keys().all(is_named).then(|| FormValue::Members {
+                        is_there: true,
+                        fields: members
+                            .iter()
+                            .map(|it| {
+                                let given = object.get(&it.spec.name);
+                                Self::shaped(it, given.map_or(Start::LeftOut, Start::Given))
+                            })
+                            .collect(),
+                    })
+                }
+                Some(_) => None,
+                None => Some(FormValue::Members {
+                    is_there: spec.is_required,
+                    fields: members
+                        .iter()
+                        .map(|it| Self::shaped(it, Start::Fresh))
+                        .collect(),
+                }),
+            },
+            Within::Items(each) => match given {
+                Some(Value::Array(items)) if items.len() <= ITEMS => Some(FormValue::Items {
+                    is_there: true,
+                    fields: items
+                        .iter()
+                        .map(|item| Self::shaped(each, Start::Given(item)))
+                        .collect(),
+                    each: each.clone(),
+                }),
+                Some(_) => None,
+                None => Some(FormValue::Items {
+                    is_there: spec.is_required,
+                    fields: Vec::new(),
+                    each: each.clone(),
+                }),
+            },
+            Within::Variants(variants) => {
+                let fields = |chosen: Option<(usize, &Value)>| {
+                    let each = variants.iter().enumerate();
+                    each.map(|(place, (_, variant))| match chosen {
+                        Some((at, value)) if at == place => {
+                            Self::shaped(variant, Start::Given(value))
+                        }
+                        _ => Self::shaped(variant, Start::Fresh),
+                    })
+                    .collect()
+                };
+                let labels = variants.iter().map(|it| it.0.clone()).collect();
+                match given {
+                    None => Some(FormValue::Variant {
+                        at: None,
+                        fields: fields(None),
+                        labels,
+                    }),
+                    Some(given) => {
+                        // The first that gives the value back as it came, and not as JSON.
+                        let fits = |(_, variant): &(String, Shape)| {
+                            let field = Self::shaped(variant, Start::Given(given));
+                            let is_json = field.is_json() && variant.within != Within::Nothing;
+                            !is_json && field.read() == Ok(Some(given.clone()))
+                        };
+                        variants.iter().position(fits).map(|at| FormValue::Variant {
+                            at: Some(at),
+                            fields: fields(Some((at, given))),
+                            labels,
+                        })
+                    }
+                }
+            }
+        };
+        let before = given.filter(|it| !it.is_null()).cloned();
+        match value {
+            Some(value) => Self {
+                spec: spec.clone(),
+                value,
+                before,
+            },
+            None => Self {
+                value: FormValue::Typed(Field::lines(given.map_or(String::new(), pretty))),
+                spec: ArgumentSpec {
+                    kind: ArgumentKind::Json,
+                    ..spec.clone()
+                },
+                before,
+            },
+        }
+    }
+
+    /// Whether it is typed as JSON.
+    pub fn is_json(&self) -> bool {
+        matches!(&self.value, FormValue::Typed(field) if field.has_lines())
+    }
+
+    /// The parts of it that are on the screen below it.
+    fn parts(&self) -> &[FormField] {
+        match &self.value {
+            FormValue::Members { is_there, fields }
+            | FormValue::Items {
+                is_there, fields, ..
+            } => {
+                if *is_there {
+                    fields
+                } else {
+                    &[]
+                }
+            }
+            FormValue::Variant {
+                at: Some(at),
+                fields,
+                ..
+            } => fields.get(*at).map_or(&[], std::slice::from_ref),
+            _ => &[],
+        }
+    }
+
+    fn parts_mut(&mut self) -> &mut [FormField] {
+        match &mut self.value {
+            FormValue::Members { is_there, fields }
+            | FormValue::Items {
+                is_there, fields, ..
+            } => {
+                if *is_there {
+                    fields
+                } else {
+                    &mut []
+                }
+            }
+            FormValue::Variant {
+                at: Some(at),
+                fields,
+                ..
+            } => fields.get_mut(*at).map_or(&mut [], std::slice::from_mut),
+            _ => &mut [],
+        }
+    }
+
+    /// An object that must be there has nothing to turn, so only its members have lines.
+    fn has_row(&self) -> bool {
+        !(matches!(self.value, FormValue::Members { .. }) && self.spec.is_required)
+    }
+
+    fn add_rows<'f>(&'f self, path: &[Step], rows: &mut Vec<FormRow<'f>>) {
+        if self.has_row() {
+            rows.push(FormRow {
+                path: path.to_vec(),
+                field: self,
+            });
+        }
+        for (place, part) in self.parts().iter().enumerate() {
+            let mut path = path.to_vec();
+            match &self.value {
+                FormValue::Members { .. } => path.push(Step::Key(part.spec.name.clone())),
+                FormValue::Items { .. } => path.push(Step::Place(place)),
+                _ => {}
+            }
+            part.add_rows(&path, rows);
+        }
+    }
+
+    /// The lines of a form.
+    pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
+        let mut rows = Vec::new();
+        for field in fields {
+            field.add_rows(&[Step::Key(field.spec.name.clone())], &mut rows);
+        }
+        rows
+    }
+
+    /// The field of one of these lines.
+    pub(super) fn at_row<'f>(fields: &'f mut [Self], row: &mut usize) -> Option<&'f mut Self> {
+        for field in fields {
+            if field.has_row() {
+                if *row == 0 {
+                    return Some(field);
+                }
+                *row -= 1;
+            }
+            if let Some(found) = Self::at_row(field.parts_mut(), row) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
     /// A field filled in with what is given, else with its default.
     pub(super) fn new(spec: ArgumentSpec, given: Option<&Value>) -> Self {
-        let start = given.or(spec.default.as_ref()).filter(|v| !v.is_null());
+        let start = given
+            .or(spec.default.as_ref())
+            .filter(|value| !value.is_null() || has_null(&spec));
         let value = match &spec.kind {
             ArgumentKind::Boolean => FormValue::Toggle(start.and_then(Value::as_bool)),
-            ArgumentKind::Choice(choices) => FormValue::Choice(
-                start.and_then(|start| choices.iter().position(|choice| choice == start)),
-            ),
+            ArgumentKind::Choice(choices) => {
+                let chosen = start.and_then(|start| choices.iter().position(|it| it == start));
+                // Where there is no choice, it is made.
+                let is_only = spec.is_required && choices.len() == 1;
+                FormValue::Choice(chosen.or_else(|| is_only.then_some(0)))
+            }
             ArgumentKind::Many(choices) => {
                 let start = start.and_then(Value::as_array);
                 let is_chosen = |choice| start.is_some_and(|chosen| chosen.contains(choice));
@@ -99,6 +429,40 @@ impl FormField {
                 Ok((!is_left_out).then_some(Value::Array(taken)))
             }
             (FormValue::Choice(_) | FormValue::Many { .. }, _) => Ok(None),
+            (FormValue::Members { is_there, fields }, _) => {
+                let mut object = Map::new();
+                for field in fields.iter().filter(|_| *is_there) {
+                    let value = field
+                        .read()
+                        .map_err(|line| format!("{}.{line}", self.spec.name))?;
+                    if let Some(value) = value {
+                        object.insert(field.spec.name.clone(), value);
+                    }
+                }
+                Ok(is_there.then_some(Value::Object(object)))
+            }
+            (
+                FormValue::Items {
+                    is_there, fields, ..
+                },
+                _,
+            ) => {
+                let mut items = Vec::new();
+                for (place, field) in fields.iter().enumerate().filter(|_| *is_there) {
+                    let named = |line: String| format!("{}[{place}]{line}", self.spec.name);
+                    // An item cannot be left out: what is empty there is an empty text.
+                    let nothing = || match field.spec.kind {
+                        ArgumentKind::Text => Ok(Value::String(String::new())),
+                        _ => Err(named(" is missing".to_owned())),
+                    };
+                    items.push(field.read().map_err(named)?.map_or_else(nothing, Ok)?);
+                }
+                Ok(is_there.then_some(Value::Array(items)))
+            }
+            (FormValue::Variant { at, fields, .. }, _) => match at.and_then(|at| fields.get(at)) {
+                Some(field) => field.read(),
+                None => Ok(None),
+            },
             (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
                 // What cleaning changed for the eye goes back as it came.
@@ -114,9 +478,9 @@ impl FormField {
                 ))
             }
             (FormValue::Typed(field), ArgumentKind::Json) => {
-                serde_json::from_str(field.text().trim())
+                serde_json::from_str(field.text().trim_end())
                     .map(Some)
-                    .map_err(|_| must_be(self.spec.wanted()))
+                    .map_err(|error| must_be(format!("JSON: {}", json_fault(&error))))
             }
             (FormValue::Typed(field), _) => self.spec.read(field.text()).map(Some).map_err(must_be),
         }
@@ -135,6 +499,13 @@ impl FormField {
         }
     }
 
+    /// Puts the cursor where JSON stops being JSON.
+    pub(super) fn go_to_fault(&mut self) {
+        if let FormValue::Typed(field) = &mut self.value {
+            go_to_fault(field);
+        }
+    }
+
     /// Turns a toggle or a choice to the next value or the one before, and moves among several choices.
     pub(super) fn turn(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;
@@ -146,13 +517,27 @@ impl FormField {
                     Some(value) => Some(!value),
                 };
             }
+            (FormValue::Members { is_there, .. }, _) => *is_there = !*is_there,
+            (
+                FormValue::Items {
+                    is_there,
+                    fields,
+                    each,
+                },
+                _,
+            ) => match (forward, *is_there) {
+                (true, false) => *is_there = true,
+                (true, true) if fields.len() < ITEMS => {
+                    fields.push(Self::shaped(each, Start::Fresh));
+                }
+                (false, true) if fields.pop().is_none() => *is_there = !can_be_left_out,
+                _ => {}
+            },
+            (FormValue::Variant { at, fields, .. }, _) => {
+                *at = turned(*at, fields.len(), can_be_left_out, forward);
+            }
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
-                // One more place than choices stands for leaving it out.
-                let places = choices.len() + usize::from(can_be_left_out);
-                let place = at.unwrap_or(choices.len());
-                let step = if forward { 1 } else { places.saturating_sub(1) };
-                let next = (place + step) % places.max(1);
-                *at = (next < choices.len()).then_some(next);
+                *at = turned(*at, choices.len(), can_be_left_out, forward);
             }
             (FormValue::Many { chosen, at }, _) => {
                 let last = chosen.len().saturating_sub(1);

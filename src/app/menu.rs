@@ -5,7 +5,8 @@ use core::time::Duration;
 use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
 use super::{
-    Action, Part, Prices, State, Tab, View, detail, leave::is_viewer, select::hidden_marks,
+    Action, Part, Prices, State, Tab, View, call::command, detail, leave::is_viewer,
+    select::hidden_marks,
 };
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
@@ -656,6 +657,17 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     let mut items = vec![
         item('i', format!("id: {id}"), Act::Copy(id.to_string())),
         item('a', format!("command: {attach}"), Act::Copy(attach)),
+        item(
+            'n',
+            "command that calls it anew",
+            Act::Copy(command(
+                state,
+                task.server.as_str(),
+                &task.tool,
+                &serde_json::from_str(&task.arguments).unwrap_or_default(),
+                task.name.as_deref(),
+            )),
+        ),
         item(
             'j',
             "arguments as JSON",

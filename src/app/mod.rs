@@ -36,7 +36,7 @@ pub use detail::{tab_document, tab_lines, task_offer};
 pub use document::{Document, Kind, Match, Shown, finds, matches_in};
 pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Setup};
 pub use field::Field;
-pub use form::{FormField, FormValue};
+pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
 pub use keymap::{Action, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};

@@ -348,7 +348,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             keys.extend([Do::Wrap, Do::CopyMenu, Do::Print]);
             keys
         }
-        Scope::Tools => vec![Do::Open, Do::AddServer, Do::Back],
+        Scope::Tools => vec![Do::Open, Do::FindTool, Do::AddServer, Do::Back],
         Scope::Servers => vec![
             Do::Open,
             Do::Resume,

@@ -401,12 +401,7 @@ fn die_after() -> Option<u64> {
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@=+,%".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    crate::domain::text::shell_word(word)
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub struct ArgumentSpec {
     pub labels: Vec<String>,
     /// What it demands beside the kind.
     pub bounds: Bounds,
+    /// The format that a text has, in the word of the schema.
+    pub format: Option<String>,
 }
 
 /// What a value is, as far as a form of single fields can ask for it.
@@ -128,6 +130,9 @@ impl ArgumentSpec {
                 .get("default")
                 .filter(|value| !value.is_null())
                 .cloned(),
+            format: text_of("format")
+                .filter(|_| kind == ArgumentKind::Text)
+                .map(str::to_owned),
             kind,
             labels,
             bounds: Bounds {
@@ -292,6 +297,9 @@ fn kind_of(property: &Value) -> (ArgumentKind, Vec<String>) {
     if let Some((choices, labels)) = choices(property) {
         return (ArgumentKind::Choice(choices), labels);
     }
+    if let Some(only) = property.get("const") {
+        return (ArgumentKind::Choice(vec![only.clone()]), Vec::new());
+    }
     let simple = |word: &str| match word {
         "string" => Some(ArgumentKind::Text),
         "number" => Some(ArgumentKind::Number),
@@ -305,7 +313,8 @@ fn kind_of(property: &Value) -> (ArgumentKind, Vec<String>) {
         (Some(Value::Array(words)), _) => words.iter().filter_map(Value::as_str).collect(),
         (_, Some(Value::Array(choices))) => choices
             .iter()
-            .filter_map(|choice| choice.get("type").and_then(Value::as_str))
+            // An alternative that names no type is of a kind of its own.
+            .map(|choice| choice.get("type").and_then(Value::as_str).unwrap_or(""))
             .collect(),
         _ => Vec::new(),
     };

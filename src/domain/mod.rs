@@ -27,6 +27,7 @@ mod record;
 mod result;
 mod schema;
 mod server_task;
+mod shape;
 mod stamp;
 mod status;
 mod tally;
@@ -60,6 +61,7 @@ pub use record::{
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use schema::{Checked, Complaint, Step, path_text};
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
+pub use shape::{Shape, Within};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
 pub use tally::{Part, Tally};

@@ -33,11 +33,7 @@ pub fn path_text(path: &[Step]) -> String {
                 line.push('.');
                 line.push_str(key);
             }
-            Step::Place(place) => {
-                line.push('[');
-                line.push_str(&place.to_string());
-                line.push(']');
-            }
+            Step::Place(place) => line.extend(["[", &place.to_string(), "]"]),
         }
     }
     line

@@ -147,6 +147,16 @@ pub fn plural(count: u64, one: &str) -> String {
     format!("{} {one}{s}", grouped(count))
 }
 
+/// A word as a POSIX shell takes it.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@=+,%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// Words that others follow: with a full stop where they end with nothing of the kind.
 pub fn sentence(words: &str) -> Cow<'_, str> {
     let words = words.trim_end();

@@ -1634,3 +1634,61 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
         "{calls:?}"
     );
 }
+
+#[test]
+fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_command() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys("esc n enter")
+        .answer_tools()
+        .keys("enter ctrl-p");
+    assert!(
+        answer(&screen).contains("filled in as in q7m2xk"),
+        "{}",
+        answer(&screen)
+    );
+    screen.todo.clear();
+    screen.keys("ctrl-y");
+    let [Command::Copy(line)] = screen.todo.as_slice() else {
+        panic!("{:?}", screen.todo);
+    };
+    assert_eq!(
+        line,
+        "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
+    );
+    screen.keys("ctrl-p");
+    assert_eq!(answer(&screen), "no call of this tool is older");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert_eq!(calls[0].origin, None, "a new call, not a repeat");
+    assert!(
+        calls[0].arguments.contains(r#""dataset_name":"eu-2026""#),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn a_tool_is_found_among_those_of_all_servers_and_called_on_its_own() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc 2").answer_tools();
+    // The tools of a second server, by way of the list of servers.
+    screen.keys("3 j j enter");
+    let mut others = tools();
+    others.truncate(2);
+    others[1].name = "get_tides".to_owned();
+    screen.answer_with(others);
+    screen.todo.clear();
+    screen.keys("/").type_in("tides");
+    let drawn = screen.draw();
+    assert!(drawn.contains("tool on any server: tides"), "{drawn}");
+    assert!(!drawn.contains("get_forecast   "), "{drawn}");
+    screen.keys("enter").type_in("Lisbon").keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert_eq!(
+        (calls[0].tool.as_str(), calls[0].server.as_str()),
+        ("get_tides", "ci")
+    );
+    screen.keys("esc").keys("/ esc");
+    assert!(screen.state.overlays.is_empty(), "one Esc closes it");
+}

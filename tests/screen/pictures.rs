@@ -243,6 +243,25 @@ const SCENES: &[Scene] = &[
         screen
     }),
     ("call_form", call_form),
+    ("call_form_nested", |size, look| {
+        let mut screen = pressed(size, look, "esc n enter");
+        let mut tools = tools();
+        tools[0].input_schema = r#"{"required": ["to"], "properties": {
+            "to": {"type": "object", "required": ["street"], "properties": {
+                "street": {"type": "string"}, "when": {"type": "string", "format": "date-time"}}},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "shape": {"oneOf": [
+                {"title": "Circle", "type": "object", "properties": {"r": {"type": "number"}}},
+                {"title": "Box", "type": "object", "properties": {"w": {"type": "number"}}}]},
+            "free": {"type": "object"}}}"#
+            .to_owned();
+        screen
+            .answer_with(tools)
+            .keys("enter tab tab right right tab");
+        screen.type_in("eu").keys("tab right right tab tab");
+        screen.type_in("{\n  \"a\": 1,\n}").keys("ctrl-s");
+        screen
+    }),
     ("call_form_complaints", |size, look| {
         let mut screen = call_form(size, look);
         screen.keys("down x down down down ctrl-s");
@@ -302,6 +321,20 @@ const SCENES: &[Scene] = &[
         screen
     }),
     // The other panes.
+    ("find_tool", |size, look| {
+        let mut screen = pressed(size, look, "esc 2");
+        let mut safe = tools();
+        (safe[0].destructive, safe[1].read_only) = (Some(true), Some(true));
+        screen.answer_with(safe).keys("/").type_in("build-box a");
+        screen
+    }),
+    ("pane_tools_hints", |size, look| {
+        let mut screen = pressed(size, look, "esc 2");
+        let mut says = tools();
+        (says[0].destructive, says[0].idempotent) = (Some(true), Some(true));
+        screen.answer_with(says);
+        screen
+    }),
     ("pane_tools", |size, look| {
         let mut screen = pressed(size, look, "esc 2");
         screen.answer_tools();

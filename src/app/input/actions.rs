@@ -258,6 +258,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             let typed = Field::new(state.filter.text());
             state.overlays.push(Overlay::Filter(typed));
         }
+        Action::FindTool => find_tool(state, todo),
         Action::Search => {
             let typed = Field::new(state.search.clone().unwrap_or_default());
             state.overlays.push(Overlay::Search(typed));
@@ -395,6 +396,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         | Action::FieldBefore
         | Action::Send
         | Action::Raw
+        | Action::Earlier
+        | Action::CopyCommand
         | Action::OpenPage
         | Action::CopyPage
         | Action::ChoiceBefore
@@ -479,7 +482,7 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             }
             let mut form = CallForm::new(state);
             form.server = Some(server);
-            form.take_tool(tool, &serde_json::Map::new());
+            form.take_tool(tool, None);
             state.overlays.push(Overlay::Call(Box::new(form)));
         }
         Pane::Servers => match state.servers.get(state.cursors[1]) {
@@ -496,6 +499,22 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             ));
         }
     }
+}
+
+/// Looks for a tool among those of all servers. Servers that are there are asked for theirs; nobody else is contacted.
+fn find_tool(state: &mut State, todo: &mut Vec<Command>) {
+    let is_unasked = |server: &&ServerView| {
+        let is_known = state.tools.get(&server.name).is_some_and(|it| it.is_known);
+        !is_known && matches!(server.state, LinkState::Live)
+    };
+    let servers = state.servers.iter().filter(is_unasked);
+    let names: Vec<ServerName> = servers.map(|server| server.name.clone()).collect();
+    for name in &names {
+        ask_tools(state, name, todo);
+    }
+    let mut form = CallForm::new(state);
+    (form.server, form.stage, form.is_anywhere) = (None, Stage::Tool, true);
+    state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
 /// Esc: one layer, never out of the program.

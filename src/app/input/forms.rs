@@ -137,6 +137,9 @@ pub(super) fn call_key(
             let last = form.matching(state).len().saturating_sub(1);
             match action {
                 Some(Action::Back) => {
+                    if form.is_anywhere {
+                        return None;
+                    }
                     if state.servers.len() > 1 {
                         form.stage = Stage::Server;
                     } else {
@@ -149,9 +152,12 @@ pub(super) fn call_key(
                     let tool = form
                         .matching(state)
                         .get(form.tool_at)
-                        .map(|tool| (*tool).clone());
+                        .map(|(server, tool)| ((*server).clone(), (*tool).clone()));
                     match tool {
-                        Some(tool) => form.take_tool(tool, &serde_json::Map::new()),
+                        Some((server, tool)) => {
+                            form.server = Some(server);
+                            form.take_tool(tool, None);
+                        }
                         None => state.answer("no tool fits"),
                     }
                 }
@@ -180,6 +186,11 @@ pub(super) fn arguments_key(
         state.answer("the intent is being saved");
         return Some(Overlay::Call(form));
     }
+    // In several lines some keys mean lines, not fields.
+    if form.text_field().is_some_and(|field| field.line_key(chord)) {
+        form.unsay();
+        return Some(Overlay::Call(form));
+    }
     if let Some(at) = walk(action, form.at, form.places().saturating_sub(1)) {
         form.at = at;
         return Some(Overlay::Call(form));
@@ -201,6 +212,21 @@ pub(super) fn arguments_key(
             }
         }
         Some(Action::Raw) => form.toggle_raw(),
+        Some(Action::Earlier) => match form.take_earlier(state) {
+            Some(id) => state.answer(format!("filled in as in {id}")),
+            None if form.tool.is_none() => {
+                state.answer("the arguments of this tool are not known yet");
+            }
+            None if form.taken.is_some() => state.answer("no call of this tool is older"),
+            None => state.answer("this tool was not called yet"),
+        },
+        Some(Action::CopyCommand) => match form.command(state) {
+            Ok(line) => {
+                todo.push(Command::Copy(line));
+                state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+            }
+            Err(lines) => refuse(state, &mut form, lines, Vec::new()),
+        },
         Some(Action::Accept | Action::Send) => {
             send(state, &mut form, action == Some(Action::Send), now, todo);
             // A question on top of the form is asked before anything is sent.
@@ -271,11 +297,7 @@ fn refuse(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec
         let key = state.key(Action::Send);
         state.answer(format!("{key} once more sends it unchecked"));
     }
-    if let Some(at) = form.fields.iter().position(|field| form.is_wrong(field))
-        && form.raw.is_none()
-    {
-        form.at = at;
-    }
+    form.go_to_wrong();
 }
 
 /// Sends the call, unless something is seen to be wrong with it or a repeat of it has to be agreed to. `is_key` where the

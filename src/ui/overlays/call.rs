@@ -1,8 +1,8 @@
 //! The form of a new call.
 
 use crate::{
-    app::{CallForm, FormField, Stage, State},
-    domain::{Price, Stamp, Tool, text},
+    app::{CallForm, FormField, FormRow, Stage, State},
+    domain::{Price, Stamp, Tool, path_text, text},
 };
 
 use super::{
@@ -11,12 +11,12 @@ use super::{
         panes::{
             detail::wrap,
             list::price_role,
-            tools::{kind_word, no_tools, tool_list},
+            tools::{no_tools, tool_list},
         },
         theme::Role,
         words,
     },
-    fields::{HINT, NARROW, form_field, label_columns},
+    fields::{HINT, NARROW, Shown, form_field, label_columns, lines_of, takes},
     typed,
 };
 
@@ -94,14 +94,12 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
 fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
-    typed::field(
-        window,
-        0,
-        0,
-        &format!("tool on {server}: "),
-        &form.filter,
-        true,
-    );
+    let label = if form.is_anywhere {
+        "tool on any server: ".to_owned()
+    } else {
+        format!("tool on {server}: ")
+    };
+    typed::field(window, 0, 0, &label, &form.filter, true);
     let known = form
         .server
         .as_ref()
@@ -118,6 +116,9 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                 format!("{server} has no tools.")
             }
             Some(tools) if tools.is_known => "No tool fits.".to_owned(),
+            None if form.is_anywhere => {
+                "No tool fits, of the servers whose tools are known.".to_owned()
+            }
             _ => format!("Asking {server} for its tools ..."),
         };
         let room = usize::from(window.columns()).max(1);
@@ -129,15 +130,21 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let (columns, rows) = (window.columns(), window.rows());
     let cursor = form.tool_at.min(matching.len().saturating_sub(1));
     let mut part = window.part(0, 2, columns, rows.saturating_sub(2));
-    tool_list(&mut part, matching.iter().copied(), cursor, true);
+    let shown = matching
+        .iter()
+        .map(|(name, tool)| (form.is_anywhere.then_some(*name), *tool));
+    tool_list(&mut part, shown, cursor, true);
 }
 
 /// Rows that the form takes at its ease: head, fields, name, price, what is said, button.
 fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
     let around = price_lines(state, form, columns).len() + said(form, columns).2 + 6;
-    let arguments = match &form.raw {
-        Some(raw) => wrap(raw.text(), columns.max(1)).len().max(3) + 1,
-        None => form.fields.len().max(1),
+    let arguments = if let Some(raw) = &form.raw {
+        raw.text().split('\n').count().max(3) + 1
+    } else {
+        let rows = form.rows();
+        let lines = |(place, row): (usize, &FormRow<'_>)| lines_of(row.field, place == form.at);
+        rows.iter().enumerate().map(lines).sum::<usize>().max(1)
     };
     u16::try_from(arguments + around).unwrap_or(u16::MAX)
 }
@@ -181,26 +188,38 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         } else if form.fields.is_empty() {
             part.put(0, 0, "It takes no arguments.", Role::Dim);
         } else {
-            let label = label_columns(&form.fields);
-            let first = (form.at.min(form.fields.len().saturating_sub(1)) + 1)
-                .saturating_sub(usize::from(fields_rows));
-            let below = form
-                .fields
-                .len()
-                .saturating_sub(first + usize::from(fields_rows));
-            hidden = (first, below);
-            let shown = form.fields.iter().enumerate().skip(first);
-            for ((place, field), y) in shown.take(usize::from(fields_rows)).zip(0_u16..) {
-                form_field(
-                    &mut part,
-                    y,
-                    field,
-                    label,
-                    place == form.at,
-                    form.origin.is_some(),
-                    form.is_wrong(field),
-                );
+            let all = form.rows();
+            let names: Vec<String> = all.iter().map(|row| path_text(&row.path)).collect();
+            let label = label_columns(names.iter().map(String::as_str));
+            let lines = |place: usize, row: &FormRow<'_>| lines_of(row.field, place == form.at);
+            let room = usize::from(fields_rows);
+            // The line with the cursor stays in sight, with all of it that there is room for.
+            let at = form.at.min(all.len().saturating_sub(1));
+            let mut first = at;
+            let mut used = all.get(at).map_or(1, |row| lines(at, row));
+            while let Some(before) = first.checked_sub(1)
+                && used < room
+            {
+                (first, used) = (before, used + 1);
             }
+            let mut y = 0;
+            let mut last = first;
+            for (place, (row, name)) in all.iter().zip(&names).enumerate().skip(first) {
+                if usize::from(y) >= room {
+                    break;
+                }
+                let shown = Shown {
+                    field: row.field,
+                    name,
+                    has_cursor: place == form.at,
+                    is_again: form.origin.is_some(),
+                    is_wrong: form.is_wrong(row),
+                };
+                form_field(&mut part, y, &shown, label);
+                y += u16::try_from(lines(place, row)).unwrap_or(1);
+                last = place + 1;
+            }
+            hidden = (first, all.len().saturating_sub(last));
         }
     }
     let [up, down] = window.glyphs().arrows;
@@ -289,7 +308,7 @@ fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
 fn hint(field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
     if let Some(field) = field {
-        let kind = kind_word(&field.spec.kind);
+        let kind = takes(field);
         let whole = match &field.spec.description {
             Some(words) => format!("{kind}: {words}"),
             None => kind,
@@ -301,14 +320,20 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
     if is_narrow {
         String::new()
     } else {
-        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Esc goes back.".to_owned()
+        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Ctrl-P fills in the last call."
+            .to_owned()
     }
 }
 
 /// What is said below the fields, and the rows kept for it: as many whichever field has the cursor, so that nothing
 /// jumps.
 fn said(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
-    let fields = || form.fields.iter().filter(|_| form.raw.is_none());
+    let rows = if form.raw.is_none() {
+        form.rows()
+    } else {
+        Vec::new()
+    };
+    let fields = || rows.iter().map(|row| row.field);
     let (lines, role) = complaints(form, columns, &hint(fields().nth(form.at), columns));
     let most = fields()
         .map(|field| {
@@ -340,47 +365,13 @@ fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>,
 }
 
 fn raw_field(part: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
-    part.put(
-        0,
-        0,
-        "arguments as JSON:",
-        if has_cursor { Role::Key } else { Role::Dim },
-    );
-    let room = usize::from(part.columns()).max(1);
-    let rows = usize::from(part.rows().saturating_sub(1)).max(1);
-    let before = text::clean_line(&raw.before()).into_owned();
-    let whole = text::clean_line(raw.text()).into_owned();
-    // Cut every `room` columns, so that the place of the cursor can be computed.
-    let lines = chop(&whole, room);
-    let at = chop(&format!("{before}_"), room);
-    let cursor_line = at.len().saturating_sub(1);
-    let first = (cursor_line + 1).saturating_sub(rows);
-    for (line, y) in lines.iter().skip(first).take(rows).zip(1_u16..) {
-        part.put(0, y, line, Role::Plain);
-    }
+    let role = if has_cursor { Role::Key } else { Role::Dim };
+    part.put(0, 0, "arguments as JSON:", role);
     if has_cursor {
-        let column = at
-            .last()
-            .map_or(0, |line| text::width(line).saturating_sub(1));
-        let y = u16::try_from(cursor_line - first + 1).unwrap_or(u16::MAX);
-        part.lay(u16::try_from(column).unwrap_or(0), y, 1, Role::Cursor);
+        let (line, column) = raw.place();
+        let place = format!("line {}, column {}", line + 1, column + 1);
+        part.put_before(part.columns(), 0, &place, Role::Dim);
     }
-}
-
-/// Cuts text into lines of exactly so many columns.
-fn chop(words: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for letter in words.chars() {
-        let wide = text::width(letter.encode_utf8(&mut [0; 4]));
-        if used + wide > columns && used > 0 {
-            lines.push(String::new());
-            used = 0;
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push(letter);
-        }
-        used += wide;
-    }
-    lines
+    let (columns, rows) = (part.columns(), part.rows().saturating_sub(1));
+    typed::lines(&mut part.part(0, 1, columns, rows), raw, has_cursor);
 }

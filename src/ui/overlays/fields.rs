@@ -2,7 +2,7 @@
 
 use crate::{
     app::{FormField, FormValue},
-    domain::text,
+    domain::{ArgumentKind, text},
 };
 
 use super::{
@@ -17,39 +17,88 @@ pub(super) const HINT: usize = 44;
 pub(super) const NARROW: usize = 66;
 
 /// Columns for the names of fields.
-pub(super) fn label_columns(fields: &[FormField]) -> usize {
-    fields
-        .iter()
-        .map(|field| text::width(&text::clean_line(field.name())))
+pub(super) fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
+    names
+        .map(|name| text::width(&text::clean_line(name)))
         .max()
         .unwrap_or(8)
         .clamp(6, 24)
 }
 
-/// One field on one line.
-pub(super) fn form_field(
-    part: &mut Canvas<'_>,
-    y: u16,
-    field: &FormField,
-    label: usize,
-    has_cursor: bool,
-    is_again: bool,
-    is_wrong: bool,
-) {
+/// A field as it is drawn.
+pub(super) struct Shown<'f> {
+    /// Which.
+    pub(super) field: &'f FormField,
+    /// What it is called; not sanitised.
+    pub(super) name: &'f str,
+    /// Whether it has the keys.
+    pub(super) has_cursor: bool,
+    /// Whether what was changed is worth a word.
+    pub(super) is_again: bool,
+    /// Whether something is wrong with it.
+    pub(super) is_wrong: bool,
+}
+
+/// Lines that a field of JSON has while it is typed in.
+const LINES: usize = 6;
+
+/// Lines that a field takes.
+pub(super) fn lines_of(field: &FormField, has_cursor: bool) -> usize {
+    match &field.value {
+        FormValue::Typed(typed) if typed.has_lines() && has_cursor => {
+            typed.text().split('\n').count().clamp(1, LINES)
+        }
+        _ => 1,
+    }
+}
+
+/// What a field takes, in a word or two; not sanitised.
+pub(super) fn takes(field: &FormField) -> String {
+    match &field.value {
+        FormValue::Members { .. } => "object".to_owned(),
+        FormValue::Items { each, .. } => match each.spec.kind {
+            ArgumentKind::Json => "list".to_owned(),
+            _ => format!("list, each {}", kind_word(&each.spec.kind)),
+        },
+        FormValue::Variant { labels, .. } => format!("one of {}", labels.join(", ")),
+        _ => match &field.spec.format {
+            Some(format) => format!("{}, {format}", kind_word(&field.spec.kind)),
+            None => kind_word(&field.spec.kind),
+        },
+    }
+}
+
+/// A name in so many columns; of a path its end, which tells it from its neighbours.
+fn fitted(name: &str, columns: usize, more: &str) -> String {
+    if text::width(name) <= columns || !name.contains(['.', '[']) {
+        return text::cut(name, columns, more).into_owned();
+    }
+    let room = columns.saturating_sub(text::width(more));
+    format!("{more}{}", typed::tail(name, room))
+}
+
+/// One field, on one line unless it is JSON that is being typed.
+pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label: usize) {
+    let Shown {
+        field,
+        name,
+        has_cursor,
+        is_again,
+        is_wrong,
+    } = *shown;
     let glyphs = part.glyphs();
     let need = match (is_wrong, field.spec.is_required) {
         (true, _) => "!",
         (false, true) => "*",
         (false, false) => " ",
     };
-    let name = text::clean_line(field.name());
-    let name = text::cut(&name, label, glyphs.more);
+    let name = fitted(&text::clean_line(name), label, glyphs.more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));
     let head = format!("{name}{need}{pad} ");
     let end = part.columns();
     // What it takes stands at the right edge, as long as there is room.
     let mut hint = if field.spec.labels.is_empty() {
-        kind_word(&field.spec.kind)
+        takes(field)
     } else {
         let is_many = matches!(field.value, FormValue::Many { .. });
         let labels: Vec<&str> = field
@@ -81,8 +130,46 @@ pub(super) fn form_field(
     let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
     let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
     {
-        let mut left = part.part(0, y, end.saturating_sub(hint_wide + 1), 1);
+        let lines = u16::try_from(lines_of(field, has_cursor)).unwrap_or(1);
+        let mut left = part.part(0, y, end.saturating_sub(hint_wide + 1), lines);
+        let role = if has_cursor { Role::Key } else { Role::Dim };
         match &field.value {
+            FormValue::Typed(input) if input.has_lines() => {
+                let x = left.put(0, 0, &head, role);
+                if has_cursor {
+                    let columns = left.columns().saturating_sub(x);
+                    typed::lines(&mut left.part(x, 0, columns, lines), input, true);
+                } else {
+                    let words = input
+                        .text()
+                        .split_whitespace()
+                        .collect::<Vec<_>>()
+                        .join(" ");
+                    left.put(x, 0, &text::clean_line(&words), Role::Plain);
+                }
+            }
+            FormValue::Members { is_there, .. } => {
+                let x = left.put(0, 0, &head, role);
+                let word = if *is_there { "given" } else { "(left out)" };
+                turned(&mut left, x, word, has_cursor);
+            }
+            FormValue::Items {
+                is_there, fields, ..
+            } => {
+                let x = left.put(0, 0, &head, role);
+                let word = if *is_there {
+                    text::plural(fields.len() as u64, "item")
+                } else {
+                    "(left out)".to_owned()
+                };
+                turned(&mut left, x, &word, has_cursor);
+            }
+            FormValue::Variant { at, labels, .. } => {
+                let x = left.put(0, 0, &head, role);
+                let label = at.and_then(|at| labels.get(at));
+                let word = label.map_or("(left out)", String::as_str);
+                turned(&mut left, x, &text::clean_line(word), has_cursor);
+            }
             FormValue::Typed(input) => {
                 typed::field(&mut left, 0, 0, &head, input, has_cursor);
             }

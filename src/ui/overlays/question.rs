@@ -1,7 +1,7 @@
 //! A question of a server: who asks and for what, what it says, what is filled in, and the ways out.
 
 use crate::{
-    app::{Button, FormValue, QuestionForm, State, place_of, waits},
+    app::{Button, FormField, FormValue, QuestionForm, State, place_of, waits},
     domain::{Link, Stamp, Wanted, text},
 };
 
@@ -11,7 +11,7 @@ use super::{
         panes::{detail::wrap, list::name},
         theme::Role,
     },
-    fields::{form_field, label_columns},
+    fields::{Shown, form_field, label_columns},
 };
 
 /// Lines of complaints that are shown; one is mended at a time.
@@ -183,18 +183,17 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
         .unwrap_or(0)
         .min(form.fields.len().saturating_sub(1));
     let first = (at + 1).saturating_sub(rows);
-    let label = label_columns(&form.fields);
+    let label = label_columns(form.fields.iter().map(FormField::name));
     let shown = form.fields.iter().enumerate().skip(first).take(rows);
     for ((place, field), y) in shown.zip(y..) {
-        form_field(
-            window,
-            y,
+        let shown = Shown {
             field,
-            label,
-            form.at == Some(place),
-            false,
-            false,
-        );
+            name: field.name(),
+            has_cursor: form.at == Some(place),
+            is_again: false,
+            is_wrong: false,
+        };
+        form_field(window, y, &shown, label);
     }
     let below = form.fields.len().saturating_sub(first + rows);
     let [up, down] = window.glyphs().arrows;
@@ -235,7 +234,12 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
                 FormValue::Many { .. } => {
                     "the arrows go along, Space takes one or leaves it".to_owned()
                 }
-                FormValue::Toggle(_) | FormValue::Choice(_) => "the arrows turn it".to_owned(),
+                // A question has none of the latter.
+                FormValue::Toggle(_)
+                | FormValue::Choice(_)
+                | FormValue::Members { .. }
+                | FormValue::Items { .. }
+                | FormValue::Variant { .. } => "the arrows turn it".to_owned(),
             };
             format!("{need}{what}{about}")
         }

@@ -42,8 +42,55 @@ pub(super) fn field(
     canvas.put(end, y, &rest, Role::Plain)
 }
 
+/// A field of several lines; the line of the cursor stays in sight.
+pub(super) fn lines(canvas: &mut Canvas<'_>, field: &Field, has_cursor: bool) {
+    let room = usize::from(canvas.columns()).max(1);
+    let rows = usize::from(canvas.rows()).max(1);
+    // Cut every `room` columns, so that the place of the cursor can be computed.
+    let chopped = |words: &str| -> Vec<String> {
+        let lines = words.split('\n').map(text::clean_line);
+        lines.flat_map(|line| chop(&line, room)).collect()
+    };
+    let whole = chopped(field.text());
+    let at = chopped(&format!("{}_", field.before()));
+    let cursor_line = at.len().saturating_sub(1);
+    let first = if has_cursor {
+        (cursor_line + 1).saturating_sub(rows)
+    } else {
+        0
+    };
+    for (line, y) in whole.iter().skip(first).take(rows).zip(0_u16..) {
+        canvas.put(0, y, line, Role::Plain);
+    }
+    if has_cursor {
+        let column = at
+            .last()
+            .map_or(0, |line| text::width(line).saturating_sub(1));
+        let y = u16::try_from(cursor_line - first).unwrap_or(u16::MAX);
+        canvas.lay(u16::try_from(column).unwrap_or(0), y, 1, Role::Cursor);
+    }
+}
+
+/// Cuts text into lines of exactly so many columns.
+fn chop(words: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for letter in words.chars() {
+        let wide = text::width(letter.encode_utf8(&mut [0; 4]));
+        if used + wide > columns && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(letter);
+        }
+        used += wide;
+    }
+    lines
+}
+
 /// The end of a text in at most `columns`.
-fn tail(text: &str, columns: usize) -> String {
+pub(super) fn tail(text: &str, columns: usize) -> String {
     let mut used = 0;
     let mut kept: Vec<char> = Vec::new();
     for letter in text.chars().rev() {

@@ -65,7 +65,8 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
     {
         let mut part = canvas.part(1, 2, left.saturating_sub(1), list_rows);
-        tool_list(&mut part, list.iter(), cursor, !split);
+        let shown = list.iter().map(|tool| (None, tool));
+        tool_list(&mut part, shown, cursor, !split);
     }
     let Some(tool) = list.get(cursor) else { return };
     let mut about = if split {
@@ -81,29 +82,44 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     about_tool(&mut about, state, tool, list);
 }
 
-/// Tools one a line, as many as there is room for, the chosen one in sight.
+/// Tools one a line, as many as there is room for, the chosen one in sight; each with its server, where that is not the
+/// same for all.
 pub(in crate::ui) fn tool_list<'t>(
     canvas: &mut Canvas<'_>,
-    tools: impl Iterator<Item = &'t Tool>,
+    tools: impl Iterator<Item = (Option<&'t ServerName>, &'t Tool)>,
     cursor: usize,
     has_text: bool,
 ) {
     let rows = usize::from(canvas.rows()).max(1);
     let first = (cursor + 1).saturating_sub(rows);
     let sign = canvas.glyphs().cursor;
-    for ((place, tool), y) in tools.enumerate().skip(first).take(rows).zip(0_u16..) {
+    for ((place, (server, tool)), y) in tools.enumerate().skip(first).take(rows).zip(0_u16..) {
         let is_on = place == cursor;
         if is_on {
             canvas.put(0, y, sign, Role::Focus);
         }
         let name = text::clean_line(&tool.name);
-        let x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });
+        let mut x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });
+        if let Some(server) = server {
+            x = canvas.put(
+                x.max(28) + 2,
+                y,
+                &text::clean_line(server.as_str()),
+                Role::Dim,
+            );
+        }
         let line = tool.description.as_deref().unwrap_or_default();
         let line = line
             .lines()
             .find(|line| has_text && !line.trim().is_empty());
         if let Some(line) = line {
-            canvas.put(x.max(28) + 2, y, &text::clean_line(line.trim()), Role::Dim);
+            let least = if server.is_some() { 42 } else { 28 };
+            canvas.put(
+                x.max(least) + 2,
+                y,
+                &text::clean_line(line.trim()),
+                Role::Dim,
+            );
         }
     }
 }
@@ -125,6 +141,14 @@ pub(in crate::ui) fn about_tool(
     let clean = text::clean_block(description.trim()).into_owned();
     for line in clean.lines().flat_map(|line| wrap(line, room)).take(8) {
         canvas.put(0, y, &line, Role::Plain);
+        y += 1;
+    }
+    let hints = tool.hints();
+    if !hints.is_empty() {
+        // The server's word for it, which nobody has checked.
+        let name = state.tools_of.as_ref().map_or("", ServerName::as_str);
+        let line = format!("{name} says: {}", hints.join(", "));
+        canvas.put(0, y, &text::clean_line(&line), Role::Dim);
         y += 1;
     }
     y += 1;

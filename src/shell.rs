@@ -63,8 +63,8 @@ pub trait Backstage {
     /// Writes a view into the configuration.
     fn save_view(&mut self, view: View);
 
-    /// Reads what the configuration has for a server, agreed to as `shown` where that is there.
-    fn consent(&mut self, server: ServerName, shown: Option<Vec<String>>);
+    /// Reads what the configuration has for a server, agreed to where this is its digest.
+    fn consent(&mut self, server: ServerName, agreed_to: Option<String>);
     /// Breaks something on the demo server; what came of it is an event later.
     fn break_demo(&mut self, what: &str);
 }
@@ -318,8 +318,8 @@ async fn carry_out<S: Surface, B: Backstage>(
             backstage.consent(server, None);
             Vec::new()
         }
-        Command::Agree { server, shown } => {
-            backstage.consent(server, Some(shown));
+        Command::Agree { server, digest } => {
+            backstage.consent(server, Some(digest));
             Vec::new()
         }
         Command::OpenPage(url) => {

@@ -302,7 +302,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     ));
     screen.press("i");
     screen.wait_for("Nobody is contacted and nothing is started.");
-    screen.wait_for(&format!("taken lab: http://{addr}/mcp"));
+    screen.wait_for(&format!("new lab: http://{addr}/mcp"));
     screen.wait_for("skipped odd: longhaul speaks no ws");
     screen.press("n");
     screen.wait_until("the dialog closed", |screen| {

@@ -351,7 +351,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     };
     agree("in the header X-Key", "in the header X-Other");
     assert!(is_silent());
-    agree("in the header X-Other", "agreed; it holds");
+    agree("in the header X-Other", "agreed for lab; it holds");
     screen.press("n");
     screen.wait_for("quick");
     let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());

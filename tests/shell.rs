@@ -168,7 +168,7 @@ impl Backstage for FakeBackstage {
 
     fn save_view(&mut self, _view: View) {}
 
-    fn consent(&mut self, _server: ServerName, _shown: Option<Vec<String>>) {}
+    fn consent(&mut self, _server: ServerName, _agreed_to: Option<String>) {}
 
     fn break_demo(&mut self, _what: &str) {}
 }

@@ -526,11 +526,11 @@ impl Document {
                     hits.push(index(number));
                 }
             } else {
+                let mut piece = number;
                 for (from, _) in matches_in(whole, words) {
-                    let piece = (number..end)
-                        .rev()
-                        .find(|at| start(*at) <= first + from)
-                        .unwrap_or(number);
+                    while piece + 1 < end && start(piece + 1) <= first + from {
+                        piece += 1;
+                    }
                     if hits.last() != Some(&index(piece)) {
                         hits.push(index(piece));
                     }

@@ -101,6 +101,8 @@ pub struct Findings {
 pub struct Consent {
     /// What would go where or be started, if that waits for the user.
     pub to_agree: Vec<String>,
+    /// The digest of all of it.
+    pub digest: String,
     /// Whether a program would be started.
     pub is_program: bool,
     /// Otherwise: how it stands.
@@ -200,12 +202,12 @@ pub enum Command {
     SaveView(View),
     /// Look what of the configuration waits for consent at this server; answered by [`Event::ConsentRead`].
     ReadConsent(ServerName),
-    /// Note that the user agrees to all of them as they were shown; answered by [`Event::ConsentRead`].
+    /// Note that the user agrees to it as it was shown; answered by [`Event::ConsentRead`].
     Agree {
         /// At which server.
         server: ServerName,
-        /// What was shown.
-        shown: Vec<String>,
+        /// The digest of what was shown.
+        digest: String,
     },
     /// Open this page in the user's browser; http or https, and the user has agreed.
     OpenPage(String),

@@ -68,6 +68,12 @@ fn has_null(spec: &ArgumentSpec) -> bool {
     matches!(&spec.kind, ArgumentKind::Choice(choices) if choices.contains(&Value::Null))
 }
 
+/// The same, in one of the alternatives too.
+fn takes_null(shape: &Shape) -> bool {
+    let in_any = |all: &[(String, Shape)]| all.iter().any(|(_, one)| takes_null(one));
+    has_null(&shape.spec) || matches!(&shape.within, Within::Variants(all) if in_any(all))
+}
+
 /// Whether a single field can show a value so that it goes back as it came.
 fn shows(kind: &ArgumentKind, value: &Value) -> bool {
     match kind {
@@ -150,7 +156,9 @@ impl FormField {
     pub(super) fn shaped(shape: &Shape, start: Start<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
-            Start::Given(value) if value.is_null() && !spec.is_required && !has_null(spec) => None,
+            Start::Given(value) if value.is_null() && !spec.is_required && !takes_null(shape) => {
+                None
+            }
             Start::Given(value) => Some(value),
             Start::LeftOut => None,
             Start::Fresh => spec.default.as_ref(),

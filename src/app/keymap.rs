@@ -574,7 +574,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "login",
         "sign in",
-        "sign in to a server",
+        "sign in to a server, or agree to what it gets",
     ),
     bind(
         Action::Break,

@@ -45,6 +45,8 @@ pub enum Menu {
         server: ServerName,
         /// What goes where, or what is started.
         lines: Vec<String>,
+        /// The digest of all of it.
+        digest: String,
         /// Whether a program would be started.
         is_program: bool,
     },
@@ -101,7 +103,12 @@ pub enum Act {
     /// Take the servers over that were found.
     TakeServers,
     /// Let the configuration do for this server what was shown.
-    Agree(ServerName, Vec<String>),
+    Agree {
+        /// Which.
+        server: ServerName,
+        /// The digest of what was shown.
+        digest: String,
+    },
     /// Open this page in the browser.
     OpenPage(String),
     /// Ask for a file to save a part of a result to.
@@ -380,6 +387,22 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
     }
 }
 
+/// Whether a dialog of these lines is seen whole, by a careful guess at how they are wrapped.
+fn fits(state: &State, lines: &[String]) -> bool {
+    let (columns, rows) = state.size;
+    let width = usize::from(columns.min(80)).saturating_sub(10).max(1);
+    let taken = lines.iter().map(|line| {
+        let columns = text::width(&text::clean_line(line));
+        if columns <= width {
+            1
+        } else {
+            1 + columns.div_ceil(width.div_ceil(2))
+        }
+    });
+    // Beside them stand two lines of ours, the choice, the frame and the strips of the screen.
+    taken.sum::<usize>() + 12 <= usize::from(rows)
+}
+
 /// Everything as it is at first, then each view by its number.
 fn views(state: &State) -> Vec<Item> {
     let all = item('0', "everything", Act::Show(View::default()));
@@ -462,6 +485,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
         Menu::Consent {
             server,
             lines,
+            digest,
             is_program,
         } => {
             let (no, yes) = if *is_program {
@@ -469,8 +493,18 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             } else {
                 ("no, send nothing", "yes, these may go there")
             };
-            let agree = Act::Agree(server.clone(), lines.clone());
-            vec![item('n', no, Act::Close), item('y', yes, agree)]
+            let agree = Act::Agree {
+                server: server.clone(),
+                digest: digest.clone(),
+            };
+            let command = if *is_program { "approve" } else { "consent" };
+            // Nobody agrees to what he does not see.
+            let why_not = (!fits(state, lines)).then(|| {
+                let server = text::clean_line(server.as_str());
+                format!("too long to be seen here; longhaul servers {command} {server}")
+            });
+            let yes = item('y', yes, agree);
+            vec![item('n', no, Act::Close), Item { why_not, ..yes }]
         }
         Menu::Repeat { is_unchecked, .. } => vec![
             item('n', "no, back to the form", Act::Close),

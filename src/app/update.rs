@@ -85,6 +85,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
         Event::ConsentRead(server, consent) => {
             let Consent {
                 to_agree: lines,
+                digest,
                 is_program,
                 words,
                 servers,
@@ -95,6 +96,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 let menu = Menu::Consent {
                     server,
                     lines,
+                    digest,
                     is_program,
                 };
                 input::open_menu(state, menu, now);

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
@@ -105,6 +106,10 @@ impl Live {
     /// The next thing to react to. Notices are said here, trouble ends the command.
     pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<Event, Fail> {
         loop {
+            // However much there is to tell: whoever is asked to end, ends.
+            if let Some(event) = self.signalled() {
+                return Ok(event);
+            }
             if let Some(news) = self.waiting.pop_front() {
                 match &news {
                     News::Task(view) => {
@@ -133,6 +138,16 @@ impl Live {
                 () = self.news.changed() => self.waiting.extend(self.news.take()),
             }
         }
+    }
+
+    /// A signal that has come, without waiting for one.
+    fn signalled(&mut self) -> Option<Event> {
+        let ends = self.ends.iter_mut();
+        if ends.filter_map(|end| end.recv().now_or_never()).count() > 0 {
+            return Some(Event::Ended);
+        }
+        let interrupted = self.interrupt.recv().now_or_never();
+        interrupted.map(|_| Event::Interrupted)
     }
 
     /// Asks, and waits for the answer.

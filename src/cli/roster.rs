@@ -216,9 +216,13 @@ fn starts(program: &Program) -> Vec<String> {
     for (name, value) in &program.env {
         // What stands around a variable may be a secret.
         let from: Vec<&str> = value.variables().collect();
+        let name = seen(name);
         lines.push(match from.as_slice() {
-            [] => format!("  {} as the configuration has it", seen(name)),
-            from => format!("  {} from {}", seen(name), from.join(", ")),
+            _ if !is_secret(&name, value.as_str()) => {
+                format!("  {name} = {}", seen(value.as_str()))
+            }
+            [] => format!("  {name} as the configuration has it, which looks like a secret"),
+            from => format!("  {name} from {}", from.join(", ")),
         });
     }
     let of_args = program
@@ -467,17 +471,17 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     consented(context, &server.name, &agreed(&server))
 }
 
-/// `servers consent` and `servers approve` for the screen: what there is to agree to, agreed to where that is what was
-/// `shown`.
+/// `servers consent` and `servers approve` for the screen: what there is to agree to, agreed to where its digest is the one
+/// of what was shown.
 pub(super) fn consent_on_screen(
     name: &ServerName,
-    shown: Option<&[String]>,
+    agreed_to: Option<&str>,
 ) -> Result<Consent, String> {
     let path = config::path();
     let config = config::read(path.as_deref())?;
     let server = config.servers.iter().find(|it| it.name == *name);
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
-        let (to_agree, agreed_to) = match (&server.program, &server.url) {
+        let (to_agree, digest) = match (&server.program, &server.url) {
             (Some(program), _) => (starts(program), digest_of_program(program)),
             (None, Some(url)) => (
                 goes_where(url, &server.headers),
@@ -486,9 +490,10 @@ pub(super) fn consent_on_screen(
             (None, None) => (Vec::new(), String::new()),
         };
         let is_program = server.program.is_some();
-        if shown != Some(&to_agree) {
+        if agreed_to != Some(&digest) {
             return Ok(Consent {
                 to_agree,
+                digest,
                 is_program,
                 words: String::new(),
                 servers: config.servers,
@@ -496,9 +501,9 @@ pub(super) fn consent_on_screen(
         }
         let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
         if is_program {
-            edit.approve(name.as_str(), &agreed_to);
+            edit.approve(name.as_str(), &digest);
         } else {
-            edit.consent(name.as_str(), &agreed_to);
+            edit.consent(name.as_str(), &digest);
         }
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
@@ -509,7 +514,7 @@ pub(super) fn consent_on_screen(
     }
     let missing = server.and_then(not_set);
     let words = missing.map_or_else(
-        || format!("{name} wants other credentials; start longhaul with -H or --bearer-env"),
+        || format!("nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"),
         |missing| format!("{name} waits: {missing}"),
     );
     Ok(Consent {
@@ -522,7 +527,8 @@ pub(super) fn consent_on_screen(
 /// What is said once it is agreed to.
 fn agreed(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
-    format!("agreed; it holds until anything of that changes{missing}")
+    let name = text::clean_line(server.name.as_str());
+    format!("agreed for {name}; it holds until anything of that changes{missing}")
 }
 
 /// The same, and what to do.
@@ -539,9 +545,10 @@ pub(super) fn tell_drivers(context: &Context<'_>) {
     };
     let sessions = context.paths.all().unwrap_or_default();
     let told = block_on(async {
-        for paths in &sessions {
-            ask_driver(paths, Ask::Configure(config.servers.clone())).await;
-        }
+        let told = sessions
+            .iter()
+            .map(|paths| ask_driver(paths, Ask::Configure(config.servers.clone())));
+        futures_util::future::join_all(told).await;
         Ok(())
     });
     if let Err(Fail::Said { words, .. }) = told {

@@ -187,9 +187,6 @@ fn strip_patterns(schema: &mut Value) {
     }
 }
 
-/// Keywords whose values are data, not schemas.
-const DATA: [&str; 4] = ["default", "enum", "const", "examples"];
-
 /// What a schema is made of.
 #[derive(Default)]
 struct Parts {
@@ -228,9 +225,8 @@ impl Parts {
                         }
                         _ => {}
                     }
-                    if !DATA.contains(&key.as_str()) {
-                        self.count(inner, false)?;
-                    }
+                    // Also what is data at its place: a property can have the name of a keyword, and be referred to.
+                    self.count(inner, false)?;
                 }
                 Ok(())
             }
@@ -600,6 +596,12 @@ mod tests {
             (
                 json!({"$defs": doubling.clone(), "$ref": "#/$defs/a0"}),
                 "too long",
+            ),
+            (
+                json!({"properties": {"default": {
+                    "$id": "urn:x", "$defs": doubling.clone(), "$ref": "#/$defs/a0"
+                }}}),
+                "$id",
             ),
             (deep, "without end"),
             (json!({"anyOf": many}), "too large"),

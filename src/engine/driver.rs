@@ -48,7 +48,7 @@ pub const USUAL_ENVIRONMENT: [&str; 8] = [
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
 /// How long the processes of servers may take to be gone once they are killed at the latest.
-const PROCESSES_END_WITHIN: Duration = Duration::from_millis(1200);
+const REST_ENDS_WITHIN: Duration = Duration::from_millis(1200);
 /// How long leaving may take.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -1142,18 +1142,19 @@ impl Driver<'_> {
         }
         let processes = self.links.iter().filter_map(|it| it.stdio.as_ref());
         let ended = futures_util::future::join_all(processes.map(Stdio::end));
-        if tokio::time::timeout(PROCESSES_END_WITHIN, ended)
-            .await
-            .is_err()
-        {
-            tracing::warn!("left while a process did not end");
-        }
-        self.journal.close();
         let keepers = self.links.iter().filter_map(|it| it.keeper.as_deref());
         let settled = futures_util::future::join_all(keepers.map(Keeper::settle));
-        if tokio::time::timeout_at(until, settled).await.is_err() {
+        let (ended, settled) = tokio::join!(
+            tokio::time::timeout(REST_ENDS_WITHIN, ended),
+            tokio::time::timeout(REST_ENDS_WITHIN, settled)
+        );
+        if ended.is_err() {
+            tracing::warn!("left while a process did not end");
+        }
+        if settled.is_err() {
             tracing::warn!("left while a token was being refreshed");
         }
+        self.journal.close();
         if let Some(hooks) = self.hooks {
             hooks.close();
         }

@@ -51,7 +51,7 @@ pub struct Configuration {
     /// Writes a view into it, and says so in words.
     pub save_view: fn(&View) -> Result<String, String>,
     /// What it has for a server, agreed to where that is what was shown.
-    pub consent: fn(&ServerName, Option<&[String]>) -> Result<Consent, String>,
+    pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, String>,
 }
 
 /// How to open the screen.
@@ -611,10 +611,10 @@ impl Backstage for Engine {
         });
     }
 
-    fn consent(&mut self, server: ServerName, shown: Option<Vec<String>>) {
+    fn consent(&mut self, server: ServerName, agreed_to: Option<String>) {
         let (words, configuration) = (self.words.clone(), self.configuration);
         tokio::task::spawn_blocking(move || {
-            let event = match (configuration.consent)(&server, shown.as_deref()) {
+            let event = match (configuration.consent)(&server, agreed_to.as_deref()) {
                 Ok(consent) => Event::ConsentRead(server, consent),
                 Err(why) => Event::Failed(why),
             };

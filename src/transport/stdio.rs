@@ -274,6 +274,7 @@ impl Stdio {
             is_over: false,
             is_read: false,
             strays: 0,
+            secrets: options.secrets.clone(),
         }))
     }
 }
@@ -374,6 +375,8 @@ struct Output {
     is_read: bool,
     /// Lines that were no messages.
     strays: u64,
+    /// What is cut out of those.
+    secrets: Vec<SecretString>,
 }
 
 impl Drop for Output {
@@ -434,7 +437,8 @@ impl Output {
         // Many programs greet whoever starts them.
         self.strays += 1;
         let line = line.get(..ASIDE_BYTES).unwrap_or(line);
-        let words = format!("no message: {}", String::from_utf8_lossy(line));
+        let line = masked(&String::from_utf8_lossy(line), &self.secrets);
+        let words = format!("no message: {line}");
         (self.strays <= STRAYS).then(|| event(log_line("warning", "stdout", &words)))
     }
 
@@ -516,14 +520,20 @@ async fn heed(
     complain(&line, &tail, &asides, &secrets);
 }
 
-fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &[SecretString]) {
-    let mut line = String::from_utf8_lossy(line).trim_end().to_owned();
+/// Words of the program without what it was given in confidence.
+fn masked(words: &str, secrets: &[SecretString]) -> String {
+    let mut words = words.to_owned();
     for secret in secrets {
         let secret = secret.expose_secret();
         if secret.len() >= SECRET_BYTES {
-            line = line.replace(secret, "…");
+            words = words.replace(secret, "…");
         }
     }
+    words
+}
+
+fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &[SecretString]) {
+    let line = masked(String::from_utf8_lossy(line).trim_end(), secrets);
     let line = text::clean_line(&line);
     if line.is_empty() {
         return;

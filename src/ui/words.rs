@@ -158,7 +158,11 @@ pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp)
             };
             Shown::new(glyphs.cut, word, Role::Cut)
         }
-        LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
+        LinkState::NeedsLogin {
+            takes_sign_in: true,
+            ..
+        } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
+        LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants credentials", Role::Needs),
         LinkState::NotStarted { is_approved, .. } => {
             let word = if *is_approved {
                 "not started"

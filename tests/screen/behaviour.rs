@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Event, Focus, Group, Grouping, Input, Keymap, LeaveNote, Leaving, Line, Mark,
-        Menu, Overlay, Pane, Setup, SortKey, State, Tab, Title, View, Wish, next_wake, update,
+        Command, Consent, Event, Focus, Group, Grouping, Input, Keymap, LeaveNote, Leaving, Line,
+        Mark, Menu, Overlay, Pane, Setup, SortKey, State, Tab, Title, View, Wish, next_wake,
+        update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, NewCall, News, Notice,
@@ -82,7 +83,7 @@ fn keys_that_cannot_act_answer_why() {
         ("x", "nothing to cancel"),
         ("r", "R runs it again"),
         ("b", "only in the demo"),
-        ("L", "no server asks"),
+        ("L", "no server waits"),
         ("u", "nothing was forgotten"),
         ("ctrl-g", "does nothing here"),
     ] {
@@ -275,6 +276,43 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     assert_eq!(screen.state.lines, shown);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
     assert_eq!(screen.state.lines, shown);
+}
+
+#[test]
+fn nobody_agrees_to_what_is_not_shown_whole() {
+    let consent = |lines: Vec<String>| Consent {
+        to_agree: lines,
+        digest: "d".to_owned(),
+        is_program: true,
+        ..Consent::default()
+    };
+    let server = longhaul::domain::ServerName::new("files");
+    let agreed = |size, lines: Vec<String>| {
+        let mut screen = Screen::morning(size, colour());
+        screen.event(Event::ConsentRead(server.clone(), consent(lines.clone())));
+        screen.todo.clear();
+        let shown = screen.draw_text();
+        screen.wait(500).keys("y");
+        let is_agreed = screen.todo
+            == [Command::Agree {
+                server: server.clone(),
+                digest: "d".to_owned(),
+            }];
+        assert!(
+            !is_agreed || lines.iter().all(|line| shown.contains(line.as_str())),
+            "{shown}"
+        );
+        is_agreed
+    };
+    let few: Vec<String> = (0..7).map(|at| format!("argument {at}")).collect();
+    let many: Vec<String> = (0..60).map(|at| format!("argument {at}")).collect();
+    let long = vec![format!("argument {}; touch x", "x".repeat(600))];
+    for (size, is_seen) in [((80, 24), true), ((120, 36), true), ((60, 15), false)] {
+        assert_eq!(agreed(size, few.clone()), is_seen, "{size:?}");
+        assert!(!agreed(size, many.clone()), "{size:?}");
+    }
+    assert!(!agreed((80, 24), long.clone()));
+    assert!(!agreed((60, 15), long));
 }
 
 #[test]

@@ -173,9 +173,7 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
             Some("not in the demo; `longhaul servers import` does it".to_owned())
         }
         Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
-        Action::SignIn if to_sign_in(state).is_none() => {
-            Some("no server asks for sign-in".to_owned())
-        }
+        Action::SignIn => to_sign_in(state).err(),
         Action::Undo if state.undo.is_empty() => Some("nothing was forgotten here".to_owned()),
         Action::FindNext | Action::FindBefore if state.search.is_none() => {
             let key = state.key(Action::Search);
@@ -771,22 +769,31 @@ fn no_server(state: &mut State) {
     state.answer(format!("there is no server yet; {key} adds one by its URL"));
 }
 
-/// The server to sign in to: the one under the cursor, if it wants that, else the first that does.
-fn to_sign_in(state: &State) -> Option<&ServerView> {
-    let wants = |server: &&ServerView| server.state.waits_for_consent();
-    let under_cursor = match state.pane {
-        Pane::Servers => state.servers.get(state.cursors[1]),
-        _ => state
-            .selected()
-            .and_then(|entity| state.server(&entity.view.task.server)),
+/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it.
+fn to_sign_in(state: &State) -> Result<&ServerView, String> {
+    let waits = |server: &&ServerView| server.state.waits_for_consent();
+    let mut waiting = state.servers.iter().filter(waits);
+    let of_task = || {
+        let task = &state.selected()?.view.task;
+        state.server(&task.server).filter(waits)
     };
-    under_cursor
-        .filter(wants)
-        .or_else(|| state.servers.iter().find(wants))
+    let under_cursor = match state.pane {
+        // Also one that waits for nothing yet: it may be idle because nobody asked it anything.
+        Pane::Servers => state.servers.get(state.cursors[1]),
+        _ => of_task(),
+    };
+    match (under_cursor, waiting.next(), waiting.next()) {
+        (Some(server), ..) | (None, Some(server), None) => Ok(server),
+        (None, Some(_), Some(_)) => {
+            let key = state.key(Action::ShowServers);
+            Err(format!("several servers wait for you; choose one in {key}"))
+        }
+        (None, None, _) => Err("no server waits for a sign-in or for consent".to_owned()),
+    }
 }
 
 fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
-    let Some(server) = to_sign_in(state) else {
+    let Ok(server) = to_sign_in(state) else {
         return;
     };
     let takes_sign_in = matches!(

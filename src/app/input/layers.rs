@@ -134,7 +134,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
             state.answer(format!("shown: {}", view.words()));
         }
         Act::TakeServers => todo.push(Command::TakeServers),
-        Act::Agree(server, shown) => todo.push(Command::Agree { server, shown }),
+        Act::Agree { server, digest } => todo.push(Command::Agree { server, digest }),
         Act::OpenPage(url) => {
             todo.push(Command::OpenPage(url));
             let key = state.key(Action::SignIn);

@@ -130,12 +130,17 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
     let found = || -> Result<Findings, Fail> {
         let path = config::path();
         let config = config::read(path.as_deref()).map_err(Fail::usage)?;
-        let (edit, told) = plan(
+        let (edit, mut told) = plan(
             &places::known(),
             Known::of(&config, paths),
             &mut |_, _, _| Ok(false),
         )?;
         let new = told.iter().filter(|one| one.is_taken()).count();
+        if !takes {
+            for one in told.iter_mut().filter(|one| one.is_taken()) {
+                one.outcome = "new";
+            }
+        }
         let mut servers = Vec::new();
         if takes && new > 0 {
             edit.save()?;

@@ -481,7 +481,7 @@ fn end(
     let task = &entity.view.task;
     if let Some(at) = task.settled_at
         && task.status.is_settled()
-        && entity.home != Group::NeedsYou
+        && entity.belongs() != Group::NeedsYou
     {
         let (words, role) = (state.clock_short(at, now), Role::Dim);
         put(canvas, y, column, &words, role);
@@ -523,7 +523,7 @@ fn end(
 fn age(entity: &Entity, now: Stamp) -> String {
     let task = &entity.view.task;
     match task.settled_at {
-        Some(at) if entity.home == Group::NeedsYou => text::span(now.wall.since(at)),
+        Some(at) if entity.belongs() == Group::NeedsYou => text::span(now.wall.since(at)),
         Some(at) => {
             let took = at.since(task.created_at);
             if took.as_secs() < 10 {

@@ -129,7 +129,7 @@ fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_ane
         format!("argument 1 {}", server().display()),
         format!("argument 2 {}", state.display()),
         "directory  /".to_owned(),
-        "GIVEN = given".to_owned(),
+        "GIVEN as the configuration has it".to_owned(),
         "SECRET from MY_SECRET".to_owned(),
     ];
     for line in shown {
@@ -186,7 +186,7 @@ fn a_hostile_command_is_shown_harmlessly() {
     let state = dir.path();
     let config = "[servers.evil]\ncommand = \"/bin/sh\"\n\
         args = [\"-c\", \"echo\\n  approve? y\\u001b[2J\\u202e\", \"it's\"]\n\
-        env = { A = \"hunter22 ${B}\" }\n";
+        env = { A = \"hunter22 ${B}\", LD_PRELOAD = \"/tmp/evil.so\" }\n";
     write(state.join("config.toml"), config);
     let asked = run(state, &["servers", "approve", "evil"]);
     let listed = ok(run(state, &["servers", "list"]));
@@ -200,6 +200,8 @@ fn a_hostile_command_is_shown_harmlessly() {
         );
     }
     assert!(asked.err.contains("A from B") && !asked.err.contains("hunter22"));
+    // What says which code is run is no secret.
+    assert!(asked.err.contains("LD_PRELOAD = /tmp/evil.so"));
 }
 
 #[test]

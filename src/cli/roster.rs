@@ -202,6 +202,16 @@ fn seen(word: &str) -> String {
     seen
 }
 
+/// Whether a variable of the environment says what is run rather than with what.
+fn steers(name: &str) -> bool {
+    const WHOLE: [&str; 6] = ["PATH", "IFS", "ENV", "SHELL", "EDITOR", "JAVA_TOOL_OPTIONS"];
+    const FRONTS: [&str; 9] = [
+        "LD_", "DYLD_", "NODE_", "NPM_", "PYTHON", "PERL", "RUBY", "BASH", "GIT_",
+    ];
+    let name = name.to_ascii_uppercase();
+    WHOLE.contains(&name.as_str()) || FRONTS.iter().any(|front| name.starts_with(front))
+}
+
 /// All that a program would be started with, a line each.
 fn starts(program: &Program) -> Vec<String> {
     let mut lines = vec![format!("program    {}", seen(&program.command))];
@@ -216,13 +226,11 @@ fn starts(program: &Program) -> Vec<String> {
     for (name, value) in &program.env {
         // What stands around a variable may be a secret.
         let from: Vec<&str> = value.variables().collect();
-        let name = seen(name);
+        let shown = seen(name);
         lines.push(match from.as_slice() {
-            _ if !is_secret(&name, value.as_str()) => {
-                format!("  {name} = {}", seen(value.as_str()))
-            }
-            [] => format!("  {name} as the configuration has it, which looks like a secret"),
-            from => format!("  {name} from {}", from.join(", ")),
+            _ if steers(name) => format!("  {shown} = {}", seen(value.as_str())),
+            [] => format!("  {shown} as the configuration has it"),
+            from => format!("  {shown} from {}", from.join(", ")),
         });
     }
     let of_args = program

@@ -234,9 +234,20 @@ fn noise_on_stdout_is_passed_over() {
     let ran = ok(call(dir.path(), &["noise"]));
     assert_eq!(ran.out.trim(), "after the noise");
     assert!(
-        ran.err.contains("no message: Loading the model"),
+        ran.err.contains("no message: Loading the model with … ..."),
         "{ran:#?}"
     );
+    assert!(!ran.err.contains("hunter22"), "{ran:#?}");
+}
+
+#[test]
+fn whoever_is_told_to_end_ends_however_much_there_is_to_tell() {
+    let dir = approved();
+    let state = dir.path();
+    let (flooded, _) = staying(state, "flood");
+    flooded.signal(Signal::TERM);
+    flooded.end();
+    are_gone(state);
 }
 
 #[test]

@@ -229,7 +229,8 @@ pub(crate) fn config(data: &[u8]) {
         Some(DeValue::Table(servers)) => servers.len(),
         other => usize::from(other.is_some()),
     };
-    let is_silent = |key: &str| ["servers", "defaults", "theme"].contains(&key);
+    let is_silent =
+        |key: &str| ["servers", "defaults", "theme", "keys", "notify", "views"].contains(&key);
     let others = said.keys().filter(|key| !is_silent(key.get_ref())).count();
     let heard = config.servers.len() + config.remarks.len();
     assert!(heard >= of_servers + others, "{config:?}");
@@ -242,8 +243,19 @@ pub(crate) fn config(data: &[u8]) {
         let quoted = |text: &str| json!(text).to_string();
         let _ = writeln!(again, "[servers.{}]", quoted(server.name.as_str()));
         let _ = writeln!(again, "progress_from_text = {}", server.progress_from_text);
-        if let Some(url) = &server.url {
-            let _ = writeln!(again, "url = {}", quoted(url));
+        match (&server.program, &server.url) {
+            (Some(program), _) => {
+                let _ = writeln!(again, "command = {}", quoted(&program.command));
+                let args: Vec<String> = program.args.iter().map(|arg| quoted(arg)).collect();
+                let _ = writeln!(again, "args = [{}]", args.join(", "));
+                if let Some(cwd) = &program.cwd {
+                    let _ = writeln!(again, "cwd = {}", quoted(cwd));
+                }
+            }
+            (None, Some(url)) => {
+                let _ = writeln!(again, "url = {}", quoted(url));
+            }
+            (None, None) => {}
         }
         if let Some(protocol) = server.protocol {
             let word = protocol.0.map_or("auto", |version| version.word());
@@ -267,18 +279,22 @@ pub(crate) fn config(data: &[u8]) {
         ] {
             let _ = writeln!(again, "checkpoint.{key} = {}", quoted(name));
         }
-        let _ = writeln!(again, "[servers.{}.headers]", quoted(server.name.as_str()));
-        for (name, value) in &server.headers {
+        let (table, values) = match &server.program {
+            Some(program) => ("env", &program.env),
+            None => ("headers", &server.headers),
+        };
+        let _ = writeln!(again, "[servers.{}.{table}]", quoted(server.name.as_str()));
+        for (name, value) in values {
             let _ = writeln!(again, "{} = {}", quoted(name), quoted(value.as_str()));
         }
     }
     let again = Config::parse("f", &again).expect("it is TOML");
-    // Where it came from was not said again, and the consent belongs to that.
-    let mut servers = config.servers;
-    for server in &mut servers {
+    // Where it came from was not said again, and the consent belongs to that; an approval neither.
+    let (mut servers, mut again_servers) = (config.servers, again.servers);
+    for server in servers.iter_mut().chain(&mut again_servers) {
         server.withheld = None;
     }
-    assert_eq!((again.servers, again.remarks), (servers, vec![]));
+    assert_eq!((again_servers, again.remarks), (servers, vec![]));
 }
 
 /// The file of another program, in one of its three languages: whatever is taken can be shown, goes into no address, and

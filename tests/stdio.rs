@@ -241,16 +241,6 @@ fn noise_on_stdout_is_passed_over() {
 }
 
 #[test]
-fn whoever_is_told_to_end_ends_however_much_there_is_to_tell() {
-    let dir = approved();
-    let state = dir.path();
-    let (flooded, _) = staying(state, "flood");
-    flooded.signal(Signal::TERM);
-    flooded.end();
-    are_gone(state);
-}
-
-#[test]
 fn a_question_is_answered() {
     let dir = approved();
     let state = dir.path();

@@ -1,6 +1,6 @@
 //! What is told beside the screen: messages in words, the bell, notifications of the desktop, the taskbar and the title.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{
     Mono, NoticeLevel, Occasion, Overall, Stamp, Status, TaskId, text, whole_percent,

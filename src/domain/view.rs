@@ -1,6 +1,6 @@
 //! What the engine publishes: the newest picture of a task or a server, never a stream of small changes.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! The servers and how each stands.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::{
     app::{State, task_offer},

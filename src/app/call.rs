@@ -501,17 +501,7 @@ mod tests {
     fn form(schema: &Value, given: &Value) -> CallForm {
         let state = State::new(Setup::default());
         let mut form = CallForm::new(&state);
-        let tool = Tool {
-            name: "t".into(),
-            title: None,
-            description: None,
-            input_schema: schema.to_string(),
-            read_only: None,
-            destructive: None,
-            idempotent: None,
-            task_support: crate::domain::TaskSupport::Forbidden,
-            fault: None,
-        };
+        let tool = Tool::taking(schema);
         form.take_tool(
             tool,
             Some(given)

@@ -159,17 +159,7 @@ mod tests {
     use super::*;
 
     fn shapes(schema: &Value) -> Vec<Shape> {
-        let tool = Tool {
-            name: "t".into(),
-            title: None,
-            description: None,
-            input_schema: schema.to_string(),
-            read_only: None,
-            destructive: None,
-            idempotent: None,
-            task_support: super::super::TaskSupport::Forbidden,
-            fault: None,
-        };
+        let tool = Tool::taking(schema);
         tool.shapes()
     }
 

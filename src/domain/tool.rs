@@ -354,13 +354,10 @@ fn checked_header(
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn tool(schema: &Value) -> Tool {
-        Tool {
+impl Tool {
+    /// A tool of this schema, of which its server says nothing more.
+    pub(crate) fn taking(schema: &Value) -> Self {
+        Self {
             name: "t".into(),
             title: None,
             description: None,
@@ -372,10 +369,17 @@ mod tests {
             fault: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_schema_becomes_form_fields_in_its_order() {
-        let tool = tool(
+        let tool = Tool::taking(
             &json!({"type": "object", "required": ["dataset"], "properties": {
                 "dataset": {"type": "string"},
                 "total": {"type": "integer", "default": 100},
@@ -401,7 +405,7 @@ mod tests {
     fn the_checkpoint_convention_is_recognised_from_the_tool_list_alone() {
         let named = |name: &str, property: Value| Tool {
             name: name.into(),
-            ..tool(&json!({"properties": {"client_id": property}}))
+            ..Tool::taking(&json!({"properties": {"client_id": property}}))
         };
         for text in [
             json!({"type": "string"}),
@@ -427,7 +431,7 @@ mod tests {
 
     #[test]
     fn wrong_arguments_are_named_before_sending() {
-        let tool = tool(
+        let tool = Tool::taking(
             &json!({"required": ["n"], "additionalProperties": false, "properties": {
             "n": {"type": "integer"}, "mode": {"enum": ["a"]}}}),
         );
@@ -456,7 +460,7 @@ mod tests {
                 arguments = json!({"x": arguments});
             }
             let arguments = arguments.as_object().cloned().unwrap();
-            tool(&schema).header_values(&arguments).len()
+            Tool::taking(&schema).header_values(&arguments).len()
         };
         assert_eq!((nested(10), nested(HEADER_DEPTH + 5)), (1, 0));
     }

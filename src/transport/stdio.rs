@@ -409,7 +409,7 @@ impl Output {
                 }
                 Some(aside) = self.asides.recv() => return event(aside),
                 _ = self.over.wait_for(Option::is_some), if !self.is_over => self.is_over = true,
-                () = sleep(DRAIN_WITHIN), if self.is_over => self.is_read = true,
+                () = sleep(DRAIN_WITHIN), if self.is_over => self.is_read = true, // sleep: who else holds the pipe is not told
             }
         }
     }
@@ -585,7 +585,7 @@ impl Keeper {
         self.writing.abort();
         if self.group.is_there() {
             self.group.signal(Signal::TERM);
-            sleep(REST_WITHIN).await;
+            sleep(REST_WITHIN).await; // sleep: the end of a group is told to nobody, and each in it has this long
             self.group.signal(Signal::KILL);
         }
         self.group.0 = None;
@@ -772,7 +772,7 @@ mod tests {
                     stat.is_ok_and(|stat| stat.contains(") Z "))
                 };
                 while rustix::process::test_kill_process(pid).is_ok() && !is_zombie() {
-                    sleep(Duration::from_millis(5)).await;
+                    sleep(Duration::from_millis(5)).await; // sleep: nobody is told of the end of a grandchild
                 }
             };
             timeout(WITHIN, gone).await.unwrap();

@@ -17,7 +17,10 @@ use std::{
 };
 
 use pty::House;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, kill_process, test_kill_process},
+};
 use serde_json::Value;
 use support::program::{Ran, Running, finish, program, run};
 
@@ -277,11 +280,43 @@ fn a_question_beside_another_call_is_one_of_the_newest() {
 
 /// Starts a tool that stays, and gives its id once it works.
 fn staying(state: &Path, tool: &str) -> (Running, String) {
+    under_way(state, tool, "progress")
+}
+
+/// A call of `tool`, followed as JSON lines, once an event of such a kind was printed, and its id.
+fn under_way(state: &Path, tool: &str, event: &str) -> (Running, String) {
     let arguments = ["-s", "files", "call", tool, "--json"];
     let mut staying = Running::start(&mut command(state, &arguments));
-    let step = staying.prints(|it| it["event"] == "progress");
+    let step = staying.prints(|it| it["event"] == event);
     let id = step["id"].as_str().unwrap().to_owned();
     (staying, id)
+}
+
+#[test]
+fn whoever_is_told_to_end_ends_however_much_there_is_to_tell() {
+    let dir = approved();
+    let state = dir.path();
+    // Of steps that come too fast some are left out.
+    let (flooded, _) = under_way(state, "flood", "log");
+    flooded.signal(Signal::TERM);
+    assert_eq!(flooded.end().code, Some(130));
+    are_gone(state);
+}
+
+#[test]
+fn whoever_is_told_to_end_ends_while_its_reader_stands_still() {
+    let dir = approved();
+    let state = dir.path();
+    let (_reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(state, &["-s", "files", "call", "flood", "--json"]);
+    let stuck = Running::start(command.stdout(writer.try_clone().unwrap()));
+    wait(|| {
+        let mut room = [PollFd::new(&writer, PollFlags::OUT)];
+        poll(&mut room, Some(&Timespec::default())).unwrap() == 0
+    });
+    stuck.signal(Signal::TERM);
+    assert_eq!(stuck.end().code, Some(130));
+    are_gone(state);
 }
 
 #[test]

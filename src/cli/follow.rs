@@ -71,25 +71,31 @@ impl Printer {
         }
     }
 
-    /// Prints every committed entry that was not printed yet.
+    /// Prints every committed entry that was not printed yet; for a history that does not grow any more.
     pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), Fail> {
+        while self.advance(context)? {}
+        Ok(())
+    }
+
+    /// Prints some of the committed entries that were not printed yet, and says whether there may be more. A history can
+    /// grow faster than it is printed, so whoever follows one looks up in between.
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, Fail> {
         if self.style == Style::Call && context.global.quiet {
             // None of it would be said; the result is printed from its own record.
             self.printed = self.task()?.seq;
-            return Ok(());
+            return Ok(false);
         }
-        loop {
-            let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
-            if entries.is_empty() {
-                return Ok(());
-            }
-            // Read after the entries, so that it knows at least what they know.
-            let task = self.task()?;
-            for entry in &entries {
-                self.print(context, &task, entry)?;
-                self.printed = entry.seq;
-            }
+        let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
+        if entries.is_empty() {
+            return Ok(false);
         }
+        // Read after the entries, so that it knows at least what they know.
+        let task = self.task()?;
+        for entry in &entries {
+            self.print(context, &task, entry)?;
+            self.printed = entry.seq;
+        }
+        Ok(true)
     }
 
     /// Prints one entry.
@@ -309,10 +315,11 @@ async fn follow_to(
     let mut waits_since = None;
     let mut was_unread = false;
     let mut asked = None;
-    if *until == Until::TheEnd {
-        print_new(context, printer)?;
-    }
+    let mut is_behind = *until == Until::TheEnd;
     loop {
+        if is_behind {
+            is_behind = print_new(context, printer)?;
+        }
         if let Some(view) = live.tasks.get(&id).cloned() {
             if *until == Until::Detachable {
                 match detaches(&view) {
@@ -352,8 +359,8 @@ async fn follow_to(
                 }
             }
             if *until == Until::TheEnd {
-                if view.saved_seq > printer.printed {
-                    print_new(context, printer)?;
+                if !is_behind && view.saved_seq > printer.printed {
+                    is_behind = print_new(context, printer)?;
                 }
                 printer.bar(context, &view);
             }
@@ -398,6 +405,8 @@ async fn follow_to(
             }
             let question = view.task.open_question().map(|question| &question.key);
             match &view.leaving {
+                // What it came to is said below all that led there.
+                _ if is_behind => {}
                 // Who is to answer finds nothing left if it ends with us.
                 Some(Price::Dies { why }) if live.is_driver && question.is_some() => {
                     if view.saved_seq >= view.task.seq && question != asked.as_ref() {
@@ -415,6 +424,9 @@ async fn follow_to(
                     }
                 }
             }
+        }
+        if is_behind && !live.has_come().await {
+            continue;
         }
         let next = live.next(context);
         let event = if waits_since.is_some() && !was_waiting && *until == Until::Detachable {
@@ -448,13 +460,13 @@ async fn follow_to(
     }
 }
 
-/// Prints what is new. Where stdout was closed it goes on without printing: whether to stay is for the price of leaving
-/// to say.
-fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail> {
-    match printer.catch_up(context) {
+/// Prints some of what is new, and says whether there may be more. Where stdout was closed it goes on without printing:
+/// whether to stay is for the price of leaving to say.
+fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, Fail> {
+    match printer.advance(context) {
         Err(Fail::Closed) => {
             context.terminal.give_up_out();
-            printer.catch_up(context)
+            printer.advance(context)
         }
         other => other,
     }

@@ -22,6 +22,7 @@ use crate::{
         TaskView, text,
     },
     engine::{Options, Session, Subscription},
+    term::patient::end_writes_on_signals,
 };
 
 /// How long a driver stays silent about what keeps it.
@@ -43,6 +44,8 @@ pub(super) struct Live {
     session: Session,
     news: Subscription,
     waiting: VecDeque<News>,
+    /// One that [`Self::has_come`] found.
+    signal: Option<Event>,
     /// The newest picture of every task.
     pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
     /// The newest picture of every server.
@@ -56,11 +59,9 @@ pub(super) struct Live {
 impl Live {
     /// Opens the session; whether it can be used shows in the news.
     pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Fail::new(code::BUG, format!("could not listen for signals: {error}"))
-            })
-        };
+        let deaf = |error| Fail::new(code::BUG, format!("could not listen for signals: {error}"));
+        let listen = |kind| signal(kind).map_err(deaf);
+        end_writes_on_signals().map_err(deaf)?;
         let interrupt = listen(SignalKind::interrupt())?;
         let ends = [
             listen(SignalKind::terminate())?,
@@ -95,6 +96,7 @@ impl Live {
             session,
             news,
             waiting: VecDeque::new(),
+            signal: None,
             tasks: BTreeMap::new(),
             servers: BTreeMap::new(),
             is_driver: false,
@@ -107,8 +109,9 @@ impl Live {
     pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<Event, Fail> {
         loop {
             // However much there is to tell: whoever is asked to end, ends.
-            if let Some(event) = self.signalled() {
-                return Ok(event);
+            self.has_come().await;
+            if let Some(signal) = self.signal.take() {
+                return Ok(signal);
             }
             if let Some(news) = self.waiting.pop_front() {
                 match &news {
@@ -129,15 +132,27 @@ impl Live {
                 return Ok(Event::News(news));
             }
             let [terminate, hangup, quit] = &mut self.ends;
-            tokio::select! {
+            let signal = tokio::select! {
                 biased;
-                _ = self.interrupt.recv() => return Ok(Event::Interrupted),
-                _ = terminate.recv() => return Ok(Event::Ended),
-                _ = hangup.recv() => return Ok(Event::Ended),
-                _ = quit.recv() => return Ok(Event::Ended),
-                () = self.news.changed() => self.waiting.extend(self.news.take()),
-            }
+                _ = self.interrupt.recv() => Event::Interrupted,
+                _ = terminate.recv() => Event::Ended,
+                _ = hangup.recv() => Event::Ended,
+                _ = quit.recv() => Event::Ended,
+                () = self.news.changed() => continue,
+            };
+            return Ok(signal);
         }
+    }
+
+    /// Whether [`Self::next`] has something to give without waiting for it.
+    pub(super) async fn has_come(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            self.waiting.extend(self.news.take());
+        }
+        // The runtime hears of signals only when it is given a turn.
+        tokio::task::yield_now().await;
+        self.signal = self.signal.take().or_else(|| self.signalled());
+        self.signal.is_some() || !self.waiting.is_empty()
     }
 
     /// A signal that has come, without waiting for one.

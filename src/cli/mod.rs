@@ -57,7 +57,7 @@ use crate::{
     domain::{Task, TaskId},
     engine::Clock,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
-    term::guard,
+    term::{guard, patient::Patient},
 };
 
 /// What every command works with.
@@ -219,7 +219,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut err = std::io::stderr();
+    let mut err = Patient(std::io::stderr());
     let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     guard::install_panic_hook();
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));

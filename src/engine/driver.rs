@@ -47,10 +47,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub const USUAL_ENVIRONMENT: [&str; 8] = [
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
-/// How long the processes of servers may take to be gone once they are killed at the latest.
-const REST_ENDS_WITHIN: Duration = Duration::from_millis(1200);
-/// How long leaving may take.
+/// How long the servers that are processes of ours have for their last words; they end all the same.
+const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
+/// How long the links may take to leave.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
+/// How long leaving may take until what is left is saved: a process that is deaf has been killed by then.
+const ENDS_WITHIN: Duration = Duration::from_millis(1900);
 
 /// Whose save it is.
 #[derive(Debug)]
@@ -1106,16 +1108,56 @@ impl Driver<'_> {
     async fn leave(mut self) {
         self.is_leaving = true;
         let begin = self.clock.now();
-        let until = self.clock.instant(begin.mono.after(LEAVE_WITHIN));
+        let at = |after| self.clock.instant(begin.mono.after(after));
+        let (processes_until, links_until, until) =
+            (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
         for index in 0..self.links.len() {
             self.feed(index, Input::Leave, begin);
         }
-        while !(self
+        let is_at_rest =
+            |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();
+        self.tend_until(processes_until, |it| {
+            let mut processes = it.links.iter().filter(|linked| linked.stdio.is_some());
+            processes.all(is_at_rest)
+        })
+        .await;
+        let processes: Vec<Stdio> = self
             .links
             .iter()
-            .all(|linked| linked.link.is_at_rest() && !linked.link.awaits_first_id())
-            && self.house.is_empty())
-        {
+            .filter_map(|it| it.stdio.clone())
+            .collect();
+        let keepers: Vec<_> = self
+            .links
+            .iter()
+            .filter_map(|it| it.keeper.clone())
+            .collect();
+        let ended = tokio::task::spawn_local(async move {
+            futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
+        });
+        self.tend_until(links_until, |it| {
+            it.links.iter().all(is_at_rest) && it.house.is_empty()
+        })
+        .await;
+        let settled = futures_util::future::join_all(keepers.iter().map(|it| it.settle()));
+        let (ended, settled) = tokio::join!(
+            tokio::time::timeout_at(until, ended),
+            tokio::time::timeout_at(until, settled)
+        );
+        if ended.is_err() {
+            tracing::warn!("left while a process did not end");
+        }
+        if settled.is_err() {
+            tracing::warn!("left while a token was being refreshed");
+        }
+        self.journal.close();
+        if let Some(hooks) = self.hooks {
+            hooks.close();
+        }
+    }
+
+    /// Goes on without taking asks, until something is so or it is late.
+    async fn tend_until(&mut self, until: tokio::time::Instant, is_so: impl Fn(&Self) -> bool) {
+        while !is_so(self) {
             let wake = self
                 .next_wake()
                 .map_or(until, |at| self.clock.instant(at).min(until));
@@ -1130,33 +1172,15 @@ impl Driver<'_> {
                 }
                 () = tokio::time::sleep_until(wake) => {
                     let now = self.clock.now();
-                    if self.clock.instant(now.mono) >= until {
-                        break;
-                    }
                     for index in 0..self.links.len() {
                         self.feed(index, Input::Timer, now);
                     }
                 }
             }
             self.turn(self.clock.now());
-        }
-        let processes = self.links.iter().filter_map(|it| it.stdio.as_ref());
-        let ended = futures_util::future::join_all(processes.map(Stdio::end));
-        let keepers = self.links.iter().filter_map(|it| it.keeper.as_deref());
-        let settled = futures_util::future::join_all(keepers.map(Keeper::settle));
-        let (ended, settled) = tokio::join!(
-            tokio::time::timeout(REST_ENDS_WITHIN, ended),
-            tokio::time::timeout(REST_ENDS_WITHIN, settled)
-        );
-        if ended.is_err() {
-            tracing::warn!("left while a process did not end");
-        }
-        if settled.is_err() {
-            tracing::warn!("left while a token was being refreshed");
-        }
-        self.journal.close();
-        if let Some(hooks) = self.hooks {
-            hooks.close();
+            if self.clock.instant(self.clock.now().mono) >= until {
+                return;
+            }
         }
     }
 }

@@ -136,7 +136,7 @@ impl Pending {
             && let Happening::Status { reason, .. } = &mut entry.what
         {
             *reason = Some(format!(
-                "{} that came too fast were left out from here on, to keep the history small",
+                "left out from here on, to keep the history small: {} that came too fast",
                 text::plural(count, "progress step")
             ));
         }

@@ -10,6 +10,7 @@ pub mod guard;
 pub mod input;
 pub mod keys;
 pub mod osc;
+pub mod patient;
 pub mod screen;
 pub mod signals;
 pub mod viewer;

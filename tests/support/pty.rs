@@ -172,11 +172,11 @@ impl House {
         for (name, value) in self.environment() {
             command.env(name, value);
         }
+        command.env("PATH", "/usr/bin:/bin");
+        command.env("PS1", "$ ");
         for (name, value) in variables {
             command.env(name, value);
         }
-        command.env("PATH", "/usr/bin:/bin");
-        command.env("PS1", "$ ");
         command.cwd(self.path());
         let child = pair.slave.spawn_command(command).unwrap();
         let (sender, bytes) = mpsc::channel();
@@ -200,7 +200,9 @@ impl House {
             bytes,
             is_closing,
             screen: vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0),
+            opened: now(),
             raw: Vec::new(),
+            came: Vec::new(),
             drawn: 0,
             modes,
         }
@@ -246,8 +248,11 @@ pub(crate) struct Tui {
     /// Tells the reading thread to let go of the terminal.
     is_closing: Arc<AtomicBool>,
     screen: vt100::Parser,
+    opened: Instant,
     /// Every byte that came, as it came.
     raw: Vec<u8>,
+    /// Up to which of them had come so long after the terminal was opened.
+    came: Vec<(Duration, usize)>,
     /// How many of them the screen has.
     drawn: usize,
     /// The modes that the terminal had before.
@@ -282,10 +287,16 @@ impl Tui {
         &self.raw
     }
 
+    /// Up to which byte of [`Self::raw`] had come so long after the terminal was opened.
+    pub(crate) fn came(&self) -> &[(Duration, usize)] {
+        &self.came
+    }
+
     fn take(&mut self, bytes: &[u8]) {
         // The parser passes over the sign for what was removed, which terminals show in a column of its own.
         const MARK: &[u8] = "\u{fffd}".as_bytes();
         self.raw.extend_from_slice(bytes);
+        self.came.push((self.opened.elapsed(), self.raw.len()));
         while let Some(left) = self.raw.get(self.drawn..).filter(|left| !left.is_empty()) {
             if left.starts_with(MARK) {
                 self.screen.process("\u{bf}".as_bytes());
@@ -477,7 +488,7 @@ const _: () = {
     let _ = Tui::end;
     let _ = Tui::has_ended;
     let _ = Tui::is_given_back;
-    let _ = (Tui::screen, Tui::raw, Tui::read_out);
+    let _ = (Tui::screen, Tui::raw, Tui::came, Tui::read_out);
     let _ = (House::serving, House::serve, House::run, House::call);
     let _ = (House::call_on, House::server_addr, House::at, House::open);
     let _ = assets;

@@ -1,24 +1,9 @@
-//! The picture of the README: the real program on the demo, as a terminal shows it.
-//!
-//! `LONGHAUL_PICTURE=write cargo test --test picture` makes `assets/screen.svg` again. Without the variable the picture
-//! that is there is only looked at.
-#![cfg(feature = "demo")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "the helpers of a test fail by panic, as the test does"
-)]
+//! A screen as a picture, and as much of XML as it takes to look at one.
 
-#[path = "support/pty.rs"]
-mod support;
+use std::fmt::Write as _;
 
-use std::{fmt::Write as _, io::Write as _, time::Duration};
-
-use support::{House, Tui, assets};
 use vt100::{Cell, Color, Screen};
 
-/// Columns and rows of the picture.
-const SIZE: (u16, u16) = (120, 36);
 /// Width and height of a cell. A monospaced letter of 14 is 8.43 wide; where a font differs, `textLength` puts it right.
 const CELL: (f32, f32) = (8.43, 18.0);
 /// The baseline of a letter in its cell.
@@ -36,116 +21,8 @@ const PALETTE: [&str; 16] = [
     "#5a6375", "#ff8a91", "#a6e29a", "#f4dc8f", "#8cc6f2", "#d9a0e6", "#93e6ea", "#f2f5fa",
 ];
 
-#[test]
-fn the_picture_of_the_readme_is_there_and_can_be_made_again() {
-    let file = assets().join("screen.svg");
-    if std::env::var_os("LONGHAUL_PICTURE").is_some_and(|value| value == "write") {
-        let house = House::serving();
-        let tui = play(&house);
-        let svg = draw(tui.screen(), "longhaul demo");
-        let mut temporary = tempfile::NamedTempFile::new_in(assets()).unwrap();
-        temporary.write_all(svg.as_bytes()).unwrap();
-        let kept = temporary.persist(&file).unwrap();
-        // Temporary files are for their owner alone; this one is for everybody.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        kept.set_permissions(mode).unwrap();
-    }
-    let svg = std::fs::read_to_string(&file).unwrap();
-    let text = text_of(&svg).unwrap();
-    for words in ["longhaul demo", "STATE", "LEAVE", "back after"] {
-        assert!(text.contains(words), "no {words:?} in the picture: {text}");
-    }
-}
-
-#[test]
-fn a_picture_is_well_formed_whatever_is_on_the_screen() {
-    let mut parser = vt100::Parser::new(3.try_into().unwrap(), 20.try_into().unwrap(), 0);
-    parser.process("a<b> & \"c\"\u{1b}[1;31;44mred\u{1b}[7mback\u{1b}[0m\r\n".as_bytes());
-    parser.process(
-        "█▓▒░▁▆─━╍│┌┐└┘ 木 ●\r\n\u{1b}[2;38;2;1;2;3mdim\u{1b}[48;5;200m \u{1b}[0m".as_bytes(),
-    );
-    let svg = draw(parser.screen(), "<title>");
-    let text = text_of(&svg).unwrap();
-    for words in ["a<b>", "& \"c\"", "red", "木", "dim", "<title>"] {
-        assert!(text.contains(words), "no {words:?} in {text}");
-    }
-    for broken in [
-        "<svg><g></svg>",
-        "<svg>",
-        "<svg>a & b</svg>",
-        "<svg a=\"<\"></svg>",
-        "<svg a></svg>",
-    ] {
-        assert_eq!(text_of(broken), None, "{broken}");
-    }
-}
-
-/// Brings the demo to a moment that shows what it is about: one row each that needs somebody, runs, is paused and is
-/// done, and the cursor on a call that has come through a cut.
-fn play(house: &House) -> Tui {
-    let mut tui = house.open(&["demo"], SIZE);
-    tui.wait_for_line(&["the whole archive", "%"]);
-    let process = |name: &str, total: &str, batch: &str, delay: &str| {
-        let dataset = name.replace(' ', "-");
-        house.call(&[
-            "resumable_data_processing",
-            &format!("dataset_name={dataset}"),
-            &format!("total_records={total}"),
-            &format!("batch_size={batch}"),
-            &format!("delay_ms={delay}"),
-            "--name",
-            name,
-        ])
-    };
-    let invoices = process("invoices of October", "400", "10", "60");
-    tui.wait_for_line(&["invoices of October", "%"]);
-    tui.watch_for(Duration::from_secs(1));
-    assert!(house.run(&["pause", &invoices]).status.success());
-    house.run(&[
-        "-s",
-        "demo",
-        "call",
-        "get_forecast",
-        "city=Porto",
-        "delay_ms=60",
-        "--name",
-        "forecast for Porto",
-    ]);
-    house.run(&[
-        "-s",
-        "demo",
-        "call",
-        "pause_task",
-        "task_id=nightly-import",
-        "--name",
-        "pause the import",
-    ]);
-    tui.wait_for_line(&["pause the import", "failed"]);
-    tui.wait_for_line(&["invoices of October", "paused"]);
-    let orders = process("orders of November", "120", "2", "400");
-    tui.wait_for_line(&[&orders, "21%"]);
-    tui.press("g");
-    for _ in 0..12 {
-        tui.watch_for(Duration::from_millis(200));
-        let text = tui.text();
-        if text
-            .lines()
-            .any(|line| line.contains('▸') && line.contains(&orders))
-        {
-            break;
-        }
-        tui.press("j");
-    }
-    assert!(house.run(&["demo", "--break", "cut=3"]).status.success());
-    tui.wait_for_line(&[&orders, "try"]);
-    tui.wait_for("back after");
-    tui.wait_for_line(&[&orders, "61%"]);
-    tui.wait_for_line(&[&orders, "/s", "~"]);
-    tui
-}
-
 /// The screen as an SVG that looks the same in every viewer: blocks and lines are drawn, letters are text.
-fn draw(screen: &Screen, title: &str) -> String {
+pub(crate) fn draw(screen: &Screen, title: &str) -> String {
     let (rows, columns) = screen.size();
     let (rows, columns) = (rows.get(), columns.get());
     let (side, top, bottom) = FRAME;
@@ -488,7 +365,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// The text of an XML document as far as we write it; `None` if it is not well-formed.
-fn text_of(document: &str) -> Option<String> {
+pub(crate) fn text_of(document: &str) -> Option<String> {
     let mut open = Vec::new();
     let mut text = String::new();
     let mut rest = document;

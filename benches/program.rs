@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use clients::Reader;
 use house::{House, Process, Server, Tui};
-use support::{duel, is_wanted, median, memory_of, now, pass, quantile, row, row_at_least, say};
+use support::{
+    duel, duel_at_best, is_wanted, median, memory_of, now, pass, quantile, row, row_at_least, say,
+};
 
 const SIZE: (u16, u16) = (120, 36);
 
@@ -125,7 +127,7 @@ fn headless() {
         server.go();
         Process::this(&["rmcp", &server.url, &format!("{{\"count\":{count}}}")]).end()
     };
-    let (mine, other) = duel(5, || cost(&ours), || cost(&theirs));
+    let (mine, other) = duel_at_best(9, || cost(&ours), || cost(&theirs));
     say(&format!(
         "       headless: ours {:.2} us an event, rmcp {:.2} us, bare scan {:.2} us",
         mine * 1e6,

@@ -34,9 +34,9 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use longhaul::{domain::base64_url, store::write_atomically};
 use pty::House;
+use ring::digest::{SHA256, digest};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use support::{
     program::{Ran, Running, finish, program},
     server,
@@ -274,7 +274,8 @@ fn grant(known: &mut Known, form: &BTreeMap<String, String>) -> Result<Value, &'
                 return Err("invalid_grant");
             }
             known.secrets.insert(form["code_verifier"].clone());
-            let challenge = base64_url(&Sha256::digest(&form["code_verifier"]));
+            let challenge = digest(&SHA256, form["code_verifier"].as_bytes());
+            let challenge = base64_url(challenge.as_ref());
             let is_same = |name: &str| asked[name] == form[name];
             if challenge != asked["code_challenge"]
                 || !is_same("redirect_uri")
@@ -444,6 +445,8 @@ fn visit(url: &str) -> (u16, Option<String>, String) {
 struct Desk {
     house: House,
     browser: String,
+    /// Where its desktop's keychain is reached, if it has one.
+    bus: Option<String>,
 }
 
 impl Desk {
@@ -457,7 +460,12 @@ impl Desk {
         );
         write_atomically(&script, text.as_bytes()).unwrap();
         let browser = format!("sh {}", script.display());
-        Self { house, browser }
+        let bus = None;
+        Self {
+            house,
+            browser,
+            bus,
+        }
     }
 
     fn path(&self) -> &Path {
@@ -469,7 +477,9 @@ impl Desk {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        program(self.path(), words)
+        let mut command = program(self.path(), words);
+        command.envs(self.bus.iter().map(|bus| ("DBUS_SESSION_BUS_ADDRESS", bus)));
+        command
     }
 
     fn run(&self, words: &[&str]) -> Ran {
@@ -580,6 +590,44 @@ fn a_sign_in_brings_a_token_that_goes_with_every_request_and_its_end_takes_it_ba
     assert!(!file.contains("canary"), "{file}");
     let ran = desk.run(&["-s", &url, "tools"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
+}
+
+#[test]
+#[ignore = "needs an unlocked keychain; `tests/fixtures/keychain.sh cargo test --test auth -- --ignored` brings one"]
+fn with_a_keychain_the_tokens_can_be_read_in_no_file() {
+    let (world, mut desk) = (World::new(), Desk::new());
+    let url = world.url();
+    desk.bus = Some(std::env::var("DBUS_SESSION_BUS_ADDRESS").unwrap());
+    // One that was made before there was a keychain.
+    let bus = desk.bus.take();
+    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    let plain = fs::read_to_string(desk.logins()).unwrap();
+    assert!(plain.contains("canary"), "{plain}");
+    desk.bus = bus;
+    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
+
+    let ran = desk.sign_in(&["login", &url]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.err.contains("sealed with a key"), "{ran:#?}");
+    let sealed = fs::read_to_string(desk.logins()).unwrap();
+    for secret in ["canary", &url] {
+        assert!(!sealed.contains(secret), "{sealed}");
+    }
+    // Another process asks the keychain anew.
+    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
+    let ran = desk.run(&["doctor", "--server", &url]);
+    assert!(ran.out.contains("sealed with a key"), "{ran:#?}");
+    // Out of reach, it is said, and nothing is lost.
+    let bus = desk.bus.take();
+    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert!(ran.err.contains("keychain"), "{ran:#?}");
+    assert_eq!(fs::read_to_string(desk.logins()).unwrap(), sealed);
+    desk.bus = bus;
+    assert_eq!(desk.run(&["logout", &url]).code, Some(0));
+    assert_eq!(desk.run(&["-s", &url, "tools"]).code, Some(3));
 }
 
 #[test]
@@ -927,7 +975,7 @@ fn a_damaged_file_of_logins_is_set_aside_whole_and_in_words() {
     assert!(aside.ends_with(b"canary"));
     assert_eq!(desk.run(&["-s", &url, "tools"]).code, Some(0));
     // One of a newer program is left alone.
-    let newer = b"{\"version\": 2}";
+    let newer = b"{\"version\": 3}";
     write_atomically(&desk.logins(), newer).unwrap();
     let ran = desk.run(&["login", &url]);
     assert_eq!(ran.code, Some(73), "{ran:#?}");

@@ -10,6 +10,7 @@ mod support;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use longhaul::{
+    auth::{Keychain, Logins},
     demo,
     domain::{
         Ask, Done, Entry, Happening, Limits, NewCall, News, ServerName, ServerRef, Status, TaskId,
@@ -68,6 +69,7 @@ impl Bench {
             servers: vec![server],
             config: Vec::new(),
             environment: |_| None,
+            logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
             insecure_http: false,
             protocol: None,
             seed: 7,

@@ -35,6 +35,7 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use longhaul::{
+    auth::{Keychain, Logins},
     demo::{self, Fault},
     domain::{LinkRecord, LinkState, News, Price},
     engine::{Clock, Fuse, Options, Session},
@@ -116,6 +117,7 @@ impl Bench {
             servers: Vec::new(),
             config: Vec::new(),
             environment: |_| None,
+            logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
             insecure_http: false,
             protocol: None,
             seed: 7,

@@ -8,8 +8,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret as _, SecretString};
-use sha2::{Digest as _, Sha256};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -140,7 +140,7 @@ pub async fn begin(
     };
     let scope = scope_of(&found, before.as_ref());
     let (state, verifier) = (random()?, SecretString::from(random()?));
-    let challenge = base64_url(&Sha256::digest(verifier.expose_secret()));
+    let challenge = base64_url(digest(&SHA256, verifier.expose_secret().as_bytes()).as_ref());
     let mut page = found.authorization_endpoint.clone();
     page.set_fragment(None);
     page.query_pairs_mut()

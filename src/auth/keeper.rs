@@ -446,7 +446,10 @@ impl SignIn for Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::tests::{Issuer, login_at};
+    use crate::auth::{
+        Keychain,
+        tests::{Issuer, login_at},
+    };
     use std::sync::atomic::{AtomicI64, Ordering};
 
     struct Desk {
@@ -473,7 +476,7 @@ mod tests {
         }
 
         fn logins(&self) -> Logins {
-            Logins::new(&self.dir.join("logins.json"))
+            Logins::new(&self.dir.join("logins.json"), Keychain::none("a test"))
         }
 
         async fn write(&self, login: Login) {

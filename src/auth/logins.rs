@@ -6,14 +6,16 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
 
-use super::{AuthError, flow::key_of};
+use super::{AuthError, flow::key_of, keychain::Keychain, seal};
 use crate::{
     domain::Wall,
     store::{Edition, Held, PrivateFile, StoreError},
 };
 
-/// The format that this program writes.
+/// The format that this program writes, where there is no keychain ...
 const VERSION: u32 = 1;
+/// ... and where there is one.
+const SEALED: u32 = 2;
 /// How often a held lock is tried again, and for how long: whoever holds it is talking to an authorization server.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 const TRY_FOR: Duration = Duration::from_secs(90);
@@ -163,17 +165,37 @@ struct Format {
     version: u32,
 }
 
-/// The file.
+/// The file where a keychain has its key: a [`Book`], sealed.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    version: u32,
+    sealed: String,
+}
+
+/// The file, and the keychain that has its key.
 #[derive(Clone, Debug)]
 pub struct Logins {
     file: PrivateFile,
+    keychain: Keychain,
 }
 
 impl Logins {
     /// The file at `path`, whether it is there or not.
-    pub fn new(path: &Path) -> Self {
+    pub fn new(path: &Path, keychain: Keychain) -> Self {
         Self {
             file: PrivateFile::new(path.to_owned()),
+            keychain,
+        }
+    }
+
+    /// Whether what it says is sealed with a key of the keychain; `Err` says in words why not.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn is_sealed(&self) -> Result<(), String> {
+        match self.keychain.key()? {
+            Some(_) => Ok(()),
+            None => Err("its keychain has no key for it yet".to_owned()),
         }
     }
 
@@ -231,16 +253,38 @@ impl Logins {
             Err(error) => return Err(error.into()),
         };
         let format: Result<Format, _> = serde_json::from_slice(&bytes);
-        if let Some(format) = format.ok().filter(|format| format.version > VERSION) {
-            return Err(AuthError::Logins(format!(
-                "could not read {}: a newer longhaul wrote it (format {}, this one reads {VERSION}); update longhaul",
-                self.path().display(),
-                format.version
-            )));
-        }
         // The parser's own words may repeat a part of the text.
-        serde_json::from_slice(&bytes)
-            .map_err(|error| damaged(format!("line {}, column {}", error.line(), error.column())))
+        let garbled = |error: serde_json::Error| {
+            damaged(format!("line {}, column {}", error.line(), error.column()))
+        };
+        match format.ok().map(|format| format.version) {
+            Some(version) if version > SEALED => Err(AuthError::Logins(format!(
+                "could not read {}: a newer longhaul wrote it (format {version}, this one reads {SEALED}); update longhaul",
+                self.path().display(),
+            ))),
+            Some(SEALED) => {
+                let Sealed { sealed, .. } = serde_json::from_slice(&bytes).map_err(garbled)?;
+                let key = self.keychain.key().map_err(|why| {
+                    AuthError::Logins(format!(
+                        "could not open {}: its key is in the keychain of this desktop, and {why}; unlock that, or take the \
+                         file away and sign in again",
+                        self.path().display()
+                    ))
+                })?;
+                let Some(key) = key else {
+                    return Err(damaged(
+                        "its key is not in the keychain any more".to_owned(),
+                    ));
+                };
+                let Some(bytes) = seal::open(&key, &sealed) else {
+                    return Err(damaged(
+                        "the key in the keychain does not open it".to_owned(),
+                    ));
+                };
+                serde_json::from_slice(&bytes).map_err(garbled)
+            }
+            _ => serde_json::from_slice(&bytes).map_err(garbled),
+        }
     }
 
     /// The token for the MCP endpoint `server` as it stands there: nothing is refreshed. `Over` where only a new one
@@ -295,14 +339,104 @@ impl Logins {
         Ok((login, remark))
     }
 
-    /// Writes it whole.
+    /// Writes it whole: sealed, where there is a keychain to keep the key, else for its owner's eyes only.
     ///
     /// # Errors
-    /// [`AuthError::Store`].
+    /// [`AuthError::Store`], and [`AuthError::Machine`] where there are no random numbers.
     pub fn write(&self, held: &Held, book: &Book) -> Result<(), AuthError> {
         // Made of text and numbers, so this cannot fail; if it did, nothing would be written.
-        let bytes = serde_json::to_vec_pretty(book)
-            .map_err(|error| AuthError::Logins(format!("could not write the logins: {error}")))?;
+        let unwritten = |error| AuthError::Logins(format!("could not write the logins: {error}"));
+        let mut bytes = serde_json::to_vec_pretty(book).map_err(unwritten)?;
+        if let Ok(key) = self.keychain.key_or(&seal::new_key()?)
+            && let Some(sealed) = seal::seal(&key, &bytes)?
+        {
+            let version = SEALED;
+            bytes = serde_json::to_vec_pretty(&Sealed { version, sealed }).map_err(unwritten)?;
+        }
         Ok(self.file.write(held, &bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::tests::login_at;
+
+    fn book() -> Book {
+        let issuer = Url::parse("https://issuer/token").unwrap();
+        let mut book = Book::default();
+        book.logins
+            .insert("https://h/mcp".to_owned(), login_at(&issuer));
+        book
+    }
+
+    async fn keep(logins: &Logins) {
+        let held = logins.hold().await.unwrap();
+        logins.write(&held, &book()).unwrap();
+    }
+
+    fn key() -> SecretString {
+        seal::new_key().unwrap()
+    }
+
+    fn text(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_keychain_seals_the_file_and_no_other_key_opens_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        let at = |answer| Logins::new(&path, Keychain::answering(answer));
+        keep(&Logins::new(&path, Keychain::none("there is none"))).await;
+        assert!(text(&path).contains("canary-access"), "the plain file");
+        let key = key();
+        let with_key = at(Ok(Some(key.clone())));
+        assert_eq!(
+            with_key.read().unwrap(),
+            book(),
+            "as it was before there was a keychain"
+        );
+        keep(&with_key).await;
+        let sealed = text(&path);
+        for secret in ["canary", "issuer", "https"] {
+            assert!(!sealed.contains(secret), "{secret} in {sealed}");
+        }
+        assert_eq!(at(Ok(Some(key))).read().unwrap(), book());
+        // Locked, or out of reach: that may pass, so nothing is lost.
+        let locked = at(Err("it is locked".to_owned()));
+        let error = locked.read().unwrap_err();
+        assert!(
+            matches!(&error, AuthError::Logins(words) if words.contains("it is locked")),
+            "{error}"
+        );
+        let held = locked.hold().await.unwrap();
+        assert!(locked.read_held(&held).is_err());
+        assert_eq!(text(&path), sealed);
+        drop(held);
+        // Lost: what was sealed with it is, too, and the next sign-in begins anew.
+        for answer in [Ok(None), Ok(Some(self::key()))] {
+            let lost = at(answer);
+            assert!(matches!(lost.read(), Err(AuthError::Damaged { .. })));
+        }
+        let lost = at(Ok(Some(self::key())));
+        let held = lost.hold().await.unwrap();
+        let (book, remark) = lost.read_held(&held).unwrap();
+        assert_eq!(book, Book::default());
+        assert!(remark.unwrap().contains("set aside whole"));
+    }
+
+    #[test]
+    fn a_file_of_a_newer_program_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        crate::store::write_atomically(&path, br#"{"version":3,"x":1}"#).unwrap();
+        let error = Logins::new(&path, Keychain::none("there is none"))
+            .read()
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("a newer longhaul wrote it"),
+            "{error}"
+        );
     }
 }

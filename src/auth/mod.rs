@@ -12,13 +12,16 @@
 
 mod flow;
 mod keeper;
+mod keychain;
 mod logins;
 mod metadata;
 mod registration;
+mod seal;
 mod tokens;
 
 pub use flow::{Begun, Wish, begin};
 pub use keeper::{Keeper, Now};
+pub use keychain::Keychain;
 pub use logins::{Book, ClientAuth, Login, Logins, OwnClient, Standing};
 pub use tokens::revoke;
 
@@ -133,12 +136,17 @@ fn address(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
 
 /// 256 random bits of the operating system as letters for a URL.
 fn random() -> Result<String, AuthError> {
-    let mut bytes = [0; 32];
+    Ok(base64_url(&random_bytes::<32>()?))
+}
+
+/// Random bytes of the operating system.
+fn random_bytes<const COUNT: usize>() -> Result<[u8; COUNT], AuthError> {
+    let mut bytes = [0; COUNT];
     rustls::crypto::ring::default_provider()
         .secure_random
         .fill(&mut bytes)
         .map_err(|_| AuthError::Machine("the system gives no random numbers".to_owned()))?;
-    Ok(base64_url(&bytes))
+    Ok(bytes)
 }
 
 #[cfg(test)]

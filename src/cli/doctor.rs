@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     app::SMALLEST,
-    auth::{AuthError, Logins, Standing},
+    auth::{AuthError, Standing},
     domain::{Colour, Desktop, ServerRef, place, text},
     engine::{Flow, Obstacle, Probe, Stateful, probe},
     store::{DriverLock, Paths, Reader},
@@ -268,12 +268,16 @@ fn files(context: &Context<'_>, checks: &mut Checks) {
 /// The file of logins, which all sessions share.
 fn logins(context: &Context<'_>, checks: &mut Checks) {
     const OF: &str = "sign-ins";
-    let logins = Logins::new(&context.paths.logins());
+    let logins = &context.logins;
     match logins.read() {
         Ok(book) if book.logins.is_empty() => {}
         Ok(book) => {
             let count = u64::try_from(book.logins.len()).unwrap_or(u64::MAX);
-            checks.ok(OF, text::plural(count, "server"));
+            let kept = match logins.is_sealed() {
+                Ok(()) => "sealed with a key of the keychain".to_owned(),
+                Err(why) => format!("in a file that only you can read (mode 0600): {why}"),
+            };
+            checks.ok(OF, format!("{}, {kept}", text::plural(count, "server")));
         }
         Err(error @ AuthError::Damaged { .. }) => {
             let next = "the next `longhaul login` sets it aside whole and begins a new one";
@@ -483,7 +487,8 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
         return Standing::None;
     };
     // A file that cannot be read has a line of its own.
-    Logins::new(&context.paths.logins())
+    context
+        .logins
         .standing(&url, context.clock.now().wall)
         .unwrap_or(Standing::None)
 }

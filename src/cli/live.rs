@@ -83,6 +83,7 @@ impl Live {
             servers,
             config,
             environment: super::variable,
+            logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             protocol: context.global.protocol.0,
             seed: super::dice(),

@@ -14,7 +14,7 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    auth::{self, AuthError, Logins, Wish},
+    auth::{self, AuthError, Wish},
     domain::{place, text},
     term::browser::Browser,
     transport::{Fetcher, ensure_provider},
@@ -78,7 +78,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
         client_secret: secret,
         client_metadata_url: login.client_metadata_url.clone(),
     };
-    let logins = Logins::new(&context.paths.logins());
+    let logins = context.logins.clone();
     let clock = context.clock;
     ensure_provider();
     let signed = block_on(async {
@@ -120,8 +120,15 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
         "signed in to {name} by {}{until}; tasks there go on by themselves",
         text::clean_line(&signed.issuer)
     ));
+    let kept = match logins.is_sealed() {
+        Ok(()) => "sealed with a key that the keychain of this desktop keeps".to_owned(),
+        Err(why) => format!(
+            "which only you can read (mode 0600): {}",
+            text::clean_line(&why)
+        ),
+    };
     context.terminal.remark(&format!(
-        "the tokens are in {file}, which only you can read (mode 0600); no keychain is used. `longhaul logout {}{}` ends it",
+        "the tokens are in {file}, {kept}. `longhaul logout {}{}` ends it",
         quoted(login.at.as_deref().unwrap_or(&name)),
         context.flags()
     ));
@@ -161,7 +168,7 @@ fn show(context: &mut Context<'_>, name: &str, begun: &auth::Begun, login: &Logi
 pub(super) fn logout(context: &mut Context<'_>, logout: &Logout) -> Result<u8, Fail> {
     context.may_act()?;
     let (name, server) = meant(context, logout.at.as_deref())?;
-    let logins = Logins::new(&context.paths.logins());
+    let logins = context.logins.clone();
     ensure_provider();
     let (login, revoked) = block_on(async {
         let (login, remark) = logins.remove(&server).await?;

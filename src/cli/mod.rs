@@ -54,6 +54,7 @@ pub use self::{
     saved::{Saved, SavedTask},
 };
 use crate::{
+    auth::{Keychain, Logins},
     domain::{Task, TaskId},
     engine::Clock,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
@@ -70,6 +71,8 @@ struct Context<'o> {
     config: Result<Config, String>,
     /// The session that is used when none is named.
     usual_session: String,
+    /// Who is signed in where.
+    logins: Logins,
 }
 
 impl Context<'_> {
@@ -242,6 +245,24 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     code
 }
 
+/// The keychain of this desktop, if it is to be used and there may be one.
+fn keychain(paths: &Paths, defaults: Option<&config::Defaults>) -> Keychain {
+    if defaults.is_some_and(|it| it.no_keychain) {
+        return Keychain::none("the configuration says keychain = false");
+    }
+    let bus = || {
+        let address = std::env::var_os("DBUS_SESSION_BUS_ADDRESS").filter(|it| !it.is_empty());
+        // Without either the library would start a bus of its own.
+        address.is_some()
+            || std::env::var_os("XDG_RUNTIME_DIR")
+                .is_some_and(|dir| std::path::Path::new(&dir).join("bus").exists())
+    };
+    if !cfg!(target_os = "macos") && !bus() {
+        return Keychain::none("no keychain is here, as there is no D-Bus session");
+    }
+    Keychain::of_desktop(paths.logins().display().to_string())
+}
+
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let Cli {
         mut global,
@@ -273,7 +294,9 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let state_dir = global.state_dir.clone().or_else(from_environment);
     let paths = Paths::resolve(state_dir, session)?;
     start_log(&global, &paths)?;
+    let logins = Logins::new(&paths.logins(), keychain(&paths, defaults));
     let mut context = Context {
+        logins,
         global,
         paths,
         terminal: terminal.reborrow(),

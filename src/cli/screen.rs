@@ -161,6 +161,7 @@ pub(super) fn show(
                 config.servers
             },
             environment: super::variable,
+            logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             protocol: context.global.protocol.0,
             seed: dice(),

@@ -115,6 +115,7 @@ struct Driver<'d> {
     paths: &'d Paths,
     protocol: Option<ProtocolVersion>,
     environment: fn(&str) -> Option<SecretString>,
+    logins: &'d Logins,
     insecure_http: bool,
     fetcher: Arc<Fetcher>,
     /// A job that gets a new token has ended.
@@ -180,6 +181,7 @@ pub(super) async fn drive(
     let (sign_ins, mut of_sign_ins) = mpsc::channel(16);
     let mut driver = Driver {
         paths: &options.paths,
+        logins: &options.logins,
         protocol: options.protocol,
         environment: options.environment,
         insecure_http: options.insecure_http,
@@ -361,7 +363,7 @@ impl Driver<'_> {
                 .open
                 .answer(self.board, number, Err(Refused::Usage(words)));
         };
-        let (logins, fetcher) = (Logins::new(&self.paths.logins()), Arc::clone(&self.fetcher));
+        let (logins, fetcher) = (self.logins.clone(), Arc::clone(&self.fetcher));
         let (clock, news) = (self.clock, self.sign_ins.clone());
         let (of, name) = (name, name.clone());
         let now: Now = Arc::new(move || clock.now().wall);
@@ -945,7 +947,7 @@ impl Driver<'_> {
                 };
                 let clock = self.clock;
                 let sign_in = SigningIn {
-                    logins: Logins::new(&self.paths.logins()),
+                    logins: self.logins.clone(),
                     fetcher: &self.fetcher,
                     now: Arc::new(move || clock.now().wall),
                 };

@@ -23,6 +23,7 @@ use super::{
     socket,
 };
 use crate::{
+    auth::Logins,
     domain::{
         Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerConfig,
         ServerRef, exit,
@@ -48,6 +49,8 @@ pub struct Options {
     pub config: Vec<ServerConfig>,
     /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
     pub environment: fn(&str) -> Option<SecretString>,
+    /// Who is signed in where.
+    pub logins: Logins,
     /// Whether the headers of the configuration may go over plain http to another machine.
     pub insecure_http: bool,
     /// The revision to insist on for every server.

@@ -220,7 +220,7 @@ mod tests {
         let left_out = last - first + 1 - kept.len() as u64 + 1;
         let words = text::plural(left_out, "progress step");
         assert_eq!(reasons.len(), 5, "{reasons:?}");
-        assert!(reasons[0].starts_with(&words), "{words}: {reasons:?}");
+        assert!(reasons[0].contains(&words), "{words}: {reasons:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A recording of a terminal: asciicast, version 2, as players of it read it.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -40,9 +40,8 @@ impl Cast {
             // A letter whose other half was still to come waits for it.
             let part = bytes.get(shown..count).unwrap_or_default();
             let whole = match std::str::from_utf8(part) {
-                Ok(_) => part.len(),
                 Err(error) if error.error_len().is_none() => error.valid_up_to(),
-                Err(_) => part.len(),
+                _ => part.len(),
             };
             let part = part.get(..whole).unwrap_or_default();
             if !part.is_empty() {
@@ -56,7 +55,7 @@ impl Cast {
         self.end = at;
         let millis = u32::try_from(at.as_millis()).unwrap();
         let line = json!([f64::from(millis) / 1000.0, "o", text]);
-        self.text.push_str(&format!("{line}\n"));
+        writeln!(self.text, "{line}").unwrap();
     }
 
     /// The recording as a file holds it.

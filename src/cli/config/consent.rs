@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{Context, SHA256};
 
 use crate::domain::{Program, Template};
 
@@ -41,14 +41,14 @@ pub(in crate::cli) fn digest_of_program(program: &Program) -> String {
 }
 
 fn of_parts<'p>(parts: impl Iterator<Item = &'p str>) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = Context::new(&SHA256);
     for part in parts {
         // With its length, so that no two lists of parts run into the same bytes.
-        hash.update(part.len().to_be_bytes());
-        hash.update(part);
+        hash.update(&part.len().to_be_bytes());
+        hash.update(part.as_bytes());
     }
     let mut text = "sha256:".to_owned();
-    for byte in hash.finalize() {
+    for byte in hash.finish().as_ref() {
         let _ = write!(text, "{byte:02x}");
     }
     text

@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// What can be said in `[defaults]`.
-const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii and motion";
+const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion and \
+                    keychain";
 
 /// What `[defaults]` says.
 #[derive(Debug, Default, PartialEq)]
@@ -29,6 +30,8 @@ pub(crate) struct Defaults {
     pub(in crate::cli) ascii: bool,
     /// `--no-motion`.
     pub(in crate::cli) no_motion: bool,
+    /// The key to the tokens is not to be in a keychain.
+    pub(in crate::cli) no_keychain: bool,
 }
 
 impl Reading<'_> {
@@ -54,6 +57,7 @@ impl Reading<'_> {
                 }
                 "ascii" => defaults.ascii = self.switch(name, value).unwrap_or_default(),
                 "motion" => defaults.no_motion = self.switch(name, value) == Some(false),
+                "keychain" => defaults.no_keychain = self.switch(name, value) == Some(false),
                 other => {
                     let words = format!("{other:?} is no default; there are {KEYS}");
                     self.remark(key.span().start, &words);

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::{
-    auth::Logins,
     cli::{
         Context,
         config::{is_secret_name, without_tokens},
@@ -87,9 +86,7 @@ impl Redaction {
             secrets.extend(values.map(|value| value.expose_secret().to_owned()));
             secrets.extend(server.url.as_deref().map(of_url).unwrap_or_default());
         }
-        let logins = Logins::new(&context.paths.logins())
-            .read()
-            .unwrap_or_default();
+        let logins = context.logins.read().unwrap_or_default();
         for login in logins.logins.into_values() {
             let tokens = [login.access, login.refresh, login.client.secret];
             let texts = tokens.into_iter().flatten();

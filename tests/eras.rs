@@ -117,6 +117,7 @@ impl Bench {
             config: Vec::new(),
             environment: |_| None,
             insecure_http: false,
+            traces: false,
             protocol: None,
             seed: 7,
             clock: Clock::start(),

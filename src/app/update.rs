@@ -389,6 +389,7 @@ fn take_answer(
             };
             state.say(NoticeLevel::Info, &words, now);
         }
+        (_, Ok(Done::Told(words))) => state.say(NoticeLevel::Info, &words, now),
         (_, Err(refused)) => {
             let words = refused.to_string();
             state.say(NoticeLevel::Error, &words, now);

@@ -84,6 +84,7 @@ impl Live {
             config,
             environment: super::variable,
             insecure_http: context.global.insecure_http,
+            traces: context.global.trace,
             protocol: context.global.protocol.0,
             seed: super::dice(),
             clock: context.clock,

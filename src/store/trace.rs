@@ -4,7 +4,6 @@
 //! that another longhaul wrote, is passed over by whoever reads.
 
 use std::{
-    collections::VecDeque,
     fs::{self, File},
     io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::MetadataExt as _,
@@ -46,7 +45,8 @@ impl TraceWriter {
     fn limited(paths: &Paths, server: &ServerName, limit: u64) -> Result<Self, StoreError> {
         own_directory(&paths.trace_dir())?;
         let [older, path] = paths.trace(server);
-        let mut last = TraceReader::of([older.clone(), path.clone()]).newest(1, 2 * LINE_BYTES)?;
+        let mut last =
+            TraceReader::of([older.clone(), path.clone()]).newest(1, 2 * LINE_BYTES, |_| true)?;
         let (file, bytes) = begin(&path)?;
         Ok(Self {
             path,
@@ -181,12 +181,17 @@ impl TraceReader {
         Ok(entries)
     }
 
-    /// The newest messages among those of the last `bytes` of each record, in order.
+    /// The newest messages that are wanted among those of the last `bytes` of each record, in order.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn newest(&self, count: usize, bytes: usize) -> Result<Vec<WireEntry>, StoreError> {
-        let mut newest = VecDeque::new();
+    pub fn newest(
+        &self,
+        count: usize,
+        bytes: usize,
+        is_wanted: impl Fn(&WireEntry) -> bool,
+    ) -> Result<Vec<WireEntry>, StoreError> {
+        let mut newest = Vec::new();
         for record in &self.records {
             let mut left = u64::try_from(bytes).unwrap_or(u64::MAX);
             let mut ends = Vec::new();
@@ -200,9 +205,9 @@ impl TraceReader {
             for end in ends {
                 parse(&end, &mut entries);
             }
-            newest.extend(entries);
+            newest.append(&mut entries);
         }
-        let mut newest = Vec::from(newest);
+        newest.retain(is_wanted);
         newest.sort_by_key(|entry: &WireEntry| entry.at);
         let surplus = newest.len().saturating_sub(count);
         newest.drain(..surplus);
@@ -346,8 +351,14 @@ mod tests {
         assert!(kept.len() > 5 && kept.len() < 20, "{}", kept.len());
         assert_eq!(kept.last().map(|it| it.exchange), Some(40));
         let reader = TraceReader::of_servers(&paths, [&lab]);
-        assert_eq!(numbers(&reader.newest(3, 1 << 20).unwrap()), [38, 39, 40]);
-        assert_eq!(numbers(&reader.newest(99, 400).unwrap()), [39, 40]);
+        assert_eq!(
+            numbers(&reader.newest(3, 1 << 20, |_| true).unwrap()),
+            [38, 39, 40]
+        );
+        assert_eq!(
+            numbers(&reader.newest(99, 400, |_| true).unwrap()),
+            [39, 40]
+        );
     }
 
     #[test]

@@ -525,6 +525,7 @@ impl Driver<'_> {
             is_configured: false,
         };
         let tap = self.tracer.tap(&record.name);
+        let is_configured = self.config.get(&record.name).is_some_and(|it| it.trace);
         let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
@@ -540,7 +541,7 @@ impl Driver<'_> {
             exchanges: BTreeMap::new(),
             is_touched: true,
         });
-        if self.traces
+        if (self.traces || is_configured)
             && let Err(why) = self.record(self.links.len() - 1, true)
         {
             self.notice(NoticeLevel::Warning, why, now);

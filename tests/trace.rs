@@ -56,9 +56,9 @@ fn echo() -> SocketAddr {
                 };
                 let result = json!({"content": [{"type": "text", "text": heard}]});
                 let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
-                let head = [("content-type", "text/event-stream")];
+                let media = [("content-type", "text/event-stream")];
                 let event = format!("id: e-1\nretry: 700\ndata: {answer}\n\n");
-                return (head, event).into_response();
+                return (media, event).into_response();
             }
             _ if id.is_null() => return StatusCode::ACCEPTED.into_response(),
             _ => json!({}),
@@ -295,8 +295,7 @@ fn the_lines_of_a_program_are_recorded_without_what_it_was_given() {
         "as it stands there: {came:#?}"
     );
     assert!(
-        came.iter()
-            .any(|line| *line == "Loading the model with [redacted] ..."),
+        came.contains(&"Loading the model with [redacted] ..."),
         "{came:#?}"
     );
     // The answers of all calls come on one stream.
@@ -330,7 +329,7 @@ fn whoever_drives_records_for_all_and_what_is_under_way_too() {
     let mut first = Running::start(&mut program(state.path(), &words));
     let started = first.prints(|event| event["event"] == "started");
     first.prints(|event| event["event"] == "progress");
-    assert_eq!(files(state.path()), [PathBuf::new(); 0]);
+    assert!(files(state.path()).is_empty());
 
     let second = ok(run(state.path(), &["--trace", "call", "wait", "--json"])).events();
     let mut follower = Running::start(&mut program(state.path(), &["trace", "-f", "--json"]));

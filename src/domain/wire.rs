@@ -1,6 +1,6 @@
 //! What went over the wire, as it is recorded: a message each, without what must stay secret.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -210,7 +210,8 @@ impl Passed {
         }
         let mut line = text::truncate(&text::clean_line(&line), columns).into_owned();
         if left_out > 0 {
-            line.push_str(&format!(" (and {})", text::bytes(left_out)));
+            // Writing to a string cannot fail.
+            let _ = write!(line, " (and {})", text::bytes(left_out));
         }
         line
     }

@@ -196,13 +196,13 @@ impl Writing {
     }
 
     fn append(&mut self, of: &Arc<Source>, lost: u64, entry: WireEntry) -> Result<(), StoreError> {
-        let writer = match self.open.get_mut(&of.server) {
-            Some((_, writer)) => writer,
-            None => {
-                let writer = TraceWriter::open(&self.paths, &of.server)?;
-                let known = self.open.entry(of.server.clone());
-                &mut known.or_insert((Arc::clone(of), writer)).1
-            }
+        if !self.open.contains_key(&of.server) {
+            let writer = TraceWriter::open(&self.paths, &of.server)?;
+            let source = Arc::clone(of);
+            self.open.insert(of.server.clone(), (source, writer));
+        }
+        let Some((_, writer)) = self.open.get_mut(&of.server) else {
+            return Ok(());
         };
         if lost > 0 {
             writer.append(WireEntry {

@@ -77,8 +77,6 @@ impl Link {
                 self.unbar();
                 Ok(Done::Accepted)
             }
-            // Whoever carries the messages has done it.
-            Ask::Trace { .. } => Ok(Done::Accepted),
             Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), answer),
             Ask::Adopt { server_task, .. } => {
                 self.unbar();
@@ -92,7 +90,8 @@ impl Link {
                 self.adopters.push((ask, Sought::Checkpoints(client_id)));
                 return;
             }
-            Ask::Seen(_) | Ask::Unforget(_) => Ok(Done::Accepted),
+            // The record is for whoever carries the messages.
+            Ask::Seen(_) | Ask::Unforget(_) | Ask::Trace { .. } => Ok(Done::Accepted),
         };
         self.saver.touch(self.now.mono);
         self.answer(ask, outcome);

@@ -20,7 +20,7 @@
 //! | `link` | the machine of one server: eras, sessions, streams, resumption, server tasks, questions, checkpoints, back-off | yes |
 //! | `store` | the session file on SQLite, the driver's lock, quarantine | |
 //! | `auth` | sign-in: authorization servers, tokens and their time, the file of logins | |
-//! | `engine` | runs the machines: journal thread, driver loop, socket, take-over; the look of `doctor` at one server | |
+//! | `engine` | runs the machines: journal thread, driver loop, socket, take-over, the record of the wire; the look of `doctor` at one server | |
 //! | `app` | the screen as a value: state, events, update, keys, selection | yes |
 //! | `ui` | the state as a picture | yes |
 //! | `term` | the terminal's edge: modes, input, signals, escape sequences | |

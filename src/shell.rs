@@ -51,6 +51,8 @@ pub trait Backstage {
     fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String>;
     /// A task's result.
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
+    /// Reads what was recorded of the wire for a task; it is an event later.
+    fn wire(&mut self, task: TaskId, server: ServerName);
     /// Opens a page in the user's browser; only a failure is an event later.
     fn open_page(&mut self, url: &str);
     /// Writes a part of a result to a file that is not there yet; what came of it is an event later.
@@ -297,6 +299,10 @@ async fn carry_out<S: Surface, B: Backstage>(
             std::iter::once(Event::ResultRead { task, json })
                 .chain(failed)
                 .collect()
+        }
+        Command::ReadWire { task, server } => {
+            backstage.wire(task, server);
+            Vec::new()
         }
         Command::Break(what) => {
             backstage.break_demo(&what);

@@ -71,6 +71,7 @@ impl Bench {
             environment: |_| None,
             logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
             insecure_http: false,
+            traces: false,
             protocol: None,
             seed: 7,
             clock: Clock::start(),

@@ -119,6 +119,7 @@ impl Bench {
             environment: |_| None,
             logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
             insecure_http: false,
+            traces: false,
             protocol: None,
             seed: 7,
             clock: Clock::start(),

@@ -749,7 +749,7 @@ fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
     let url = format!("http://{}/mcp?key={QUERY}", proxy.addr());
     let header = format!("X-Api-Key: {HEADER}");
     let house = House::new();
-    let secrets = ["-H", &header, "--bearer-env", "TOKEN", "-vvv"];
+    let secrets = ["-H", &header, "--bearer-env", "TOKEN", "-vvv", "--trace"];
     let command = |words: &[&str]| {
         let mut command = program(house.path(), &[&secrets[..], words].concat());
         command.env("TOKEN", BEARER);
@@ -838,6 +838,11 @@ fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
     assert!(
         log > 1_000,
         "there is a log that could hold something: {log}"
+    );
+    let traced = fs::read_dir(house.path().join("sessions/default.trace")).unwrap();
+    assert!(
+        traced.count() > 0,
+        "there is a record that could hold something"
     );
     assert_nowhere(house.path(), &NEVER, &KEPT);
 }

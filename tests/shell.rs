@@ -158,6 +158,8 @@ impl Backstage for FakeBackstage {
         Ok(None)
     }
 
+    fn wire(&mut self, _task: TaskId, _server: ServerName) {}
+
     fn open_page(&mut self, _url: &str) {}
 
     fn save_part(&mut self, _task: &TaskId, _part: usize, _path: &str) {}

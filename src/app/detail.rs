@@ -178,6 +178,23 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     if lines.len() == before {
         lines.push("  nothing yet".to_owned());
     }
+    lines.push(String::new());
+    let server = text::clean_line(task.server.as_str());
+    let wire = state.wire.as_ref().filter(|wire| wire.task == task.id);
+    match wire.and_then(|wire| wire.lines.as_ref()) {
+        None => lines.push("on the wire: reading what is recorded ...".to_owned()),
+        Some(recorded) if recorded.is_empty() => {
+            lines.push(format!("on the wire: nothing is recorded with {server}."));
+            let command = state.key(Action::Trace);
+            lines.push(format!(
+                "{command} records from now on, until it is said again; so does --trace at the start."
+            ));
+        }
+        Some(recorded) => {
+            lines.push(format!("on the wire with {server}, the newest last:"));
+            lines.extend(recorded.iter().map(|line| format!("  {line}")));
+        }
+    }
     lines
 }
 

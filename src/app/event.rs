@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::{Keymap, View};
 use crate::domain::{
     Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerName, ServerView,
-    TaskId, TaskView, ThemeName, UsualLimits, Wall,
+    TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
 };
 
 /// What the shell knows before the first frame.
@@ -143,6 +143,13 @@ pub enum Event {
         /// The JSON text; `None` if there is none on disk.
         json: Option<String>,
     },
+    /// The answer to [`Command::ReadWire`].
+    WireRead {
+        /// For which task.
+        task: TaskId,
+        /// The newest messages of it and of its server, in order.
+        entries: Vec<WireEntry>,
+    },
     /// Something that the shell tried worked, in words: a demo fault, a page that was opened.
     Worked(String),
     /// The answer to [`Command::FindServers`].
@@ -175,6 +182,13 @@ pub enum Command {
     },
     /// Read a task's result from the session file; answered by [`Event::ResultRead`].
     ReadResult(TaskId),
+    /// Read what was recorded of the wire; answered by [`Event::WireRead`], in its own time.
+    ReadWire {
+        /// For which task.
+        task: TaskId,
+        /// With which server.
+        server: ServerName,
+    },
     /// Hand text to the terminal's clipboard (OSC 52); it is clean.
     Copy(String),
     /// Leave the screen, print the text for the mouse, and wait for Enter.

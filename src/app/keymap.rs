@@ -62,6 +62,7 @@ pub enum Action {
     Times,
     Freeze,
     SignIn,
+    Trace,
     AddServer,
     Import,
     Adopt,
@@ -576,6 +577,15 @@ pub const BINDINGS: &[Binding] = &[
         "sign in",
         "sign in to a server, or agree to what it gets",
     ),
+    // Seldom enough to do without a key.
+    bind(
+        Action::Trace,
+        &[],
+        TASK,
+        "trace",
+        "record the wire",
+        "record what goes over the wire with the server of the task, or stop that; the Trace tab shows it",
+    ),
     bind(
         Action::Break,
         &["b"],
@@ -948,7 +958,11 @@ mod tests {
         assert_eq!(bound, (0..=last).collect());
         for binding in BINDINGS {
             let keys: Vec<String> = binding.defaults().into_iter().map(pretty).collect();
-            let line = (keys.join(" "), binding.help.to_owned());
+            let keys = match keys.as_slice() {
+                [] => format!(":{}", binding.word),
+                keys => keys.join(" "),
+            };
+            let line = (keys, binding.help.to_owned());
             assert!(lines.contains(&line), "{line:?}");
         }
     }

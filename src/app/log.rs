@@ -89,6 +89,19 @@ impl Part {
     }
 }
 
+/// What was recorded of the wire for one task, a message a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WireText {
+    /// Whose.
+    pub task: TaskId,
+    /// The newest messages, in order; `None` before the first read.
+    pub lines: Option<Vec<String>>,
+    /// Whether a read is under way.
+    pub is_asked: bool,
+    /// How far the task was then.
+    pub asked_at: u64,
+}
+
 /// A result laid out in lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultText {

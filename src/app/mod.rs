@@ -40,7 +40,7 @@ pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
 pub use keymap::{Action, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
-pub use log::{Part, ResultText, TaskLog};
+pub use log::{Part, ResultText, TaskLog, WireText};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};

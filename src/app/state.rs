@@ -13,7 +13,10 @@ use crate::domain::{
 
 use super::{
     Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
-    Setup, SortKey, TaskLog, log::ResultText, notify::Telling, pane_scope,
+    Setup, SortKey, TaskLog,
+    log::{ResultText, WireText},
+    notify::Telling,
+    pane_scope,
 };
 
 /// Messages kept; older ones are counted.
@@ -568,6 +571,8 @@ pub struct State {
     pub logs: BTreeMap<TaskId, TaskLog>,
     /// Results that were read, at most a few.
     pub results: BTreeMap<TaskId, ResultText>,
+    /// What was recorded of the wire, while the Trace tab shows it.
+    pub wire: Option<WireText>,
 
     /// Cursors of the tools, servers and messages panes.
     pub cursors: [usize; 3],
@@ -670,6 +675,7 @@ impl State {
             search: None,
             logs: BTreeMap::new(),
             results: BTreeMap::new(),
+            wire: None,
             cursors: [0; 3],
             tools_of: None,
             overlays: Vec::new(),

@@ -4,18 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use crate::domain::{
     Ask, AskId, Contact, Done, LinkState, News, NoticeLevel, Refused, ServerView, Stamp, Status,
-    TaskId, TaskView, Wall, text,
+    TaskId, TaskView, Wall, WireEntry, text,
 };
 
 use super::{
     CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, ResultText,
-    Stage, State, Tab, away, input, leave_note, notify,
+    Stage, State, Tab, WireText, away, input, leave_note, notify,
     select::{self, settle_places},
     state::{Entity, Mark, Pending, Tools},
 };
 
 /// Histories kept at once; the one looked at is never given up.
 const LOGS: usize = 8;
+/// Columns kept of a recorded message; `longhaul trace --full` has all of it.
+const WIRE_COLUMNS: usize = 500;
 /// Results kept at once.
 const RESULTS: usize = 4;
 /// A gap between two events in which the wall clock ran on by this much more than the machine is sleep.
@@ -66,6 +68,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             state.results.insert(task, text);
             state.is_dirty = true;
         }
+        Event::WireRead { task, entries } => take_wire(state, &task, &entries),
         Event::ServersFound(found) if found.lines.is_empty() => {
             let words = "no file of another program found here or in your home";
             state.say(NoticeLevel::Info, words, now);
@@ -389,6 +392,7 @@ fn take_answer(
             };
             state.say(NoticeLevel::Info, &words, now);
         }
+        (_, Ok(Done::Told(words))) => state.say(NoticeLevel::Info, &words, now),
         (_, Err(refused)) => {
             let words = refused.to_string();
             state.say(NoticeLevel::Error, &words, now);
@@ -427,6 +431,25 @@ fn take_history(
         state.scroll = (state.scroll + added).min(held.saturating_sub(1));
     }
     state.is_dirty = true;
+}
+
+fn take_wire(state: &mut State, task: &TaskId, entries: &[WireEntry]) {
+    let line = |entry: &WireEntry| {
+        format!(
+            "{}.{:03} {} {} {}",
+            state.clock_seconds(entry.at),
+            entry.at.0.rem_euclid(1000),
+            entry.dir.sign(),
+            entry.exchange,
+            entry.what.line(WIRE_COLUMNS)
+        )
+    };
+    let lines: Vec<String> = entries.iter().map(line).collect();
+    if let Some(wire) = state.wire.as_mut().filter(|wire| wire.task == *task) {
+        wire.lines = Some(lines);
+        wire.is_asked = false;
+        state.is_dirty = true;
+    }
 }
 
 fn restore(
@@ -487,8 +510,36 @@ fn want_files(state: &mut State, todo: &mut Vec<Command>) {
         );
         todo.push(Command::ReadResult(id.clone()));
     }
+    want_wire(state, &id, saved, todo);
     forget_others(&mut state.logs, LOGS, &id);
     forget_others(&mut state.results, RESULTS, &id);
+}
+
+/// Asks for what was recorded of the wire as long as that is looked at, anew when the task has moved.
+fn want_wire(state: &mut State, id: &TaskId, saved: u64, todo: &mut Vec<Command>) {
+    let server = state.task(id).map(|entity| entity.view.task.server.clone());
+    let Some(server) = server.filter(|_| state.tab == Tab::Trace) else {
+        state.wire = None;
+        return;
+    };
+    let lines = match state.wire.take() {
+        Some(wire) if wire.task == *id => {
+            if wire.is_asked || wire.asked_at >= saved {
+                state.wire = Some(wire);
+                return;
+            }
+            wire.lines
+        }
+        _ => None,
+    };
+    state.wire = Some(WireText {
+        task: id.clone(),
+        lines,
+        is_asked: true,
+        asked_at: saved,
+    });
+    let task = id.clone();
+    todo.push(Command::ReadWire { task, server });
 }
 
 /// Keeps a map small without giving up the entry that is looked at.

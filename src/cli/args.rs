@@ -47,6 +47,16 @@ In it:
   --with-content    names, notes, arguments, messages, logs, questions, results and errors; else their sizes
   never             headers, tokens, server sessions, event ids, client ids, paths and queries of URLs, answers";
 
+/// What is recorded, and how.
+const RECORDED: &str = "\
+Recorded, once it is switched on:
+  by --trace        with any command that speaks to servers: all of the session, until whoever drives it leaves
+  by trace = true   in [servers.NAME] of the configuration: that server, always
+  by :trace         on the screen: the server of the task, until it is said again
+  over HTTP         requests, answers, every event and body, and why an exchange ended; of a program its lines
+  never             values of headers that are secrets, known tokens, keys in URLs, what a sign-in says
+  bounded           to two files of 8 MB a server and 64 kB a body; the oldest goes, `sessions rm` takes all";
+
 /// What stands under the help of a command: lines to copy, and how it ends.
 fn help(examples: &str) -> String {
     format!("Examples:\n{examples}\n\n{EXIT_CODES}")
@@ -113,6 +123,9 @@ pub(super) struct Global {
     /// Send the content of this environment variable as bearer token; used, never stored.
     #[arg(long, value_name = "VAR", global = true)]
     pub(super) bearer_env: Option<String>,
+    /// Record what goes over the wire with every server of the session; `longhaul trace` shows it.
+    #[arg(long, global = true)]
+    pub(super) trace: bool,
     /// Let -H and --bearer-env go over plain http to another machine, where they can be read on the way.
     #[arg(long, global = true)]
     pub(super) insecure_http: bool,
@@ -229,6 +242,9 @@ pub(super) enum Command {
     /// Write what is known of a task as a trace for a bug report; secrets are never in it.
     #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
     Export(Export),
+    /// What was recorded of the wire, a message a line; contacts nobody.
+    #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul --trace call reindex shard=4\n  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
+    Trace(Trace),
     /// The saved sessions of this state directory: list and remove them.
     #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]
     Sessions {
@@ -300,6 +316,26 @@ pub(super) struct Export {
     /// Write it to this file instead of stdout.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
+}
+
+/// `trace`.
+#[derive(Debug, Args)]
+pub(super) struct Trace {
+    /// Only what was for this task, or went to this server; a unique beginning of a task's id is enough.
+    #[arg(value_name = "ID|SERVER")]
+    pub(super) of: Option<String>,
+    /// Only messages with this text in them, in any case of letters.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) grep: Option<String>,
+    /// Only the newest N of them.
+    #[arg(short = 'n', value_name = "N")]
+    pub(super) lines: Option<usize>,
+    /// Go on with what is recorded from now on.
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// With headers and the whole body, JSON laid out.
+    #[arg(long)]
+    pub(super) full: bool,
 }
 
 /// `sessions`.

@@ -85,6 +85,7 @@ impl Live {
             environment: super::variable,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
+            traces: context.global.trace,
             protocol: context.global.protocol.0,
             seed: super::dice(),
             clock: context.clock,

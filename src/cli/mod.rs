@@ -31,6 +31,7 @@ mod screen;
 mod servers;
 mod sessions;
 mod terminal;
+mod trace;
 
 use std::{
     ffi::OsString,
@@ -338,6 +339,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         },
         Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor),
         Some(Command::Export(which)) => export::export(context, &which),
+        Some(Command::Trace(args)) => trace::trace(context, &args),
         Some(Command::Sessions { what }) => match what {
             SessionsCommand::List => sessions::list(context),
             SessionsCommand::Rm(remove) => sessions::remove(context, &remove),

@@ -503,6 +503,7 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
         ("lock", paths.lock()),
         ("socket", paths.socket()),
         ("log", paths.log()),
+        ("trace", paths.trace_dir()),
         ("demo", paths.demo_dir()),
     ];
     if context.global.json {

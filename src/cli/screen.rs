@@ -163,6 +163,7 @@ pub(super) fn show(
             environment: super::variable,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
+            traces: context.global.trace,
             protocol: context.global.protocol.0,
             seed: dice(),
             clock: context.clock,

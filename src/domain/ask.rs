@@ -52,6 +52,13 @@ pub enum Ask {
     RetryNow,
     /// Begin a sign-in at a server; whoever drives waits for the browser's answer.
     SignIn(ServerName),
+    /// Record what goes over the wire with a server, or with all of them, or stop that.
+    Trace {
+        /// Which server; all when absent.
+        server: Option<ServerName>,
+        /// Whether to record; the other way than now when absent.
+        is_on: Option<bool>,
+    },
     /// Answer a question of the server.
     Answer {
         /// Which task.
@@ -177,6 +184,8 @@ pub enum Done {
     Checkpoints(Vec<Checkpoint>),
     /// A sign-in waits for somebody to open its page.
     SignIn(SignInPage),
+    /// It is done; what came of it, in words.
+    Told(String),
 }
 
 /// The page of a sign-in.

@@ -28,6 +28,9 @@ pub struct ServerConfig {
     pub protocol: Option<ProtocolChoice>,
     /// Whether a percentage may be read out of its words, where it gives no numbers.
     pub progress_from_text: bool,
+    /// Whether what goes over the wire with it is recorded.
+    #[serde(default)]
+    pub trace: bool,
     /// What a call there gets where nobody says otherwise.
     #[serde(default)]
     pub limits: Limits,
@@ -47,6 +50,7 @@ impl ServerConfig {
             withheld: None,
             protocol: None,
             progress_from_text: false,
+            trace: false,
             limits: Limits::default(),
             checkpoint: Convention::default(),
         }

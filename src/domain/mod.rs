@@ -34,6 +34,7 @@ mod tally;
 pub mod text;
 mod tool;
 mod view;
+mod wire;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use ask::{
@@ -67,3 +68,4 @@ pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, 
 pub use tally::{Part, Tally};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
 pub use view::{LinkState, ServerView, TaskView};
+pub use wire::{Passed, Way, WireEntry};

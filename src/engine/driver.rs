@@ -18,6 +18,7 @@ use super::{
     rest::Rest,
     session::{Asked, Fuse, OpenAsks, Options, PanicIn},
     socket,
+    tracer::Tracer,
 };
 use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Wish},
@@ -29,7 +30,7 @@ use crate::{
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::{Arrival, Method, Refusal},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
-    transport::{Fetcher, Http, HttpOptions, SignIn, Stdio, StdioOptions, ensure_provider},
+    transport::{Fetcher, Http, HttpOptions, SignIn, Stdio, StdioOptions, Tap, ensure_provider},
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
@@ -76,6 +77,7 @@ struct Linked {
     /// The sign-in that waits for a browser.
     signing_in: Option<SignInJob>,
     headers: Vec<(String, String)>,
+    tap: Tap,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
     /// The newest save on disk.
@@ -117,6 +119,9 @@ struct Driver<'d> {
     environment: fn(&str) -> Option<SecretString>,
     logins: &'d Logins,
     insecure_http: bool,
+    /// Whether every server that becomes known is recorded.
+    traces: bool,
+    tracer: Tracer,
     fetcher: Arc<Fetcher>,
     /// A job that gets a new token has ended.
     refreshed: Arc<tokio::sync::Notify>,
@@ -185,6 +190,8 @@ pub(super) async fn drive(
         protocol: options.protocol,
         environment: options.environment,
         insecure_http: options.insecure_http,
+        traces: options.traces,
+        tracer: Tracer::new(&options.paths, board, options.clock),
         fetcher: Arc::default(),
         refreshed: Arc::default(),
         looked_at: now.mono,
@@ -519,6 +526,8 @@ impl Driver<'_> {
             version: record.wish.or(self.protocol),
             is_configured: false,
         };
+        let tap = self.tracer.tap(&record.name);
+        let is_configured = self.config.get(&record.name).is_some_and(|it| it.trace);
         let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
@@ -528,11 +537,60 @@ impl Driver<'_> {
             refreshing: None,
             signing_in: None,
             headers,
+            tap,
             held: VecDeque::new(),
             durable: 0,
             exchanges: BTreeMap::new(),
             is_touched: true,
         });
+        if (self.traces || is_configured)
+            && let Err(why) = self.record(self.links.len() - 1, true)
+        {
+            self.notice(NoticeLevel::Warning, why, now);
+        }
+    }
+
+    /// Begins or stops to record what goes over the wire with a server; `Err` says in words why not.
+    fn record(&mut self, index: usize, is_on: bool) -> Result<(), String> {
+        let Some(linked) = self.links.get(index) else {
+            return Ok(());
+        };
+        if is_on {
+            let calls = linked.link.calls();
+            let calls = calls.map(|(request, task)| (request.clone(), task.clone()));
+            self.tracer.record(&linked.tap, calls)
+        } else {
+            linked.tap.switch().set(false);
+            Ok(())
+        }
+    }
+
+    /// The answer to the ask to record, or to stop that.
+    fn trace(&mut self, server: Option<&ServerName>, is_on: Option<bool>) -> Result<Done, Refused> {
+        let (of, name) = match server {
+            Some(name) => {
+                let index = self.index_of(name);
+                let index = index.ok_or_else(|| self.unknown_server(name))?;
+                (index..index + 1, name.as_str())
+            }
+            None => (0..self.links.len(), "every server"),
+        };
+        let is_recorded = |linked: &Linked| linked.tap.switch().is_on();
+        let mut taps = self.links.iter().skip(of.start).take(of.len());
+        let is_on = is_on.unwrap_or_else(|| !taps.any(is_recorded));
+        if server.is_none() {
+            self.traces = is_on;
+        }
+        for index in of {
+            self.record(index, is_on).map_err(Refused::CannotSave)?;
+        }
+        Ok(Done::Told(if is_on {
+            format!(
+                "what goes over the wire with {name} is recorded from now on; `longhaul trace` shows it"
+            )
+        } else {
+            format!("what goes over the wire with {name} is recorded no longer")
+        }))
     }
 
     /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
@@ -544,7 +602,9 @@ impl Driver<'_> {
                 (headers, program, server.withheld.clone())
             };
             let new = credentials(&server);
+            let is_traced = server.trace;
             let old = self.config.insert(name.clone(), server);
+            let was_traced = old.as_ref().is_some_and(|old| old.trace);
             if old.is_some_and(|old| credentials(&old) != new)
                 && let Some(index) = self.index_of(&name)
             {
@@ -558,6 +618,12 @@ impl Driver<'_> {
             // Without a place it counts once somebody says where it is.
             if let (None, Some(url)) = (self.index_of(&name), url) {
                 self.add_link(LinkRecord::new(name.clone(), url), Vec::new(), now);
+            }
+            if is_traced != was_traced
+                && let Some(index) = self.index_of(&name)
+                && let Err(why) = self.record(index, is_traced)
+            {
+                self.notice(NoticeLevel::Warning, why, now);
             }
             self.apply_config(&name, now);
         }
@@ -663,6 +729,10 @@ impl Driver<'_> {
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
             Ask::SignIn(name) => return self.sign_in(number, name),
+            Ask::Trace { server, is_on } => {
+                let outcome = self.trace(server.as_ref(), *is_on);
+                return self.open.answer(self.board, number, outcome);
+            }
             Ask::Tools(name)
             | Ask::Adopt { server: name, .. }
             | Ask::Checkpoints { server: name, .. } => {
@@ -959,7 +1029,9 @@ impl Driver<'_> {
                             return self.feed(index, Input::Arrived { exchange, arrival }, now);
                         }
                     };
-                    let reading = self.inbox.read(index, exchange, stdio.exchange(request));
+                    let task = linked.link.task_of(exchange).cloned();
+                    let arrivals = stdio.exchange_for(task, request);
+                    let reading = self.inbox.read(index, exchange, arrivals);
                     linked.exchanges.retain(|_, reading| !reading.is_over());
                     linked.exchanges.insert(exchange, reading);
                     return;
@@ -980,7 +1052,9 @@ impl Driver<'_> {
                         return self.feed(index, Input::Arrived { exchange, arrival }, now);
                     }
                 };
-                let reading = self.inbox.read(index, exchange, http.exchange(request));
+                let task = linked.link.task_of(exchange).cloned();
+                let arrivals = http.exchange_for(task, request);
+                let reading = self.inbox.read(index, exchange, arrivals);
                 // Those that came to their end leave nothing behind.
                 linked.exchanges.retain(|_, reading| !reading.is_over());
                 linked.exchanges.insert(exchange, reading);
@@ -1152,6 +1226,7 @@ impl Driver<'_> {
             tracing::warn!("left while a token was being refreshed");
         }
         self.journal.close();
+        self.tracer.close();
         if let Some(hooks) = self.hooks {
             hooks.close();
         }
@@ -1239,7 +1314,7 @@ impl Linked {
                 format!("{name} wants the variable {variable}, and it is not set here; it was not started")
             })
         });
-        let options = match options {
+        let mut options = match options {
             Ok(options) => options,
             Err(why) => {
                 self.link.takes_sign_in(false);
@@ -1247,6 +1322,7 @@ impl Linked {
                 return Err(refused_here());
             }
         };
+        options.tap = Some(self.tap.clone());
         // What ran before has ended, or is ended by the start of the new one.
         let older = self.stdio.take();
         Ok(self.stdio.insert(Stdio::following(older, options)).clone())
@@ -1278,6 +1354,7 @@ impl Linked {
         let mut options = HttpOptions::new(record.url.clone());
         options.unread = unread.clone();
         options.headers = given.chain(more).collect();
+        options.tap = Some(self.tap.clone());
         let is_authorized =
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
         let has_own = options.headers.iter().any(is_authorized);
@@ -1342,8 +1419,9 @@ impl Configured<'_> {
         let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
         for (name, value) in &program.env {
-            let value = value.fill(holds).map_err(str::to_owned)?;
-            options.env.push((name.clone(), SecretString::from(value)));
+            let value = SecretString::from(value.fill(holds).map_err(str::to_owned)?);
+            options.untold.push(value.clone());
+            options.env.push((name.clone(), value));
         }
         options.cwd.clone_from(&program.cwd);
         options.unread = unread.clone();

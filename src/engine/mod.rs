@@ -1,6 +1,6 @@
 //! Runs the link machines: carries their outputs out through the wire, the disk and the clock, in the order they name.
 //!
-//! Owns the network thread, the journal thread, the driver's socket and the take-over when a driver dies. Must not know
+//! Owns the network thread, the journal thread, the thread that records the wire, the driver's socket and the take-over when a driver dies. Must not know
 //! of screens or command lines: asks come in as data, news goes out as newest-value slots. Invariant: what an output
 //! waits for is on disk before the output is carried out; if that save fails, the output is forgotten.
 
@@ -14,6 +14,7 @@ mod probe;
 mod rest;
 mod session;
 mod socket;
+mod tracer;
 
 pub use board::Subscription;
 pub use clock::Clock;

@@ -53,6 +53,8 @@ pub struct Options {
     pub logins: Logins,
     /// Whether the headers of the configuration may go over plain http to another machine.
     pub insecure_http: bool,
+    /// Whether what goes over the wire is recorded, of every server.
+    pub traces: bool,
     /// The revision to insist on for every server.
     pub protocol: Option<ProtocolVersion>,
     /// Seeds ids and jitter.

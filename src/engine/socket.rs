@@ -167,7 +167,15 @@ pub(super) async fn follow(
         .map(|server| (OWN_SERVER, Ask::Server(server.clone())));
     let config =
         (!options.config.is_empty()).then(|| (OWN_SERVER, Ask::Configure(options.config.clone())));
-    for (ask, what) in config.into_iter().chain(servers).chain(open.all()) {
+    let trace = options.traces.then_some((
+        OWN_SERVER,
+        Ask::Trace {
+            server: None,
+            is_on: Some(true),
+        },
+    ));
+    let known = config.into_iter().chain(servers).chain(trace);
+    for (ask, what) in known.chain(open.all()) {
         if let Err(ending) = say(&mut lines, ask, what).await {
             return Some(ending);
         }

@@ -526,6 +526,28 @@ impl Link {
         self.tasks.contains_key(id)
     }
 
+    /// The task that an exchange is for, where it is for one alone.
+    pub fn task_of(&self, exchange: ExchangeId) -> Option<&TaskId> {
+        match &self.errands.get(&exchange)?.kind {
+            Kind::Stream(id)
+            | Kind::Reread(id)
+            | Kind::Look(id)
+            | Kind::Pause(id)
+            | Kind::Cancel(id)
+            | Kind::Poll(id)
+            | Kind::Fetch(id)
+            | Kind::Update(id, _)
+            | Kind::Reply(Some((id, _)))
+            | Kind::Ping { verifies: Some(id) } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The calls whose answer is awaited, by the ids of their requests, which are their progress tokens too.
+    pub fn calls(&self) -> impl Iterator<Item = (&String, &TaskId)> {
+        self.calls.iter()
+    }
+
     /// The task here that a call would repeat: the same id, or the same `--once` key.
     pub fn started_before(&self, call: &NewCall) -> Option<TaskId> {
         self.tasks

@@ -17,10 +17,10 @@ use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Setup, State, View},
     domain::{
         Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
-        Stamp, Task, TaskId, TaskView, Wall, element, place, text,
+        Stamp, Task, TaskId, TaskView, Wall, WireEntry, element, place, text,
     },
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
-    store::{ListFilter, Paths, Reader, StoreError},
+    store::{ListFilter, Paths, Reader, StoreError, TraceReader},
     term::{
         browser::Browser,
         caps::Aside,
@@ -36,6 +36,9 @@ use crate::{
 
 /// Entries of a task's history that the screen takes at once; older ones are counted.
 const HISTORY_AT_ONCE: usize = 2000;
+/// Recorded messages that the screen takes at once, out of the last bytes of a record.
+const WIRE_AT_ONCE: usize = 200;
+const WIRE_BYTES: usize = 512 * 1024;
 /// Settled tasks of the first paint; the engine brings the rest.
 const FIRST_PAINT: usize = 200;
 /// Words of demo faults that may wait.
@@ -371,6 +374,7 @@ impl Surface for Terminal {
             | Command::Ask(..)
             | Command::ReadHistory { .. }
             | Command::ReadResult(_)
+            | Command::ReadWire { .. }
             | Command::Break(_)
             | Command::OpenPage(_)
             | Command::SavePart { .. }
@@ -532,6 +536,25 @@ impl Backstage for Engine {
         self.reader()?
             .result(task)
             .map_err(|error| format!("could not {error}"))
+    }
+
+    fn wire(&mut self, task: TaskId, server: ServerName) {
+        let (words, paths) = (self.words.clone(), self.paths.clone());
+        tokio::task::spawn_blocking(move || {
+            let reader = TraceReader::of_servers(&paths, [&server]);
+            let is_ours = |entry: &WireEntry| entry.task.as_ref().is_none_or(|of| *of == task);
+            let entries = reader.newest(WIRE_AT_ONCE, WIRE_BYTES, is_ours);
+            let failed = entries
+                .as_ref()
+                .err()
+                .map(|error| format!("could not {error}"));
+            let entries = entries.unwrap_or_default();
+            // The screen may be gone by now.
+            let _ = words.blocking_send(Event::WireRead { task, entries });
+            if let Some(why) = failed {
+                let _ = words.blocking_send(Event::Failed(why));
+            }
+        });
     }
 
     fn open_page(&mut self, url: &str) {

@@ -3,8 +3,8 @@
 //! Owns the place of the files, the driver's lock, the schema and every statement. Must not know of wires, screens or
 //! clocks: it saves [`Row`](crate::domain::Row)s and gives records back. Invariants: one save is one transaction; a
 //! file that cannot be understood is set aside whole and named, never overwritten; only the holder of the
-//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`]. Beside it stands a [`PrivateFile`] for what must not be
-//! in a session.
+//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`]. Beside it stand a [`PrivateFile`] for what must
+//! not be in a session, and the records that a [`TraceWriter`] writes.
 
 mod atomic;
 mod error;
@@ -14,6 +14,7 @@ mod paths;
 mod private;
 mod reader;
 mod schema;
+mod trace;
 mod writer;
 
 pub use atomic::write_atomically;
@@ -22,4 +23,5 @@ pub use lock::DriverLock;
 pub use paths::Paths;
 pub use private::{Edition, Held, PrivateFile};
 pub use reader::{ListFilter, Lookup, Reader};
+pub use trace::{TraceReader, TraceWriter};
 pub use writer::{Durability, Opened, Restored, RestoredTask, Writer};

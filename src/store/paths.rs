@@ -12,6 +12,7 @@ use std::{
 };
 
 use super::{DriverLock, StoreError};
+use crate::domain::ServerName;
 
 /// The longest session name.
 const NAME_LIMIT: usize = 64;
@@ -102,6 +103,17 @@ impl Paths {
         open_own(&self.log(), OpenOptions::new().append(true))
     }
 
+    /// The directory of what went over the wire; there once something was recorded.
+    pub fn trace_dir(&self) -> PathBuf {
+        self.beside("trace")
+    }
+
+    /// The files of what went over the wire with a server: the older one, which may not be there, and the present one.
+    pub fn trace(&self, server: &ServerName) -> [PathBuf; 2] {
+        let name = file_name(server.as_str());
+        ["1.jsonl", "jsonl"].map(|ending| self.trace_dir().join(format!("{name}.{ending}")))
+    }
+
     /// The file of logins, which all sessions share.
     pub fn logins(&self) -> PathBuf {
         self.dir.join("logins.json")
@@ -131,18 +143,27 @@ impl Paths {
         Ok(names.into_iter().filter_map(paths).collect())
     }
 
-    /// How large the session is on disk, in bytes, its write-ahead log too.
+    /// How large the session is on disk, in bytes, its write-ahead log and what was recorded of the wire too.
     pub fn size(&self) -> u64 {
         let db = self.db();
         let files = [db.clone(), companion(&db, "-wal"), companion(&db, "-shm")];
-        let size = |path: &PathBuf| fs::symlink_metadata(path).map_or(0, |found| found.len());
-        files.iter().map(size).sum()
+        let traces = fs::read_dir(self.trace_dir()).into_iter().flatten();
+        let traces = traces.flatten().map(|entry| entry.path());
+        let size = |path: PathBuf| fs::symlink_metadata(path).map_or(0, |found| found.len());
+        files.into_iter().chain(traces).map(size).sum()
     }
 
     /// Removes every file of the session for good; whoever does that drives it, and does not afterwards.
     ///
     /// A copy that was set aside is not one of them. Fails with [`StoreError::CannotOpen`].
     pub fn remove(&self, lock: DriverLock) -> Result<(), StoreError> {
+        let trace = self.trace_dir();
+        match fs::remove_dir_all(&trace) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::open_io(&trace, &error));
+            }
+            _ => {}
+        }
         let db = self.db();
         // A log without its file is taken for damage, a file without its log is not.
         let files = [
@@ -180,8 +201,21 @@ fn is_session_name(name: &str) -> bool {
         })
 }
 
+/// The name of a file that no two names share, whatever letters they have.
+fn file_name(name: &str) -> String {
+    let plain = |letter: &char| {
+        letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_-".contains(*letter)
+    };
+    let safe: String = name.chars().filter(plain).take(NAME_LIMIT).collect();
+    if safe == name && !safe.is_empty() {
+        return safe;
+    }
+    // A dot is in no plain name.
+    format!("{safe}.{:016x}", fnv(name.as_bytes()))
+}
+
 /// Makes a directory of ours or checks that it is one; others' access to it is taken away.
-fn own_directory(path: &Path) -> Result<(), StoreError> {
+pub(super) fn own_directory(path: &Path) -> Result<(), StoreError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(StoreError::open_io(path, &error));

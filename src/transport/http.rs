@@ -26,8 +26,9 @@ use url::Url;
 use super::frame::DEFAULT_CAP_BYTES;
 use super::refusal::{self, media_type, text_of};
 use super::sse::Sse;
+use super::tap::{Tap, Tapped, Watched};
 use super::words;
-use crate::domain::{Part, Tally, place::is_loopback, text};
+use crate::domain::{Part, Tally, TaskId, place::is_loopback, text};
 use crate::protocol::{Arrival, Body, Challenge, Method, Refusal, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
@@ -121,6 +122,8 @@ pub struct HttpOptions {
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// What is held of events that have not come to their end; a process shares one among all its servers.
     pub unread: Tally,
+    /// Where what goes over the wire is told.
+    pub tap: Option<Tap>,
 }
 
 /// Who knows the token of a server's sign-in.
@@ -150,6 +153,7 @@ impl HttpOptions {
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
             unread: Tally::default(),
+            tap: None,
         }
     }
 }
@@ -177,6 +181,12 @@ impl Http {
     pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
         let url = check_url(&options.url)?;
         let headers = check_headers(&options)?;
+        if let Some(tap) = &options.tap {
+            let given = options.headers.iter().map(|(_, value)| value);
+            for secret in given.chain(&options.bearer) {
+                tap.hide(secret);
+            }
+        }
         Ok(Self {
             inner: Arc::new(Inner {
                 url,
@@ -187,6 +197,7 @@ impl Http {
                 cap_bytes: options.cap_bytes,
                 extra_roots: options.extra_roots,
                 unread: options.unread,
+                tap: options.tap,
                 client: Mutex::new(None),
             }),
         })
@@ -198,9 +209,17 @@ impl Http {
     /// The arrivals come in the order that [`Arrival`] promises, every event as an item of its own. Needs a tokio runtime
     /// with time and IO.
     pub fn exchange(&self, request: Request) -> Exchange {
+        self.exchange_for(None, request)
+    }
+
+    /// As [`Self::exchange`]; the tap tells of it as this task's.
+    pub fn exchange_for(&self, task: Option<TaskId>, request: Request) -> Exchange {
         let inner = Arc::clone(&self.inner);
+        let tapped = inner.tap.as_ref().map(|tap| tap.exchange(task));
+        let watched = tapped.clone().map(Watched::new);
         Exchange {
-            stage: Stage::Opening(Box::pin(async move { inner.open(request).await })),
+            stage: Stage::Opening(Box::pin(async move { inner.open(request, tapped).await })),
+            watched,
         }
     }
 }
@@ -221,6 +240,7 @@ struct Inner {
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
     unread: Tally,
+    tap: Option<Tap>,
     /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
     client: Mutex<Option<Ready>>,
 }
@@ -233,7 +253,10 @@ pub(super) struct Ready {
 }
 
 impl Inner {
-    async fn open(&self, request: Request) -> Opening {
+    async fn open(&self, request: Request, tapped: Option<Tapped>) -> Opening {
+        if let (Some(tap), Some(session)) = (&self.tap, &request.session) {
+            tap.hide_learnt(session);
+        }
         let mut url = match &request.target {
             None => self.url.clone(),
             Some(target) => match same_origin(&self.url, target.as_bytes()) {
@@ -265,6 +288,12 @@ impl Inner {
                     return Opening::Over(unsent("the token of its sign-in fits into no header"));
                 };
                 headers.insert(AUTHORIZATION, value);
+                if let Some(tap) = &self.tap {
+                    tap.hide_learnt(token.expose_secret());
+                }
+            }
+            if let Some(tapped) = &tapped {
+                tapped.request(&method, &url, &headers, body.as_deref());
             }
             let mut sending = client
                 .request(method.clone(), url.clone())
@@ -280,8 +309,14 @@ impl Inner {
                 }
             };
             let status = response.status();
+            if let Some(tapped) = &tapped {
+                if let Some(session) = text_of(response.headers(), SESSION_ID) {
+                    tapped.tap().hide_learnt(session);
+                }
+                tapped.answer(status, response.headers());
+            }
             if status.is_success() {
-                return self.opened(response, url);
+                return self.opened(response, url, tapped);
             }
             if let Some(location) = response
                 .headers()
@@ -307,7 +342,7 @@ impl Inner {
             let is_of_credentials =
                 matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
             let challenge = is_of_credentials.then(|| challenge_of(response.headers()));
-            let mut refusal = refused(response).await;
+            let mut refusal = refused(response, tapped.as_ref()).await;
             if let (Some(said), Some(token)) = (&mut refusal.said, &token) {
                 // Some say which token it was that they do not take.
                 *said = said.replace(token.expose_secret(), "…");
@@ -385,7 +420,7 @@ impl Inner {
         Ok(slot.insert(ready).clone())
     }
 
-    fn opened(&self, response: Response, url: Url) -> Opening {
+    fn opened(&self, response: Response, url: Url, tapped: Option<Tapped>) -> Opening {
         let headers = response.headers();
         let session = text_of(headers, SESSION_ID)
             .filter(|id| !id.is_empty())
@@ -415,7 +450,7 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Box::new(Sse::new(cap)),
+                sse: Box::new(Sse::new(cap).tapped(tapped)),
                 url,
                 held: self.unread.part(),
             },
@@ -425,6 +460,7 @@ impl Inner {
                 seen: 0,
                 cap,
                 is_kept: body == Body::Json,
+                tapped,
                 held: self.unread.part(),
             },
         };
@@ -527,7 +563,7 @@ pub(super) fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
 }
 
 /// Reads what belongs to a response other than 2xx, as far as it comes in time.
-async fn refused(response: Response) -> Refusal {
+async fn refused(response: Response, tapped: Option<&Tapped>) -> Refusal {
     let status = response.status();
     let headers = response.headers().clone();
     let mut bytes = response.bytes_stream();
@@ -543,12 +579,16 @@ async fn refused(response: Response) -> Refusal {
     };
     // Late is no worse than absent: what has come is read.
     let _ = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await;
+    if let Some(tapped) = tapped.filter(|_| !body.is_empty()) {
+        tapped.body(&String::from_utf8_lossy(&body));
+    }
     refusal::read(status, &headers, &body)
 }
 
 /// The arrivals of one exchange; see [`Http::exchange`].
 pub struct Exchange {
     stage: Stage,
+    watched: Option<Watched>,
 }
 
 impl fmt::Debug for Exchange {
@@ -595,6 +635,7 @@ enum Reader {
         seen: usize,
         cap: usize,
         is_kept: bool,
+        tapped: Option<Tapped>,
         held: Part,
     },
 }
@@ -635,6 +676,7 @@ impl Reader {
                 seen,
                 cap,
                 is_kept,
+                tapped,
                 held,
             } => loop {
                 match ready!(bytes.as_mut().poll_next(cx)) {
@@ -654,6 +696,9 @@ impl Reader {
                     None if read.is_empty() => return Poll::Ready(Arrival::Ended),
                     None => {
                         let data = into_text(std::mem::take(read));
+                        if let Some(tapped) = tapped {
+                            tapped.body(&data);
+                        }
                         // What it took is counted until somebody asks for what follows: he may have no room for it yet.
                         *bytes = Box::pin(stream::empty());
                         return Poll::Ready(Arrival::Event {
@@ -678,6 +723,10 @@ impl Stream for Exchange {
                     Opening::Over(arrival) => (arrival, Stage::Over),
                     Opening::Body(arrival, reader) => (arrival, Stage::Reading(reader)),
                 };
+                let is_last = matches!(next, Stage::Over);
+                if let Some(watched) = self.watched.as_mut().filter(|_| is_last) {
+                    watched.ended_by(&arrival);
+                }
                 self.stage = next;
                 Poll::Ready(Some(arrival))
             }
@@ -687,6 +736,9 @@ impl Stream for Exchange {
                     arrival,
                     Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. }
                 ) {
+                    if let Some(watched) = &mut self.watched {
+                        watched.ended_by(&arrival);
+                    }
                     // The connection goes with the reader, also if the stream itself is kept.
                     self.stage = Stage::Over;
                 }

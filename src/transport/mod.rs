@@ -1,6 +1,7 @@
 //! The IO edge towards servers: one exchange in, a stream of [`Arrival`](crate::protocol::Arrival)s out.
 //!
-//! Owns bytes, frames, HTTP, TLS, the processes that are servers, and the words for what goes wrong with them. Must not
+//! Owns bytes, frames, HTTP, TLS, the processes that are servers, what is told of all that to be recorded, and the words for
+//! what goes wrong with them. Must not
 //! know of JSON-RPC methods, tasks, retries or disks: it never repeats a request and never gives up on one. Invariant: a request body is written to at
 //! most one connection (a followed redirect and a refusal of credentials aside, which say that the first was not acted upon), `NotSent` is said only
 //! where provably no byte of it left, and no secret reaches a log, an error or another origin.
@@ -11,6 +12,7 @@ pub mod http;
 mod refusal;
 pub mod sse;
 pub mod stdio;
+mod tap;
 mod words;
 
 pub use fetch::{FetchError, Fetched, Fetcher, Sent};
@@ -18,3 +20,4 @@ pub use frame::{DEFAULT_CAP_BYTES, Found, Frame, Oversize, Splitter};
 pub use http::{Exchange, Http, HttpOptions, SignIn, TransportError, ensure_provider};
 pub use sse::Sse;
 pub use stdio::{Stdio, StdioOptions};
+pub use tap::{Scribe, Switch, Tap};

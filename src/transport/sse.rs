@@ -18,7 +18,10 @@ use eventsource_stream::{Event, EventStream};
 use futures_util::Stream;
 use memchr::memchr;
 
-use super::frame::{Found, Frame, Splitter};
+use super::{
+    frame::{Found, Frame, Splitter},
+    tap::Tapped,
+};
 use crate::{domain::EventId, protocol::Arrival};
 
 /// The name of a data line, as the splitter writes it.
@@ -29,6 +32,7 @@ pub struct Sse {
     splitter: Splitter,
     events: EventStream<Feed>,
     feed: Feed,
+    tapped: Option<Tapped>,
     is_over: bool,
 }
 
@@ -68,8 +72,16 @@ impl Sse {
             splitter: Splitter::new(cap_bytes),
             events: EventStream::new(feed.clone()),
             feed,
+            tapped: None,
             is_over: false,
         }
+    }
+
+    /// Tells of every event as it came.
+    #[must_use]
+    pub(super) fn tapped(mut self, tapped: Option<Tapped>) -> Self {
+        self.tapped = tapped;
+        self
     }
 
     /// Hands over the next bytes of the body.
@@ -101,6 +113,9 @@ impl Sse {
     }
 
     fn read(&mut self, frame: Frame) -> Arrival {
+        if let Some(tapped) = &self.tapped {
+            tapped.event(&frame);
+        }
         let (text, id, retry_ms) = frame.into_parts();
         // One line of data without a name is what nearly every event is, and leaves nothing to parse.
         if let Some(data) = one_line(&text) {

@@ -30,9 +30,10 @@ use tokio::{
 use super::{
     frame::DEFAULT_CAP_BYTES,
     http::{into_text, is_too_much, too_much},
+    tap::{Tap, Tapped, Watched},
 };
 use crate::{
-    domain::{Part, Tally, text},
+    domain::{Part, Tally, TaskId, Way, text},
     protocol::{Arrival, Body, Method, Request, encode::log_line},
 };
 
@@ -67,12 +68,16 @@ pub struct StdioOptions {
     pub env: Vec<(String, SecretString)>,
     /// Values that are cut out of what it says beside its messages.
     pub secrets: Vec<SecretString>,
+    /// Values that the tap does not tell beside those.
+    pub untold: Vec<SecretString>,
     /// Where it works; else where we do.
     pub cwd: Option<String>,
     /// The cap on one message, in bytes.
     pub cap_bytes: usize,
     /// What is held of messages that have not come to their end; a process shares one among all its servers.
     pub unread: Tally,
+    /// Where what goes over the pipes is told.
+    pub tap: Option<Tap>,
 }
 
 impl StdioOptions {
@@ -83,9 +88,11 @@ impl StdioOptions {
             args: Vec::new(),
             env: Vec::new(),
             secrets: Vec::new(),
+            untold: Vec::new(),
             cwd: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             unread: Tally::default(),
+            tap: None,
         }
     }
 }
@@ -127,17 +134,17 @@ impl fmt::Debug for Stdio {
 impl Stdio {
     /// Takes the options; nothing is started yet.
     pub fn new(options: StdioOptions) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                options,
-                present: Mutex::new(None),
-            }),
-        }
+        Self::following(None, options)
     }
 
     /// Another way to start the server; what `older` started is ended before.
     pub fn following(older: Option<Self>, options: StdioOptions) -> Self {
         let present = older.and_then(|older| older.inner.present().clone());
+        if let Some(tap) = &options.tap {
+            for secret in options.secrets.iter().chain(&options.untold) {
+                tap.hide(secret);
+            }
+        }
         Self {
             inner: Arc::new(Inner {
                 options,
@@ -149,14 +156,30 @@ impl Stdio {
     /// Begins an exchange: a GET starts the process when the stream is first polled, and dropping that stream ends it.
     /// The arrivals come in the order that [`Arrival`] promises.
     pub fn exchange(&self, request: Request) -> BoxStream<'static, Arrival> {
+        self.exchange_for(None, request)
+    }
+
+    /// As [`Self::exchange`]; the tap tells of it as this task's.
+    pub fn exchange_for(
+        &self,
+        task: Option<TaskId>,
+        request: Request,
+    ) -> BoxStream<'static, Arrival> {
         let stdio = self.clone();
+        let tapped = self.inner.options.tap.as_ref();
+        let tapped = tapped.map(|tap| tap.exchange(task));
         match request.method {
             Method::Get { .. } => {
-                let begin = Listening::Unbegun(stdio);
-                stream::unfold(begin, Listening::next).boxed()
+                let watched = tapped.clone().map(Watched::new);
+                let begin = Listening::Unbegun(stdio, tapped);
+                let arrivals = stream::unfold(begin, Listening::next).boxed();
+                match watched {
+                    Some(watched) => stream::unfold((arrivals, watched), told).boxed(),
+                    None => arrivals,
+                }
             }
             Method::Post { body, .. } => {
-                let posted = async move { stream::iter(stdio.post(body).await) };
+                let posted = async move { stream::iter(stdio.post(body, tapped).await) };
                 stream::once(posted).flatten().boxed()
             }
             // The end of the process is the end of its session.
@@ -181,7 +204,7 @@ impl Stdio {
             .is_some_and(|present| present.over.borrow().is_none())
     }
 
-    async fn post(&self, body: String) -> Vec<Arrival> {
+    async fn post(&self, body: String, tapped: Option<Tapped>) -> Vec<Arrival> {
         let Some(present) = self.inner.present().clone() else {
             return unsent("its program does not run".to_owned());
         };
@@ -192,6 +215,9 @@ impl Stdio {
         // Within a text JSON has no line ends, and between two values they mean nothing.
         let mut line = body.replace(['\n', '\r'], " ");
         line.push('\n');
+        if let Some(tapped) = &tapped {
+            tapped.line(Way::Sent, line.as_bytes());
+        }
         let sent = present.input.send(Message { line, written }).await;
         if sent.is_ok() && is_written.await.is_ok() {
             return taken();
@@ -202,7 +228,7 @@ impl Stdio {
         vec![Arrival::NoAnswer { why }]
     }
 
-    async fn start(&self) -> Result<Box<Output>, String> {
+    async fn start(&self, tapped: Option<Tapped>) -> Result<Box<Output>, String> {
         // What a new one needs, e.g. a lock on its files, the old one may still have.
         self.end().await;
         let options = &self.inner.options;
@@ -275,6 +301,7 @@ impl Stdio {
             is_read: false,
             strays: 0,
             secrets: options.secrets.clone(),
+            tapped,
         }))
     }
 }
@@ -316,9 +343,24 @@ fn event(data: String) -> Arrival {
     }
 }
 
+/// The next arrival, looked at by whoever tells of the end.
+async fn told(
+    (mut arrivals, mut watched): (BoxStream<'static, Arrival>, Watched),
+) -> Option<(Arrival, (BoxStream<'static, Arrival>, Watched))> {
+    let arrival = arrivals.next().await?;
+    let is_last = matches!(
+        arrival,
+        Arrival::NotSent { .. } | Arrival::Broken { .. } | Arrival::TooLarge { .. }
+    );
+    if is_last {
+        watched.ended_by(&arrival);
+    }
+    Some((arrival, (arrivals, watched)))
+}
+
 /// How far a GET has come.
 enum Listening {
-    Unbegun(Stdio),
+    Unbegun(Stdio, Option<Tapped>),
     Unnamed(Box<Output>),
     Open(Box<Output>),
     Over,
@@ -327,7 +369,7 @@ enum Listening {
 impl Listening {
     async fn next(self) -> Option<(Arrival, Self)> {
         match self {
-            Self::Unbegun(stdio) => Some(match stdio.start().await {
+            Self::Unbegun(stdio, tapped) => Some(match stdio.start(tapped).await {
                 Ok(output) => {
                     let opened = Arrival::Opened {
                         body: Body::Stream,
@@ -377,6 +419,7 @@ struct Output {
     strays: u64,
     /// What is cut out of those.
     secrets: Vec<SecretString>,
+    tapped: Option<Tapped>,
 }
 
 impl Drop for Output {
@@ -428,6 +471,9 @@ impl Output {
 
     fn heard(&mut self, line: &[u8]) -> Option<Arrival> {
         let line = line.trim_ascii();
+        if let Some(tapped) = self.tapped.as_ref().filter(|_| !line.is_empty()) {
+            tapped.line(Way::Came, line);
+        }
         if matches!(line.first(), Some(b'{' | b'[')) {
             return Some(event(into_text(line.to_vec())));
         }

@@ -10,7 +10,7 @@ use longhaul::{
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, NewCall, News, Notice,
-        NoticeLevel, Notify, Overall, Price, Progress, Status, TaskView, Tell, Wall,
+        NoticeLevel, Notify, Overall, Price, Progress, ServerName, Status, TaskView, Tell, Wall,
     },
 };
 
@@ -916,6 +916,56 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
         screen.todo.last(),
         Some(&Command::Copy("Sunny\u{FFFD}]52;c;x\u{FFFD}".to_owned()))
     );
+}
+
+#[test]
+fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let (task, server) = (id("q7m2xk"), ServerName::new("build-box"));
+    let read = Command::ReadWire {
+        task: task.clone(),
+        server: server.clone(),
+    };
+    let reads = |screen: &Screen| screen.todo.iter().filter(|it| **it == read).count();
+    screen.keys("enter ] ] ]");
+    assert_eq!(reads(&screen), 0, "nobody looks at it");
+    screen.keys("]");
+    assert_eq!((screen.state.tab, reads(&screen)), (Tab::Trace, 1));
+    assert!(screen.draw().contains("reading what is recorded"));
+    // It moves while the read is under way, and is read once more after that.
+    let mut view = morning().remove(3);
+    assert_eq!(view.task.id, task);
+    (view.task.seq, view.saved_seq) = (15, 15);
+    screen.event(Event::News(News::Task(Arc::new(view))));
+    assert_eq!(reads(&screen), 1);
+    let entries = Vec::new();
+    screen.event(Event::WireRead {
+        task: task.clone(),
+        entries,
+    });
+    assert_eq!(reads(&screen), 2);
+    assert!(screen.draw().contains(":trace records from now on"));
+    let entries = recorded("build-box", "q7m2xk");
+    screen.event(Event::WireRead {
+        task: task.clone(),
+        entries,
+    });
+    assert_eq!(reads(&screen), 2);
+    let picture = screen.draw();
+    assert!(picture.contains("> 12 POST /mcp"), "{picture}");
+
+    screen.keys("/").type_in("end: CONNECTION").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+
+    screen.todo.clear();
+    screen.keys("esc :").type_in("trace").keys("enter");
+    let ask = Ask::Trace {
+        server: Some(server),
+        is_on: None,
+    };
+    assert_eq!(asks(&screen), [ask]);
+    screen.keys("[");
+    assert_eq!(screen.state.wire, None, "nothing is kept of it");
 }
 
 #[test]

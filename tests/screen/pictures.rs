@@ -85,7 +85,17 @@ const SCENES: &[Scene] = &[
         pressed(size, look, "esc enter ] ] ]")
     }),
     ("detail_trace", |size, look| {
-        pressed(size, look, "esc enter ] ] ] ]")
+        let mut screen = pressed(size, look, "esc enter ] ] ] ]");
+        let entries = recorded("build-box", "q7m2xk");
+        let task = id("q7m2xk");
+        screen.event(Event::WireRead { task, entries });
+        screen
+    }),
+    ("detail_trace_unrecorded", |size, look| {
+        let mut screen = pressed(size, look, "esc enter ] ] ] ]");
+        let (task, entries) = (id("q7m2xk"), Vec::new());
+        screen.event(Event::WireRead { task, entries });
+        screen
     }),
     ("detail_resume", |size, look| {
         pressed(size, look, "esc enter ] ] ] ] ]")

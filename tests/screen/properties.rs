@@ -32,6 +32,7 @@ enum Step {
     Notice(String),
     History(u64, String),
     Result(u64, String),
+    Wire(u64, String),
     Wait(i64),
     Driver(bool),
     Restored(String),
@@ -68,6 +69,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => ".{0,90}".prop_map(Step::Notice),
         2 => (0_u64..12, ".{0,90}").prop_map(|(number, text)| Step::History(number, text)),
         1 => (0_u64..12, ".{0,90}").prop_map(|(number, text)| Step::Result(number, text)),
+        1 => (0_u64..12, ".{0,90}").prop_map(|(number, text)| Step::Wire(number, text)),
         2 => (0_i64..100_000).prop_map(Step::Wait),
         1 => any::<bool>().prop_map(Step::Driver),
         1 => ".{0,20}".prop_map(Step::Restored),
@@ -209,6 +211,16 @@ fn take(screen: &mut Screen, step: &Step) {
                 serde_json::json!({"content": [{"type": "text", "text": text}]}).to_string(),
             ),
         },
+        Step::Wire(number, text) => {
+            let task = name_of(*number);
+            let mut entries = recorded(text, task.as_str());
+            for entry in &mut entries {
+                if let longhaul::domain::Passed::Event { data, .. } = &mut entry.what {
+                    data.clone_from(text);
+                }
+            }
+            Event::WireRead { task, entries }
+        }
         Step::Wait(millis) => {
             screen.wait(*millis);
             return;

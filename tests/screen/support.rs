@@ -7,9 +7,10 @@ use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
         Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, Happening, Level,
-        Limits, LinkState, LostReason, Mono, News, Phase, Price, Progress, Question, QuestionWay,
-        Resumability, ServerName, ServerTask, ServerView, Stamp, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall,
+        Limits, LinkState, LostReason, Mono, News, Passed, Phase, Price, Progress, Question,
+        QuestionWay, Resumability, ServerName, ServerTask, ServerView, Stamp, Status, Task,
+        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way,
+        WireEntry,
     },
     ui,
 };
@@ -124,6 +125,43 @@ pub(crate) fn settled(mut view: TaskView, status: Status, when: i64) -> TaskView
 
 pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) -> Option<Progress> {
     Progress::reported(value, total, message.map(Into::into))
+}
+
+/// What was recorded of a call, with a hostile line.
+pub(crate) fn recorded(server: &str, task: &str) -> Vec<WireEntry> {
+    let passed = [
+        Passed::Request {
+            method: "POST".to_owned(),
+            path: "/mcp".to_owned(),
+            headers: Vec::new(),
+            data: r#"{"jsonrpc":"2.0","id":"k3f9-1","method":"tools/call"}"#.to_owned(),
+            left_out: 0,
+        },
+        Passed::Answer {
+            status: 200,
+            headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
+        },
+        Passed::Event {
+            event: None,
+            id: Some("s1_30".to_owned()),
+            retry: None,
+            data: "{\"method\":\"notifications/progress\"}\u{1b}[2J\u{202e}".to_owned(),
+            left_out: 2_500,
+        },
+        Passed::Lost { count: 3 },
+        Passed::End {
+            why: "connection reset by peer".to_owned(),
+        },
+    ];
+    let entry = |(place, what): (i64, Passed)| WireEntry {
+        at: ago(7 * SECOND - 120 * place),
+        dir: if place == 0 { Way::Sent } else { Way::Came },
+        exchange: 12,
+        server: ServerName::new(server),
+        task: Some(id(task)),
+        what,
+    };
+    (0..).zip(passed).map(entry).collect()
 }
 
 /// A question that came so long ago.

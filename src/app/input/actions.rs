@@ -91,6 +91,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::AddServer
             | Action::Import
             | Action::SignIn
+            | Action::Trace
     );
     if acts && state.setup.readonly {
         return Some("read only: nothing is started, changed or stopped".to_owned());
@@ -115,6 +116,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::FoldAll
             | Action::Markdown
             | Action::TakeOut
+            | Action::Trace
     );
     let key = |action| state.key(action);
     let Some(entity) = state.selected() else {
@@ -374,6 +376,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Freeze => freeze(state, now),
         Action::AddServer => add_server(state),
         Action::SignIn => sign_in(state, todo),
+        Action::Trace => trace(state, todo),
         Action::Import => {
             todo.push(Command::FindServers);
             state.answer("looking for the servers of other programs");
@@ -812,6 +815,17 @@ fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
     } else {
         state.answer(format!("looking what the configuration has for {shown}"));
         todo.push(Command::ReadConsent(name));
+    }
+}
+
+/// Asks whoever drives to record the wire, or to stop that.
+fn trace(state: &mut State, todo: &mut Vec<Command>) {
+    let server = state
+        .selected()
+        .map(|entity| entity.view.task.server.clone());
+    if server.is_some() {
+        let is_on = None;
+        ask(state, Ask::Trace { server, is_on }, Pending::Plain, todo);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What can be said of a server.
-const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint and progress_from_text; for one that is a program \
+const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text and trace; for one that is a program \
                     there are command, args, env and cwd";
 
 /// Reads an endpoint that a person wrote; fails in words.
@@ -118,6 +118,7 @@ impl Reading<'_> {
                 "progress_from_text" => {
                     server.progress_from_text = self.switch(key_text, value).unwrap_or_default();
                 }
+                "trace" => server.trace = self.switch(key_text, value).unwrap_or_default(),
                 other => {
                     let words = format!("{other:?} says nothing of a server; there are {KEYS}");
                     self.remark(key.span().start, &words);

@@ -1,0 +1,304 @@
+//! What went over the wire, as it is recorded: a message each, without what must stay secret.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{ServerName, TaskId, Wall, text};
+
+/// One recorded message; a line of the file, where scripts rely on the names of its members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireEntry {
+    /// When.
+    #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
+    pub at: Wall,
+    /// Which way.
+    pub dir: Way,
+    /// Of which exchange: a number that rises within a server's record.
+    pub exchange: u64,
+    /// With whom.
+    pub server: ServerName,
+    /// For which task, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// What it was.
+    #[serde(flatten)]
+    pub what: Passed,
+}
+
+/// Which way a message went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// From us.
+    #[serde(rename = ">")]
+    Sent,
+    /// To us.
+    #[serde(rename = "<")]
+    Came,
+}
+
+impl Way {
+    /// Its sign.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Sent => ">",
+            Self::Came => "<",
+        }
+    }
+}
+
+/// What passed. Where a text was cut, `left_out` says how many bytes of it are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Passed {
+    /// A request over HTTP.
+    Request {
+        /// GET, POST or DELETE.
+        method: String,
+        /// The path with its query.
+        path: String,
+        /// Names and values, in order.
+        headers: Vec<(String, String)>,
+        /// Its body.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        data: String,
+        /// What is missing of that.
+        #[serde(default, skip_serializing_if = "is_nothing")]
+        left_out: u64,
+    },
+    /// The head of an answer over HTTP.
+    Answer {
+        /// The status.
+        status: u16,
+        /// Names and values, in order.
+        headers: Vec<(String, String)>,
+    },
+    /// An event of a stream.
+    Event {
+        /// Its type, where that is not `message`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        event: Option<String>,
+        /// Its own id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// After how many milliseconds the server wants to be asked again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<u64>,
+        /// Its data.
+        data: String,
+        /// What is missing of that.
+        #[serde(default, skip_serializing_if = "is_nothing")]
+        left_out: u64,
+    },
+    /// The body of an answer that is no stream.
+    Body {
+        /// Its text.
+        data: String,
+        /// What is missing of that.
+        #[serde(default, skip_serializing_if = "is_nothing")]
+        left_out: u64,
+    },
+    /// A line on the stdin or stdout of a program.
+    Line {
+        /// The line.
+        data: String,
+        /// What is missing of that.
+        #[serde(default, skip_serializing_if = "is_nothing")]
+        left_out: u64,
+    },
+    /// The end of an exchange.
+    End {
+        /// Why it came.
+        why: String,
+    },
+    /// Messages that were not recorded, because the disk was slower than they came.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_nothing(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn write_time<S: Serializer>(at: &Wall, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&at.rfc3339())
+}
+
+fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
+    let text = Cow::<'de, str>::deserialize(from)?;
+    Wall::parse_rfc3339(&text).ok_or_else(|| D::Error::custom("no time"))
+}
+
+impl Passed {
+    /// Its body, and how many bytes of that are missing; empty where it has none.
+    pub fn data(&self) -> (&str, u64) {
+        match self {
+            Self::Request { data, left_out, .. }
+            | Self::Event { data, left_out, .. }
+            | Self::Body { data, left_out }
+            | Self::Line { data, left_out } => (data, *left_out),
+            Self::Answer { .. } | Self::End { .. } | Self::Lost { .. } => ("", 0),
+        }
+    }
+
+    /// Its headers.
+    pub fn headers(&self) -> &[(String, String)] {
+        match self {
+            Self::Request { headers, .. } | Self::Answer { headers, .. } => headers,
+            _ => &[],
+        }
+    }
+
+    /// What stands before the body, not cleaned.
+    fn lead(&self) -> String {
+        match self {
+            Self::Request { method, path, .. } => format!("{method} {path}"),
+            Self::Answer { status, headers } => {
+                let media = headers
+                    .iter()
+                    .find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+                let media = media.map_or("", |(_, value)| value);
+                format!("{status} {media}").trim_end().to_owned()
+            }
+            Self::Event {
+                event, id, retry, ..
+            } => {
+                let mut lead = event.clone().unwrap_or_else(|| "event".to_owned());
+                if let Some(id) = id {
+                    lead.push_str(" id ");
+                    lead.push_str(id);
+                }
+                if let Some(retry) = retry {
+                    lead.push_str(" retry ");
+                    lead.push_str(&retry.to_string());
+                }
+                lead
+            }
+            Self::Body { .. } => "body".to_owned(),
+            Self::Line { .. } => "line".to_owned(),
+            Self::End { why } => format!("end: {why}"),
+            Self::Lost { count } => format!(
+                "{} not recorded: they came faster than the disk takes them",
+                text::plural(*count, "message")
+            ),
+        }
+    }
+
+    /// What stands before the body, for people.
+    pub fn head(&self) -> String {
+        text::clean_line(&self.lead()).into_owned()
+    }
+
+    /// All of it but the headers on one line, for people; at most `columns` wide, or a little more.
+    pub fn line(&self, columns: usize) -> String {
+        let (data, left_out) = self.data();
+        let mut line = self.lead();
+        if !data.is_empty() {
+            line.push_str("  ");
+            // A letter takes a byte or more, and marks take no column: what is behind this is out of sight.
+            line.extend(data.chars().take(columns.saturating_mul(4)));
+        }
+        let mut line = text::truncate(&text::clean_line(&line), columns).into_owned();
+        if left_out > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(line, " (and {})", text::bytes(left_out));
+        }
+        line
+    }
+
+    /// Whether it has a text in it, anywhere, without regard to case; `wanted` is in lowercase.
+    pub fn has(&self, wanted: &str) -> bool {
+        let is_in = |text: &str| text.to_lowercase().contains(wanted);
+        is_in(&self.lead())
+            || is_in(self.data().0)
+            || self
+                .headers()
+                .iter()
+                .any(|(name, value)| is_in(&format!("{name}: {value}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(what: Passed) -> WireEntry {
+        WireEntry {
+            at: Wall(1_795_000_000_123),
+            dir: Way::Came,
+            exchange: 3,
+            server: ServerName::new("lab"),
+            task: Some(TaskId::from_bits(1)),
+            what,
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_file_comes_back_as_it_was() {
+        let headers = vec![("accept".to_owned(), "a, b".to_owned())];
+        for what in [
+            Passed::Request {
+                method: "POST".to_owned(),
+                path: "/mcp".to_owned(),
+                headers: headers.clone(),
+                data: "{\"a\":1}".to_owned(),
+                left_out: 7,
+            },
+            Passed::Answer {
+                status: 200,
+                headers,
+            },
+            Passed::Event {
+                event: Some("endpoint".to_owned()),
+                id: None,
+                retry: Some(500),
+                data: "x\ny".to_owned(),
+                left_out: 0,
+            },
+            Passed::Lost { count: 9 },
+        ] {
+            let entry = entry(what);
+            let line = serde_json::to_string(&entry).unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(serde_json::from_str::<WireEntry>(&line).unwrap(), entry);
+        }
+        let line = serde_json::to_string(&entry(Passed::End {
+            why: "x".to_owned(),
+        }))
+        .unwrap();
+        let at = Wall(1_795_000_000_123).rfc3339();
+        assert_eq!(
+            line,
+            format!(
+                r#"{{"at":"{at}","dir":"<","exchange":3,"server":"lab","task":"{}","kind":"end","why":"x"}}"#,
+                TaskId::from_bits(1)
+            )
+        );
+    }
+
+    #[test]
+    fn a_line_for_people_is_clean_and_cut_and_says_what_is_missing() {
+        let what = Passed::Event {
+            event: None,
+            id: Some("7\u{1b}[2J".to_owned()),
+            retry: None,
+            data: "one\ntwo ".repeat(1000),
+            left_out: 2048,
+        };
+        let line = what.line(40);
+        assert!(line.starts_with("event id 7\u{fffd}[2J  one two"), "{line}");
+        assert!(line.ends_with("(and 2.0 kB)"), "{line}");
+        assert!(!line.contains(text::is_hostile), "{line:?}");
+        assert!(what.has("two") && what.has("id 7") && !what.has("three"));
+    }
+}

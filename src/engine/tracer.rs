@@ -1,0 +1,308 @@
+//! The thread that writes down what goes over the wire, for each server for which that is switched on.
+//!
+//! Must not hold up whoever tells of it: what finds no room is counted, and the count is written in its place. Where the
+//! disk takes nothing more that is said once, the recording stops, and the calls go on.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, TryRecvError},
+    },
+    thread::JoinHandle,
+};
+
+use super::{board::Board, clock::Clock};
+use crate::{
+    domain::{
+        News, Notice, NoticeLevel, Part, Passed, ServerName, Tally, TaskId, Way, WireEntry, text,
+    },
+    store::{Paths, StoreError, TraceWriter},
+    transport::{Scribe, Switch, Tap},
+};
+
+/// Messages that may wait to be written.
+const WAITING: usize = 4096;
+/// Bytes of them that may wait.
+const WAITING_BYTES: usize = 8 << 20;
+/// What a message takes beside its body, more or less.
+const HEAD_BYTES: usize = 512;
+
+/// The way to the thread.
+pub(super) struct Tracer {
+    notes: mpsc::SyncSender<Note>,
+    waiting: Tally,
+    /// What the thread reads; it starts with the first recording.
+    todo: Option<mpsc::Receiver<Note>>,
+    thread: Option<JoinHandle<()>>,
+    paths: Paths,
+    board: Arc<Board>,
+    clock: Clock,
+}
+
+/// What is told to the thread.
+enum Note {
+    Entry {
+        of: Arc<Source>,
+        entry: Box<WireEntry>,
+        /// Leaves the sum once it is written.
+        _part: Part,
+    },
+    Close,
+}
+
+/// Where the messages of one server come from.
+struct Source {
+    server: ServerName,
+    switch: Switch,
+    notes: mpsc::SyncSender<Note>,
+    waiting: Tally,
+    /// What found no room since the last that did.
+    lost: AtomicU64,
+}
+
+struct Desk(Arc<Source>);
+
+impl Scribe for Desk {
+    fn take(&self, entry: WireEntry) {
+        let source = &self.0;
+        let mut part = source.waiting.part();
+        part.set(entry.what.data().0.len() + HEAD_BYTES);
+        let note = Note::Entry {
+            of: Arc::clone(source),
+            entry: Box::new(entry),
+            _part: part,
+        };
+        let has_room = source.waiting.sum() <= WAITING_BYTES;
+        if !has_room || source.notes.try_send(note).is_err() {
+            source.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer")
+            .field("thread", &self.thread)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tracer {
+    /// Nothing is recorded yet, and no thread runs.
+    pub(super) fn new(paths: &Paths, board: &Arc<Board>, clock: Clock) -> Self {
+        let (notes, todo) = mpsc::sync_channel(WAITING);
+        Self {
+            notes,
+            waiting: Tally::default(),
+            todo: Some(todo),
+            thread: None,
+            paths: paths.clone(),
+            board: Arc::clone(board),
+            clock,
+        }
+    }
+
+    /// The tap of a server, switched off.
+    pub(super) fn tap(&self, server: &ServerName) -> Tap {
+        let switch = Switch::default();
+        let source = Source {
+            server: server.clone(),
+            switch: switch.clone(),
+            notes: self.notes.clone(),
+            waiting: self.waiting.clone(),
+            lost: AtomicU64::new(0),
+        };
+        let clock = self.clock;
+        let desk = Arc::new(Desk(Arc::new(source)));
+        Tap::new(server.clone(), switch, desk, move || clock.now().wall)
+    }
+
+    /// Switches a tap on; these calls are under way. Fails where the system has no thread left.
+    pub(super) fn record(
+        &mut self,
+        tap: &Tap,
+        calls: impl IntoIterator<Item = (String, TaskId)>,
+    ) -> Result<(), String> {
+        if let Some(todo) = self.todo.take() {
+            let writer = Writing {
+                paths: self.paths.clone(),
+                board: Arc::clone(&self.board),
+                clock: self.clock,
+                open: BTreeMap::new(),
+            };
+            let thread = std::thread::Builder::new()
+                .name("trace".to_owned())
+                .spawn(move || writer.run(&todo));
+            self.thread =
+                Some(thread.map_err(|error| format!("could not start a thread: {error}"))?);
+        }
+        tap.knows(calls);
+        tap.switch().set(true);
+        Ok(())
+    }
+
+    /// Waits until everything that was told is written.
+    pub(super) fn close(self) {
+        if let Some(thread) = self.thread {
+            // It ends with this note only.
+            let _ = self.notes.send(Note::Close);
+            // A panic there was reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Writing {
+    paths: Paths,
+    board: Arc<Board>,
+    clock: Clock,
+    open: BTreeMap<ServerName, (Arc<Source>, TraceWriter)>,
+}
+
+impl Writing {
+    fn run(mut self, todo: &mpsc::Receiver<Note>) {
+        loop {
+            let note = match todo.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    self.tell_lost();
+                    todo.recv().ok()
+                }
+                note => note.ok(),
+            };
+            let Some(Note::Entry { of, entry, _part }) = note else {
+                return self.tell_lost();
+            };
+            self.write(&of, *entry);
+        }
+    }
+
+    fn write(&mut self, of: &Arc<Source>, entry: WireEntry) {
+        // It may have been stopped while this waited.
+        if !of.switch.is_on() && !self.open.contains_key(&of.server) {
+            return;
+        }
+        let lost = of.lost.swap(0, Ordering::Relaxed);
+        let written = self.append(of, lost, entry);
+        if let Err(error) = written {
+            self.open.remove(&of.server);
+            // One notice for each time that it is switched on.
+            if of.switch.set(false) {
+                self.complain(&of.server, &error);
+            }
+        }
+    }
+
+    fn append(&mut self, of: &Arc<Source>, lost: u64, entry: WireEntry) -> Result<(), StoreError> {
+        if !self.open.contains_key(&of.server) {
+            let writer = TraceWriter::open(&self.paths, &of.server)?;
+            let source = Arc::clone(of);
+            self.open.insert(of.server.clone(), (source, writer));
+        }
+        let Some((_, writer)) = self.open.get_mut(&of.server) else {
+            return Ok(());
+        };
+        if lost > 0 {
+            writer.append(WireEntry {
+                at: entry.at,
+                dir: Way::Came,
+                exchange: entry.exchange,
+                server: of.server.clone(),
+                task: None,
+                what: Passed::Lost { count: lost },
+            })?;
+        }
+        writer.append(entry)
+    }
+
+    /// Writes what was lost where nothing came after it.
+    fn tell_lost(&mut self) {
+        let at = self.clock.now().wall;
+        for (source, writer) in self.open.values_mut() {
+            let count = source.lost.swap(0, Ordering::Relaxed);
+            if count > 0 {
+                // Whatever fails here fails with the next message, which says so.
+                let _ = writer.append(WireEntry {
+                    at,
+                    dir: Way::Came,
+                    exchange: 0,
+                    server: source.server.clone(),
+                    task: None,
+                    what: Passed::Lost { count },
+                });
+            }
+        }
+    }
+
+    fn complain(&self, server: &ServerName, error: &StoreError) {
+        let why = match error {
+            StoreError::CannotWrite { path, why } => format!("write {}: {why}", path.display()),
+            other => other.to_string(),
+        };
+        let words = format!(
+            "nothing more is recorded of the wire with {server}: could not {why}; calls go on"
+        );
+        self.board.publish(News::Notice(Notice {
+            at: self.clock.now().wall,
+            level: NoticeLevel::Warning,
+            text: text::clean_line(&words).into_owned(),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{domain::Wall, store::TraceReader};
+
+    fn entry(of: &ServerName, number: u64, bytes: usize) -> WireEntry {
+        WireEntry {
+            at: Wall(7),
+            dir: Way::Came,
+            exchange: number,
+            server: of.clone(),
+            task: None,
+            what: Passed::Line {
+                data: "x".repeat(bytes),
+                left_out: 0,
+            },
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_the_count_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+        let mut tracer = Tracer::new(&paths, &Arc::default(), Clock::start());
+        let lab = ServerName::new("lab");
+        let source = |notes| Source {
+            server: lab.clone(),
+            switch: Switch::default(),
+            notes,
+            waiting: tracer.waiting.clone(),
+            lost: AtomicU64::new(0),
+        };
+        let desk = Desk(Arc::new(source(tracer.notes.clone())));
+        // Nobody writes yet.
+        for number in 0..20 {
+            desk.take(entry(&lab, number, 1 << 20));
+        }
+        let kept = u64::try_from(WAITING_BYTES / ((1 << 20) + HEAD_BYTES)).unwrap();
+        assert_eq!(desk.0.lost.load(Ordering::Relaxed), 20 - kept);
+        desk.0.switch.set(true);
+        let tap = tracer.tap(&lab);
+        tracer.record(&tap, []).unwrap();
+        tracer.close();
+        let read = TraceReader::of_servers(&paths, [&lab]).read().unwrap();
+        let told: u64 = read
+            .iter()
+            .map(|entry| match &entry.what {
+                Passed::Lost { count } => *count,
+                _ => 1,
+            })
+            .sum();
+        assert_eq!(told, 20);
+    }
+}

@@ -1,0 +1,671 @@
+//! Where a server's messages are told to whoever writes them down.
+//!
+//! Owns what is told of them and what is hidden. Must not know of files. Invariants: no value of a header that may be a
+//! secret and none of the secrets that this process knows leaves here; telling never waits, and costs a look at a switch
+//! while nobody listens. What a sign-in says to its own server has no tap.
+
+use std::{
+    borrow::Cow,
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use reqwest::{StatusCode, header::HeaderMap};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+use super::frame::Frame;
+use crate::{
+    domain::{Passed, ServerName, TaskId, Wall, Way, WireEntry},
+    protocol::Arrival,
+};
+
+/// What stands where something was taken out.
+const GONE: &str = "[redacted]";
+/// Bytes told of one body; the rest is counted.
+const DATA_BYTES: usize = 64 * 1024;
+/// Shorter than this, a secret is part of too many words to be looked for.
+const SHORTEST: usize = 4;
+/// Tokens and server sessions that are remembered as secrets; each new one may drive out the oldest.
+const LEARNT: usize = 64;
+/// Calls whose messages are known on a stream that many share.
+const CALLS: usize = 1024;
+/// A longer message of such a stream is not read for whose it is.
+const READ_BYTES: usize = 1 << 20;
+/// A part of a path that is longer may be a key.
+const SEGMENT: usize = 12;
+
+/// A header with one of these in its name is told without its value, whoever sends it.
+const HIDDEN: [&str; 8] = [
+    "auth",
+    "cookie",
+    "credential",
+    "key",
+    "passw",
+    "secret",
+    "session",
+    "token",
+];
+/// They only say which credentials are wanted.
+const SHOWN: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
+
+/// Who writes down what a [`Tap`] tells.
+pub trait Scribe: Send + Sync {
+    /// Takes a message, without waiting; one that finds no room is for him to count.
+    fn take(&self, entry: WireEntry);
+}
+
+/// Whether anybody listens; shared with whoever switches it.
+#[derive(Clone, Debug, Default)]
+pub struct Switch(Arc<AtomicBool>);
+
+impl Switch {
+    /// Whether it is on.
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Switches, and tells how it stood.
+    pub fn set(&self, is_on: bool) -> bool {
+        self.0.swap(is_on, Ordering::Relaxed)
+    }
+}
+
+/// The tap of one server; cheap to clone.
+#[derive(Clone)]
+pub struct Tap {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: ServerName,
+    switch: Switch,
+    scribe: Arc<dyn Scribe>,
+    now: Box<dyn Fn() -> Wall + Send + Sync>,
+    exchanges: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What the user gave, and what came by itself.
+    given: Vec<String>,
+    learnt: VecDeque<String>,
+    /// Calls by the id of their request, which is their progress token too.
+    calls: VecDeque<(String, TaskId)>,
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap")
+            .field("server", &self.inner.server)
+            .field("switch", &self.inner.switch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tap {
+    /// A tap for `server`; what it tells goes to `scribe` while the switch is on.
+    pub fn new(
+        server: ServerName,
+        switch: Switch,
+        scribe: Arc<dyn Scribe>,
+        now: impl Fn() -> Wall + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                server,
+                switch,
+                scribe,
+                now: Box::new(now),
+                exchanges: AtomicU64::new(0),
+                known: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Its switch.
+    pub fn switch(&self) -> &Switch {
+        &self.inner.switch
+    }
+
+    /// Calls that are under way, so that what comes for them on a stream of many is told as theirs.
+    pub fn knows(&self, calls: impl IntoIterator<Item = (String, TaskId)>) {
+        let mut known = self.known();
+        for call in calls {
+            known.called(call);
+        }
+    }
+
+    /// Never tells this; it was given by the user.
+    pub(super) fn hide(&self, secret: &SecretString) {
+        let mut known = self.known();
+        for part in parts_of(secret.expose_secret()) {
+            if !known.given.contains(&part) {
+                known.given.push(part);
+            }
+        }
+    }
+
+    /// Never tells this from now on; a server gave it.
+    pub(super) fn hide_learnt(&self, secret: &str) {
+        let mut known = self.known();
+        for part in parts_of(secret) {
+            if !known.learnt.contains(&part) && !known.given.contains(&part) {
+                if known.learnt.len() == LEARNT {
+                    known.learnt.pop_front();
+                }
+                known.learnt.push_back(part);
+            }
+        }
+    }
+
+    /// A new exchange, for a task where it is one's own.
+    pub(super) fn exchange(&self, task: Option<TaskId>) -> Tapped {
+        Tapped {
+            tap: self.clone(),
+            number: self.inner.exchanges.fetch_add(1, Ordering::Relaxed) + 1,
+            task,
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.inner
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A text as it is told: without what is known to be a secret, and no longer than it may be.
+    fn told(&self, text: &str) -> (String, u64) {
+        let known = self.known();
+        let secrets: Vec<&str> = known
+            .given
+            .iter()
+            .chain(&known.learnt)
+            .map(String::as_str)
+            .collect();
+        masked(text, &secrets, DATA_BYTES)
+    }
+
+    fn short(&self, text: &str) -> String {
+        self.told(text).0
+    }
+}
+
+impl Known {
+    fn called(&mut self, call: (String, TaskId)) {
+        if self.calls.iter().any(|known| known.0 == call.0) {
+            return;
+        }
+        if self.calls.len() == CALLS {
+            self.calls.pop_front();
+        }
+        self.calls.push_back(call);
+    }
+}
+
+/// A secret, and what of it may stand somewhere by itself: the token of a scheme, and both as JSON writes them.
+fn parts_of(secret: &str) -> Vec<String> {
+    let secret = secret.trim();
+    let token = secret.split_once(' ').map(|(_, token)| token.trim());
+    let mut parts = Vec::new();
+    for part in [Some(secret), token].into_iter().flatten() {
+        let quoted = serde_json::Value::from(part).to_string();
+        let quoted = quoted.trim_matches('"');
+        for part in [part, quoted] {
+            if part.len() >= SHORTEST && !parts.iter().any(|known| known == part) {
+                parts.push(part.to_owned());
+            }
+        }
+    }
+    parts
+}
+
+/// The first `limit` bytes of a text without the secrets in it, and how many bytes follow. One that begins before the end
+/// is taken out whole.
+fn masked(text: &str, secrets: &[&str], limit: usize) -> (String, u64) {
+    let is_end = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=limit.min(text.len())).rev().find(is_end);
+    let end = end.unwrap_or_default();
+    let longest = secrets.iter().map(|it| it.len()).max().unwrap_or_default();
+    let reach = (end + longest).min(text.len());
+    let reach = (reach..=text.len()).find(is_end).unwrap_or(text.len());
+    let window = text.get(..reach).unwrap_or_default();
+    let mut found: Vec<(usize, usize)> = secrets
+        .iter()
+        .flat_map(|secret| window.match_indices(secret))
+        .map(|(at, secret)| (at, at + secret.len()))
+        .filter(|(at, _)| *at < end)
+        .collect();
+    found.sort_unstable();
+    let mut kept = String::new();
+    let mut at = 0;
+    for (from, to) in found {
+        if from >= at {
+            kept.push_str(text.get(at..from).unwrap_or_default());
+            kept.push_str(GONE);
+        }
+        // What overlaps goes with it.
+        at = at.max(to);
+    }
+    kept.push_str(text.get(at..end).unwrap_or_default());
+    let rest = text.len().saturating_sub(end.max(at));
+    (kept, u64::try_from(rest).unwrap_or(u64::MAX))
+}
+
+/// An address without what may be a key in it: the values of its query, and long parts of its path.
+fn address(text: &str) -> String {
+    let (path, query) = text
+        .split_once('?')
+        .map_or((text, None), |(path, query)| (path, Some(query)));
+    // Scheme and host are told.
+    let host = if path.contains("://") { 3 } else { 0 };
+    let segments = path.split('/').enumerate();
+    let segments = segments.map(|(place, segment)| {
+        if place >= host && segment.len() > SEGMENT {
+            GONE
+        } else {
+            segment
+        }
+    });
+    let mut shown = segments.collect::<Vec<_>>().join("/");
+    if let Some(query) = query {
+        let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+            Some((name, _)) => format!("{name}={GONE}"),
+            None => GONE.to_owned(),
+        });
+        shown.push('?');
+        shown.push_str(&pairs.collect::<Vec<_>>().join("&"));
+    }
+    shown
+}
+
+fn is_hidden(name: &str) -> bool {
+    HIDDEN.iter().any(|part| name.contains(part)) && !SHOWN.contains(&name)
+}
+
+/// What a message says of whose it is.
+#[derive(Deserialize)]
+struct Whose<'m> {
+    #[serde(borrow, default)]
+    id: Option<Mark<'m>>,
+    #[serde(borrow, default)]
+    params: Option<Params<'m>>,
+}
+
+#[derive(Deserialize)]
+struct Params<'m> {
+    #[serde(borrow, default, rename = "progressToken")]
+    token: Option<Mark<'m>>,
+    #[serde(borrow, default, rename = "requestId")]
+    request: Option<Mark<'m>>,
+}
+
+/// An id of JSON-RPC.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Mark<'m> {
+    #[serde(borrow)]
+    Text(Cow<'m, str>),
+    Number(serde_json::Number),
+}
+
+impl Mark<'_> {
+    fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone().into_owned(),
+            Self::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// One exchange as it is told.
+#[derive(Clone, Debug)]
+pub(super) struct Tapped {
+    tap: Tap,
+    number: u64,
+    task: Option<TaskId>,
+}
+
+impl Tapped {
+    /// Whether anybody listens.
+    pub(super) fn is_on(&self) -> bool {
+        self.tap.inner.switch.is_on()
+    }
+
+    /// The tap it is of.
+    pub(super) fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
+    pub(super) fn request(
+        &self,
+        method: &reqwest::Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: Option<&[u8]>,
+    ) {
+        if !self.is_on() {
+            return;
+        }
+        for (_, value) in url.query_pairs() {
+            self.tap.hide_learnt(&value);
+        }
+        let body = body.map(String::from_utf8_lossy).unwrap_or_default();
+        self.calls(&body);
+        let (data, left_out) = self.tap.told(&body);
+        let path = match url.query() {
+            Some(query) => address(&format!("{}?{query}", url.path())),
+            None => address(url.path()),
+        };
+        self.tell(
+            Way::Sent,
+            Passed::Request {
+                method: method.to_string(),
+                path: self.tap.short(&path),
+                headers: self.headers(headers),
+                data,
+                left_out,
+            },
+        );
+    }
+
+    pub(super) fn answer(&self, status: StatusCode, headers: &HeaderMap) {
+        if self.is_on() {
+            let what = Passed::Answer {
+                status: status.as_u16(),
+                headers: self.headers(headers),
+            };
+            self.tell(Way::Came, what);
+        }
+    }
+
+    pub(super) fn event(&self, frame: &Frame) {
+        if !self.is_on() {
+            return;
+        }
+        let (mut data, mut event) = (Vec::new(), None);
+        for line in frame.text().lines() {
+            if let Some(more) = line.strip_prefix("data:") {
+                data.push(more.strip_prefix(' ').unwrap_or(more));
+            } else if let Some(name) = line.strip_prefix("event:") {
+                event = Some(name.trim_start().to_owned());
+            }
+        }
+        let mut data = data.join("\n");
+        if event.as_deref() == Some("endpoint") {
+            data = address(&data);
+        }
+        let task = self.whose(&data);
+        let (data, left_out) = self.tap.told(&data);
+        let what = Passed::Event {
+            event: event.map(|name| self.tap.short(&name)),
+            id: frame.id().map(|id| self.tap.short(id)),
+            retry: frame.retry_ms(),
+            data,
+            left_out,
+        };
+        self.tell_of(task, Way::Came, what);
+    }
+
+    pub(super) fn body(&self, text: &str) {
+        if self.is_on() {
+            let task = self.whose(text);
+            let (data, left_out) = self.tap.told(text);
+            self.tell_of(task, Way::Came, Passed::Body { data, left_out });
+        }
+    }
+
+    /// A line that goes to, or comes from, a program.
+    pub(super) fn line(&self, way: Way, line: &[u8]) {
+        if !self.is_on() {
+            return;
+        }
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end_matches(['\n', '\r']);
+        if way == Way::Sent {
+            self.calls(line);
+        }
+        let task = self.whose(line);
+        let (data, left_out) = self.tap.told(line);
+        self.tell_of(task, way, Passed::Line { data, left_out });
+    }
+
+    /// The end of it, if that is what this arrival is.
+    pub(super) fn ended_by(&self, arrival: &Arrival) {
+        if !self.is_on() {
+            return;
+        }
+        let why = match arrival {
+            Arrival::Ended => "the server ended it",
+            Arrival::Broken { why }
+            | Arrival::NotSent { why, .. }
+            | Arrival::NoAnswer { why }
+            | Arrival::Untrusted { why } => why,
+            Arrival::TooLarge { .. } => "it was too large",
+            Arrival::Refused(refusal) => {
+                let said = refusal.said.as_deref().unwrap_or_default();
+                return self.end(Way::Came, &format!("HTTP {} {said}", refusal.status));
+            }
+            Arrival::Opened { .. }
+            | Arrival::Event { .. }
+            | Arrival::Endpoint { .. }
+            | Arrival::Alive => return,
+        };
+        self.end(Way::Came, why);
+    }
+
+    /// The end of it.
+    pub(super) fn end(&self, way: Way, why: &str) {
+        if self.is_on() {
+            let why = self.tap.short(why.trim_end());
+            self.tell(way, Passed::End { why });
+        }
+    }
+
+    fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+        let told = headers.iter().map(|(name, value)| {
+            let name = name.as_str();
+            // The cursor is marked as a secret among the others, and is an id that the events show anyway.
+            let is_secret = is_hidden(name) || value.is_sensitive() && name != "last-event-id";
+            let value = if is_secret {
+                GONE.to_owned()
+            } else {
+                let value = String::from_utf8_lossy(value.as_bytes());
+                if name == "location" {
+                    self.tap.short(&address(&value))
+                } else {
+                    self.tap.short(&value)
+                }
+            };
+            (name.to_owned(), value)
+        });
+        told.collect()
+    }
+
+    /// Notes that a request is this task's.
+    fn calls(&self, message: &str) {
+        let Some(task) = &self.task else { return };
+        if let Some(Mark::Text(id)) = read(message).and_then(|message| message.id) {
+            self.tap.knows([(id.into_owned(), task.clone())]);
+        }
+    }
+
+    /// Whose a message is that came where anybody's may come.
+    fn whose(&self, message: &str) -> Option<TaskId> {
+        if self.task.is_some() {
+            return self.task.clone();
+        }
+        let Whose { id, params } = read(message)?;
+        let marks = [
+            id,
+            params.and_then(|params| params.token.or(params.request)),
+        ];
+        let known = self.tap.known();
+        marks.into_iter().flatten().find_map(|mark| {
+            let mark = mark.text();
+            let found = known.calls.iter().rev().find(|(id, _)| *id == mark);
+            found.map(|(_, task)| task.clone())
+        })
+    }
+
+    fn tell(&self, way: Way, what: Passed) {
+        self.tell_of(self.task.clone(), way, what);
+    }
+
+    fn tell_of(&self, task: Option<TaskId>, dir: Way, what: Passed) {
+        let inner = &self.tap.inner;
+        inner.scribe.take(WireEntry {
+            at: (inner.now)(),
+            dir,
+            exchange: self.number,
+            server: inner.server.clone(),
+            task,
+            what,
+        });
+    }
+}
+
+fn read(message: &str) -> Option<Whose<'_>> {
+    let is_readable = message.len() <= READ_BYTES && message.starts_with('{');
+    is_readable
+        .then(|| serde_json::from_str(message).ok())
+        .flatten()
+}
+
+/// Tells of an exchange that is dropped before its end.
+#[derive(Debug)]
+pub(super) struct Watched {
+    tapped: Option<Tapped>,
+}
+
+impl Watched {
+    /// Watches over it until its end.
+    pub(super) fn new(tapped: Tapped) -> Self {
+        let tapped = Some(tapped);
+        Self { tapped }
+    }
+
+    /// This was the last of its arrivals.
+    pub(super) fn ended_by(&mut self, arrival: &Arrival) {
+        if let Some(tapped) = self.tapped.take() {
+            tapped.ended_by(arrival);
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(tapped) = self.tapped.take() {
+            tapped.end(Way::Sent, "closed here");
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Keeps all that it is told.
+    #[derive(Default)]
+    pub(in crate::transport) struct Kept(Mutex<Vec<WireEntry>>);
+
+    impl Scribe for Kept {
+        fn take(&self, entry: WireEntry) {
+            self.0.lock().unwrap().push(entry);
+        }
+    }
+
+    impl Kept {
+        pub(in crate::transport) fn all(&self) -> Vec<WireEntry> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    pub(in crate::transport) fn tap() -> (Tap, Arc<Kept>) {
+        let kept = Arc::<Kept>::default();
+        let switch = Switch::default();
+        switch.set(true);
+        let scribe = Arc::clone(&kept) as Arc<dyn Scribe>;
+        let tap = Tap::new(ServerName::new("lab"), switch, scribe, || Wall(7));
+        (tap, kept)
+    }
+
+    #[test]
+    fn a_secret_is_taken_out_wherever_a_text_is_cut() {
+        let text = "aä hunter2 and hunter2hunter and more";
+        let whole = masked(text, &["hunter2", "hunter2hunter"], 1000);
+        assert_eq!(whole.0, "aä [redacted] and [redacted] and more");
+        for limit in 0..text.len() {
+            let (kept, left_out) = masked(text, &["hunter2", "hunter2hunter"], limit);
+            assert!(!kept.contains("hunter"), "{limit}: {kept}");
+            let is_partial = ["[redacted]h", "hun"].iter().any(|it| kept.contains(it));
+            assert!(!is_partial, "{limit}: {kept}");
+            assert!(left_out > 0 || limit + 14 >= text.len(), "{limit}");
+        }
+        assert_eq!(masked("abc", &[], 3), ("abc".to_owned(), 0));
+        assert_eq!(masked("aä", &[], 2), ("a".to_owned(), 2));
+    }
+
+    #[test]
+    fn a_secret_is_known_by_its_token_and_as_json_writes_it() {
+        let (tap, _) = tap();
+        tap.hide(&SecretString::from("Bearer he said \"hunter2\""));
+        for text in [
+            "x Bearer he said \"hunter2\" x",
+            r#"{"a":"he said \"hunter2\""}"#,
+        ] {
+            assert!(!tap.short(text).contains("hunter2"), "{}", tap.short(text));
+        }
+        tap.hide(&SecretString::from("abc"));
+        assert_eq!(tap.short("abcde"), "abcde", "too short to be looked for");
+    }
+
+    #[test]
+    fn no_key_in_an_address_is_told() {
+        for (text, shown) in [
+            ("/mcp", "/mcp"),
+            ("/mcp?key=a&b", "/mcp?key=[redacted]&[redacted]"),
+            ("/u/0123456789abcdef/mcp", "/u/[redacted]/mcp"),
+            (
+                "http://a-long-host.example:1/x",
+                "http://a-long-host.example:1/x",
+            ),
+            (
+                "messages?sessionId=hunter2",
+                "messages?sessionId=[redacted]",
+            ),
+        ] {
+            assert_eq!(address(text), shown);
+        }
+    }
+
+    #[test]
+    fn what_comes_on_a_stream_of_many_is_told_as_the_task_it_is_of() {
+        let (tap, kept) = tap();
+        let task = TaskId::from_bits(5);
+        let own = tap.exchange(Some(task.clone()));
+        own.line(Way::Sent, b"{\"id\":\"a-1\",\"method\":\"tools/call\"}\n");
+        let shared = tap.exchange(None);
+        for message in [
+            r#"{"method":"notifications/progress","params":{"progressToken":"a-1"}}"#,
+            r#"{"id":"a-1","result":{}}"#,
+            r#"{"id":"a-2","result":{}}"#,
+            "no message",
+        ] {
+            shared.line(Way::Came, message.as_bytes());
+        }
+        let tasks: Vec<_> = kept.all().into_iter().map(|it| it.task).collect();
+        let of = || Some(task.clone());
+        assert_eq!(tasks, [of(), of(), of(), None, None]);
+        tap.switch().set(false);
+        shared.line(Way::Came, b"x");
+        assert_eq!(kept.all().len(), 5, "nobody listens");
+    }
+}

@@ -441,7 +441,7 @@ fn take_wire(state: &mut State, task: &TaskId, entries: &[WireEntry]) {
             entry.at.0.rem_euclid(1000),
             entry.dir.sign(),
             entry.exchange,
-            entry.what.line(WIRE_COLUMNS)
+            entry.what.line(WIRE_COLUMNS, "\u{2026}")
         )
     };
     let lines: Vec<String> = entries.iter().map(line).collect();

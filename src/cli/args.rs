@@ -50,7 +50,7 @@ In it:
 /// What is recorded, and how.
 const RECORDED: &str = "\
 Recorded, once it is switched on:
-  by --trace        with any command that speaks to servers: all of the session, until whoever drives it leaves
+  by --trace        with call, watch, tools and the screen: every server of the session, until whoever drives it leaves
   by trace = true   in [servers.NAME] of the configuration: that server, always
   by :trace         on the screen: the server of the task, until it is said again
   over HTTP         requests, answers, every event and body, and why an exchange ended; of a program its lines
@@ -243,7 +243,7 @@ pub(super) enum Command {
     #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
     Export(Export),
     /// What was recorded of the wire, a message a line; contacts nobody.
-    #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul --trace call reindex shard=4\n  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
+    #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
     Trace(Trace),
     /// The saved sessions of this state directory: list and remove them.
     #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]

@@ -18,8 +18,6 @@ use crate::{
 
 /// How often a record is looked at that is followed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The columns of a line that goes to no terminal.
-const COLUMNS: usize = 200;
 
 /// Which messages are meant.
 #[derive(Default)]
@@ -38,7 +36,8 @@ impl Wanted {
 
 /// `trace`.
 pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail> {
-    let (mut reader, task) = match &trace.of {
+    let named = trace.of.as_ref().or(context.global.server.first());
+    let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),
         Some(of) => meant(context, of)?,
     };
@@ -46,7 +45,7 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail
         task,
         text: trace.grep.as_ref().map(|text| text.to_lowercase()),
     };
-    let is_recorded = reader.has_any();
+    let (is_of_all, is_recorded) = (named.is_none(), reader.has_any());
     let mut entries = reader.read()?;
     entries.retain(|entry| wanted.fits(entry));
     if let Some(count) = trace.lines {
@@ -64,7 +63,7 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail
     block_on(async {
         loop {
             tokio::time::sleep(LOOK_EVERY).await; // sleep: whoever records may be another process
-            if trace.of.is_none() && !reader.has_any() {
+            if is_of_all && !reader.has_any() {
                 reader = TraceReader::of_all(&context.paths)?;
             }
             let mut entries = reader.read()?;
@@ -119,17 +118,12 @@ fn print(context: &mut Context<'_>, trace: &Trace, entries: &[WireEntry]) -> Res
                 context.terminal.line(&line)?;
             }
         } else {
-            let line = format!(
-                "{} {}",
-                head(context, entry),
-                entry
-                    .what
-                    .line(context.terminal.out_columns().unwrap_or(COLUMNS))
-            );
-            let line = match context.terminal.out_columns() {
-                Some(columns) => text::cut(&line, columns, context.terminal.ending()),
-                None => line.into(),
-            };
+            let head = head(context, entry);
+            // Only a terminal has an end of a line; a pipe gets all of it.
+            let columns = context.terminal.out_columns().unwrap_or(usize::MAX);
+            let room = columns.saturating_sub(text::width(&head) + 1);
+            let line = entry.what.line(room, context.terminal.ending());
+            let line = format!("{head} {line}");
             context.terminal.line(&line)?;
         }
     }

@@ -1,6 +1,6 @@
 //! What went over the wire, as it is recorded: a message each, without what must stay secret.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -199,8 +199,9 @@ impl Passed {
         text::clean_line(&self.lead()).into_owned()
     }
 
-    /// All of it but the headers on one line, for people; at most `columns` wide, or a little more.
-    pub fn line(&self, columns: usize) -> String {
+    /// All of it but the headers on one line, for people; `ending` stands where it is cut to `columns`, and how much was not
+    /// recorded at all is said behind that.
+    pub fn line(&self, columns: usize, ending: &str) -> String {
         let (data, left_out) = self.data();
         let mut line = self.lead();
         if !data.is_empty() {
@@ -208,12 +209,13 @@ impl Passed {
             // A letter takes a byte or more, and marks take no column: what is behind this is out of sight.
             line.extend(data.chars().take(columns.saturating_mul(4)));
         }
-        let mut line = text::truncate(&text::clean_line(&line), columns).into_owned();
-        if left_out > 0 {
-            // Writing to a string cannot fail.
-            let _ = write!(line, " (and {})", text::bytes(left_out));
-        }
-        line
+        let missing = match left_out {
+            0 => String::new(),
+            bytes => format!(" (and {})", text::bytes(bytes)),
+        };
+        let room = columns.saturating_sub(missing.len());
+        let line = text::clean_line(&line);
+        format!("{}{missing}", text::cut(&line, room, ending))
     }
 
     /// Whether it has a text in it, anywhere, without regard to case; `wanted` is in lowercase.
@@ -295,9 +297,10 @@ mod tests {
             data: "one\ntwo ".repeat(1000),
             left_out: 2048,
         };
-        let line = what.line(40);
+        let line = what.line(40, "~");
+        assert_eq!(text::width(&line), 40, "{line}");
         assert!(line.starts_with("event id 7\u{fffd}[2J  one two"), "{line}");
-        assert!(line.ends_with("(and 2.0 kB)"), "{line}");
+        assert!(line.ends_with("~ (and 2.0 kB)"), "{line}");
         assert!(!line.contains(text::is_hostile), "{line:?}");
         assert!(what.has("two") && what.has("id 7") && !what.has("three"));
     }

@@ -23,16 +23,14 @@ use crate::{
     transport::{Scribe, Switch, Tap},
 };
 
-/// Messages that may wait to be written.
-const WAITING: usize = 4096;
-/// Bytes of them that may wait.
+/// Bytes of messages that may wait to be written, which bounds how many may.
 const WAITING_BYTES: usize = 8 << 20;
 /// What a message takes beside its body, more or less.
 const HEAD_BYTES: usize = 512;
 
 /// The way to the thread.
 pub(super) struct Tracer {
-    notes: mpsc::SyncSender<Note>,
+    notes: mpsc::Sender<Note>,
     waiting: Tally,
     /// What the thread reads; it starts with the first recording.
     todo: Option<mpsc::Receiver<Note>>,
@@ -57,7 +55,7 @@ enum Note {
 struct Source {
     server: ServerName,
     switch: Switch,
-    notes: mpsc::SyncSender<Note>,
+    notes: mpsc::Sender<Note>,
     waiting: Tally,
     /// What found no room since the last that did.
     lost: AtomicU64,
@@ -76,7 +74,7 @@ impl Scribe for Desk {
             _part: part,
         };
         let has_room = source.waiting.sum() <= WAITING_BYTES;
-        if !has_room || source.notes.try_send(note).is_err() {
+        if !has_room || source.notes.send(note).is_err() {
             source.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -93,7 +91,7 @@ impl fmt::Debug for Tracer {
 impl Tracer {
     /// Nothing is recorded yet, and no thread runs.
     pub(super) fn new(paths: &Paths, board: &Arc<Board>, clock: Clock) -> Self {
-        let (notes, todo) = mpsc::sync_channel(WAITING);
+        let (notes, todo) = mpsc::channel();
         Self {
             notes,
             waiting: Tally::default(),

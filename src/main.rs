@@ -5,10 +5,6 @@
 
 use std::process::ExitCode;
 
-/// Events come in batches, and so does the memory that they leave behind; see row 4 of the speed table in the README.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     longhaul::term::guard::install_panic_hook();
     let mut out = longhaul::term::patient::Patient(std::io::stdout().lock());

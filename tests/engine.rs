@@ -66,7 +66,9 @@ impl Bench {
         Session::open(Options {
             paths: self.paths.clone(),
             servers: vec![server],
-            config: Vec::new(),
+            config: longhaul::domain::Roster::default(),
+            read_config: || None,
+            readonly: false,
             environment: |_| None,
             insecure_http: false,
             protocol: None,

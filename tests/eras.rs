@@ -114,7 +114,9 @@ impl Bench {
         let follower = Session::open(Options {
             paths: paths(&self.state()),
             servers: Vec::new(),
-            config: Vec::new(),
+            config: longhaul::domain::Roster::default(),
+            read_config: || None,
+            readonly: false,
             environment: |_| None,
             insecure_http: false,
             protocol: None,

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerName, ServerView,
+    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, Roster, ServerName, ServerView,
     TaskId, TaskView, ThemeName, UsualLimits, Wall,
 };
 
@@ -92,8 +92,8 @@ pub struct Findings {
     pub lines: Vec<String>,
     /// How many of them are new here.
     pub new: usize,
-    /// What the configuration says after they were taken over.
-    pub servers: Vec<ServerConfig>,
+    /// What the configuration says after they were taken over; nothing where none was.
+    pub roster: Roster,
 }
 
 /// How it stands with what the configuration has for a server and nothing happens of without the user's word.
@@ -107,8 +107,8 @@ pub struct Consent {
     pub is_program: bool,
     /// Otherwise: how it stands.
     pub words: String,
-    /// The whole configuration as it is now.
-    pub servers: Vec<ServerConfig>,
+    /// All that is configured now.
+    pub roster: Roster,
 }
 
 /// Something that happened.

@@ -80,7 +80,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             let count = text::plural(u64::try_from(taken.new).unwrap_or(u64::MAX), "server");
             let words = format!("took {count} over; 4 lists what became of each");
             state.say(NoticeLevel::Info, &words, now);
-            let _ = input::ask(state, Ask::Configure(taken.servers), Pending::Plain, todo);
+            let _ = input::ask(state, Ask::Configure(taken.roster), Pending::Plain, todo);
         }
         Event::ConsentRead(server, consent) => {
             let Consent {
@@ -88,7 +88,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 digest,
                 is_program,
                 words,
-                servers,
+                roster,
             } = consent;
             if lines.is_empty() {
                 state.say(NoticeLevel::Info, &words, now);
@@ -102,7 +102,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 input::open_menu(state, menu, now);
             }
             // It may be another one than this screen was started with.
-            let _ = input::ask(state, Ask::Configure(servers), Pending::Plain, todo);
+            let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
         }
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,

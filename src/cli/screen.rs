@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use super::{
     Context, args,
-    config::Config,
+    config::{self, Config},
     dice, die_after,
     fail::{Fail, code},
     servers::Servers,
 };
 use crate::{
     app::{Look, Setup},
-    domain::{Ask, ServerConfig, ServerRef, TaskId, ThemeName, text},
+    domain::{Ask, Roster, ServerRef, TaskId, ThemeName, text},
     engine::{Fuse, Options, PanicIn},
     shell::real::{Configuration, Opening, open as open_shell},
     term::{
@@ -27,6 +27,8 @@ pub(super) struct Extra {
     /// The command that opens the same again.
     pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
+    /// What is configured.
+    pub(super) roster: Roster,
     pub(super) asks: Vec<Ask>,
     /// What went wrong before there was a screen to say it on.
     pub(super) remarks: Vec<String>,
@@ -99,6 +101,8 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
     };
     check(context)?;
     let (mut reader, remarks) = context.reader_to_show()?;
+    let servers = context.config.as_ref().map(|it| it.servers.clone());
+    let roster = servers.map(config::roster).unwrap_or_default();
     // What is under way counts more than what is configured: the screen opens, and says so there.
     let unreadable = match &mut context.config {
         Ok(_) => None,
@@ -111,16 +115,12 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         Extra {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
+            roster,
             remarks: unreadable.into_iter().chain(remarks).collect(),
             asks: Vec::new(),
             is_demo: false,
         },
     )
-}
-
-fn without_programs(mut servers: Vec<ServerConfig>) -> Vec<ServerConfig> {
-    servers.retain(|server| server.program.is_none());
-    servers
 }
 
 /// Opens the screen.
@@ -144,6 +144,16 @@ pub(super) fn show(
         Ok(config) => (config, None),
         Err(words) => (Config::default(), Some(words)),
     };
+    let mut roster = extra.roster;
+    if context.global.readonly {
+        // Not even one that is approved is started.
+        roster.servers.retain(|server| server.program.is_none());
+    }
+    let read_config = if extra.is_demo || context.global.readonly {
+        || None
+    } else {
+        config::read_roster
+    };
     let limits = config.usual_limits();
     let hook = config.hook();
     look.theme = config.theme.unwrap_or_default();
@@ -154,12 +164,9 @@ pub(super) fn show(
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
-            config: if context.global.readonly {
-                // Not even one that is approved.
-                without_programs(config.servers)
-            } else {
-                config.servers
-            },
+            config: roster,
+            read_config,
+            readonly: context.global.readonly,
             environment: super::variable,
             insecure_http: context.global.insecure_http,
             protocol: context.global.protocol.0,

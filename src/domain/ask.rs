@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, OnInput, Progress, ServerConfig, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    Answer, OnInput, Progress, Roster, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
 };
 
 /// The number of an ask, unique within one client; its one answer carries it.
@@ -17,8 +17,8 @@ pub type AskId = u64;
 pub enum Ask {
     /// Make a server known to this session, or connect to a known one; headers are used and never stored.
     Server(ServerRef),
-    /// What the configuration says of servers, from now on; the answer does not wait for them.
-    Configure(Vec<ServerConfig>),
+    /// What a file of configuration says of servers, from now on; the answer does not wait for them.
+    Configure(Roster),
     /// List a server's tools; asks the server unless the list is fresh.
     Tools(ServerName),
     /// Save the intent of a call and send it as soon as the server can be reached.

@@ -10,12 +10,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    board::Board,
+    board::{Board, ReaderId},
     clock::Clock,
     hook::Hooks,
     inbox::{Batches, Inbox, Reading},
     journal::{Job, Journal, Outcome},
     rest::Rest,
+    roster::{Change, Rosters},
     session::{Asked, Fuse, OpenAsks, Options, PanicIn},
     socket,
 };
@@ -23,8 +24,8 @@ use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Wish},
     domain::{
         Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, Program, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef,
-        SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
+        NoticeLevel, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
+        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::{Arrival, Method, Refusal},
@@ -122,7 +123,7 @@ struct Driver<'d> {
     looked_at: Mono,
     sign_ins: mpsc::Sender<SignInNews>,
     /// What the configuration says, also of servers that this session does not know yet.
-    config: BTreeMap<ServerName, ServerConfig>,
+    rosters: Rosters,
     clock: Clock,
     board: &'d Arc<Board>,
     hooks: Option<Hooks>,
@@ -187,7 +188,8 @@ pub(super) async fn drive(
         refreshed: Arc::default(),
         looked_at: now.mono,
         sign_ins,
-        config: BTreeMap::new(),
+        // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
+        rosters: Rosters::of(&options.config),
         clock: options.clock,
         board,
         hooks: options
@@ -223,11 +225,8 @@ pub(super) async fn drive(
             text,
         }));
     }
-    // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
-    let by_name = |server: &ServerConfig| (server.name.clone(), server.clone());
-    driver.config = options.config.iter().map(by_name).collect();
     driver.restore(restored.links, restored.tasks, now);
-    driver.configure(options.config.clone(), now);
+    driver.configure(options.config.clone(), None, now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
@@ -533,17 +532,52 @@ impl Driver<'_> {
         });
     }
 
-    /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
-    fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
-        for server in servers {
-            let (name, url) = (server.name.clone(), server.url.clone());
+    /// Takes in what a file of configuration says. A server of which it says where it is becomes known by that; one that it
+    /// names no more keeps its link for what is under way there.
+    fn configure(&mut self, roster: Roster, from: Option<ReaderId>, now: Stamp) {
+        let Self { rosters, links, .. } = self;
+        let elsewhere = |server: &ServerConfig, was_named: bool| {
+            let mut links = links.iter().map(|linked| &linked.link);
+            let link = links.find(|link| link.record().name == server.name)?;
+            let place = |url: &str| url::Url::parse(url).ok();
+            let here = &link.record().url;
+            let is_there = |url: &String| place(url) == place(here);
+            // Its credentials would become those of what is under way.
+            let is_taken = was_named && link.has_unsettled();
+            let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
+            (!is_it).then(|| place::shown(here).into_owned())
+        };
+        let Change {
+            told,
+            gone,
+            notices,
+        } = rosters.take(roster, from, elsewhere);
+        for text in notices {
+            if let Some(reader) = from {
+                self.board.tell(
+                    reader,
+                    News::Notice(Notice {
+                        at: now.wall,
+                        level: NoticeLevel::Warning,
+                        text,
+                    }),
+                );
+            }
+        }
+        for name in gone {
+            let file = self.rosters.gone_from(&name).cloned();
+            self.show_gone_from(&name, file);
+        }
+        for (name, old) in told {
+            let Some(server) = self.rosters.of_name(&name).cloned() else {
+                continue;
+            };
             let credentials = |server: &ServerConfig| {
                 let (headers, program) = (server.headers.clone(), server.program.clone());
                 (headers, program, server.withheld.clone())
             };
-            let new = credentials(&server);
-            let old = self.config.insert(name.clone(), server);
-            if old.is_some_and(|old| credentials(&old) != new)
+            self.show_gone_from(&name, None);
+            if old.is_some_and(|old| credentials(&old) != credentials(&server))
                 && let Some(index) = self.index_of(&name)
             {
                 if let Some(linked) = self.links.get_mut(index) {
@@ -554,15 +588,25 @@ impl Driver<'_> {
                 self.feed(index, Input::Ask { ask: 0, what }, now);
             }
             // Without a place it counts once somebody says where it is.
-            if let (None, Some(url)) = (self.index_of(&name), url) {
+            if let (None, Some(url)) = (self.index_of(&name), server.url) {
                 self.add_link(LinkRecord::new(name.clone(), url), Vec::new(), now);
             }
             self.apply_config(&name, now);
         }
     }
 
+    fn show_gone_from(&mut self, name: &ServerName, file: Option<String>) {
+        let linked = self
+            .index_of(name)
+            .and_then(|index| self.links.get_mut(index));
+        if let Some(linked) = linked {
+            linked.link.gone_from(file);
+            linked.is_touched = true;
+        }
+    }
+
     fn apply_config(&mut self, name: &ServerName, now: Stamp) {
-        let (Some(config), Some(index)) = (self.config.get(name), self.index_of(name)) else {
+        let (Some(config), Some(index)) = (self.rosters.of_name(name), self.index_of(name)) else {
             return;
         };
         let Some(linked) = self.links.get_mut(index) else {
@@ -635,6 +679,14 @@ impl Driver<'_> {
         }
     }
 
+    /// The server that a reader calls by this name, for something new.
+    fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, Refused> {
+        match self.rosters.why_not(from, name) {
+            Some(words) => Err(Refused::Usage(words)),
+            None => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
+        }
+    }
+
     fn unknown_server(&self, name: &ServerName) -> Refused {
         let known: Vec<&str> = self
             .links
@@ -654,25 +706,34 @@ impl Driver<'_> {
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         self.publish_every = PUBLISH_EVERY;
         self.rest.shown_every(self.publish_every);
+        let from = self.open.reader(number);
         let index = match &what {
-            Ask::Server(server) => self.know(server.clone(), now),
-            Ask::Configure(servers) => {
-                self.configure(servers.clone(), now);
+            // It is said where something is asked of it.
+            Ask::Server(ServerRef {
+                name, url: None, ..
+            }) if self.rosters.why_not(from, name).is_some() => {
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+            Ask::Server(server) => {
+                self.rosters.named_again(&server.name);
+                self.show_gone_from(&server.name, None);
+                self.know(server.clone(), now)
+            }
+            Ask::Configure(roster) => {
+                let board = self.board;
+                self.rosters.forget_readers(|reader| board.has(reader));
+                self.configure(roster.clone(), from, now);
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
             Ask::SignIn(name) => return self.sign_in(number, name),
             Ask::Tools(name)
             | Ask::Adopt { server: name, .. }
-            | Ask::Checkpoints { server: name, .. } => {
-                self.index_of(name).ok_or_else(|| self.unknown_server(name))
-            }
+            | Ask::Checkpoints { server: name, .. } => self.to_ask(from, name),
             Ask::Start(call) => match self.started_before(call) {
                 Ok(Some(id)) => {
                     return self.open.answer(self.board, number, Ok(Done::Started(id)));
                 }
-                Ok(None) => self
-                    .index_of(&call.server)
-                    .ok_or_else(|| self.unknown_server(&call.server)),
+                Ok(None) => self.to_ask(from, &call.server),
                 Err(refused) => Err(refused),
             },
             Ask::RetryNow => {
@@ -939,7 +1000,7 @@ impl Driver<'_> {
                 exchange, request, ..
             } => {
                 let configured = Configured {
-                    server: self.config.get(&linked.link.record().name),
+                    server: self.rosters.to_connect(&linked.link.record().name),
                     environment: self.environment,
                     insecure_http: self.insecure_http,
                 };

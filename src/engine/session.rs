@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerConfig,
-        ServerRef, exit,
+        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, Roster, ServerRef,
+        exit,
     },
     store::{DriverLock, Paths},
 };
@@ -45,7 +45,12 @@ pub struct Options {
     /// Servers named on the command line, with headers that are used and never stored.
     pub servers: Vec<ServerRef>,
     /// What the configuration says of servers.
-    pub config: Vec<ServerConfig>,
+    pub config: Roster,
+    /// Reads that again, whenever another driver is followed or this process takes over; `None` where it cannot be read,
+    /// and then what was read last holds.
+    pub read_config: fn() -> Option<Roster>,
+    /// Whether this process only looks: it tells a driver nothing of its configuration, and never takes over from one.
+    pub readonly: bool,
     /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
     pub environment: fn(&str) -> Option<SecretString>,
     /// Whether the headers of the configuration may go over plain http to another machine.
@@ -296,6 +301,10 @@ async fn serve(
             Some(Ending::DriverGone) => {
                 board.publish(News::Undriven);
                 (stuck_since, has_followed) = (None, true);
+                // It may have changed since, and what we know of it would be told to the next.
+                if let Some(config) = (options.read_config)() {
+                    options.config = config;
+                }
             }
             Some(Ending::DriverSilent) => {
                 (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
@@ -393,6 +402,11 @@ impl OpenAsks {
                 },
             );
         }
+    }
+
+    /// Who asked.
+    pub(super) fn reader(&self, number: AskId) -> Option<ReaderId> {
+        self.open.get(&number).map(|asked| asked.reader)
     }
 
     /// Refuses everything that waits.

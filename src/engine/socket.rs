@@ -165,8 +165,8 @@ pub(super) async fn follow(
         .servers
         .iter()
         .map(|server| (OWN_SERVER, Ask::Server(server.clone())));
-    let config =
-        (!options.config.is_empty()).then(|| (OWN_SERVER, Ask::Configure(options.config.clone())));
+    let tells = options.config.file.is_some() && !options.readonly;
+    let config = tells.then(|| (OWN_SERVER, Ask::Configure(options.config.clone())));
     for (ask, what) in config.into_iter().chain(servers).chain(open.all()) {
         if let Err(ending) = say(&mut lines, ask, what).await {
             return Some(ending);

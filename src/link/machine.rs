@@ -230,6 +230,8 @@ pub struct Link {
     takes_sign_in: bool,
     /// Whether the program that it is may be started.
     is_approved: bool,
+    /// The file of configuration that names the server no more.
+    gone_from: Option<String>,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
@@ -296,6 +298,7 @@ impl Link {
             withheld: None,
             takes_sign_in: false,
             is_approved: false,
+            gone_from: None,
             spares_session: false,
             is_view_stale: true,
             erasing: Vec::new(),
@@ -331,6 +334,12 @@ impl Link {
     /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
     pub fn withhold(&mut self, why: String) {
         self.withheld = Some(why);
+    }
+
+    /// The file of configuration that names the server no more; `None` once something names it again.
+    pub fn gone_from(&mut self, file: Option<String>) {
+        self.is_view_stale |= self.gone_from != file;
+        self.gone_from = file;
     }
 
     /// Whether credentials come from a sign-in, and not from the user's own headers.
@@ -436,7 +445,8 @@ impl Link {
         Ok(())
     }
 
-    fn has_unsettled(&self) -> bool {
+    /// Whether something here has not come to its end.
+    pub fn has_unsettled(&self) -> bool {
         self.tasks.values().any(|running| !running.is_settled())
     }
 
@@ -589,6 +599,7 @@ impl Link {
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
             footing: self.record.footing(),
             requests: self.requests,
+            gone_from: self.gone_from.clone(),
             latency: self.latency,
         }
     }

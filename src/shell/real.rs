@@ -188,6 +188,7 @@ fn saved(paths: &Paths) -> Event {
                 server_info: record.server_info,
                 tools: record.tools_at.map(|_| record.tools.len()),
                 requests: 0,
+                gone_from: None,
                 latency: None,
             })
             .collect();

@@ -293,6 +293,7 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
             ..Default::default()
         },
         requests: 42,
+        gone_from: None,
         latency: Some(Duration::from_millis(12)),
     }
 }

@@ -111,6 +111,25 @@ pub struct Consent {
     pub roster: Roster,
 }
 
+/// What an open screen takes of the configuration; the rest of it holds from the next start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reread {
+    /// The file, for people.
+    pub file: String,
+    /// The servers.
+    pub roster: Roster,
+    /// What limits a new call has.
+    pub limits: UsualLimits,
+    /// The colours.
+    pub theme: ThemeName,
+    /// How the list can be shown, by name.
+    pub views: Vec<View>,
+    /// What each key does.
+    pub keys: Keymap,
+    /// What was passed over, each with its file and line.
+    pub remarks: Vec<String>,
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -151,6 +170,8 @@ pub enum Event {
     ServersTaken(Findings),
     /// The answer to [`Command::ReadConsent`] and [`Command::Agree`].
     ConsentRead(ServerName, Consent),
+    /// The answer to [`Command::LookAtConfig`] where there is something new, or that was wanted in any case.
+    ConfigRead(Box<Reread>),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
     /// The time that [`super::next_wake`] named has come.
@@ -200,6 +221,11 @@ pub enum Command {
     TakeServers,
     /// Write this view into the configuration; answered in words.
     SaveView(View),
+    /// Look whether the file of configuration has changed; answered by [`Event::ConfigRead`] if it has.
+    LookAtConfig {
+        /// Read it even if it has not.
+        anyway: bool,
+    },
     /// Look what of the configuration waits for consent at this server; answered by [`Event::ConsentRead`].
     ReadConsent(ServerName),
     /// Note that the user agrees to it as it was shown; answered by [`Event::ConsentRead`].

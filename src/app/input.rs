@@ -41,7 +41,10 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
             state.size = (columns, rows);
             select::keep_in_sight(state);
         }
-        Input::FocusGained => (state.has_focus, state.tells_focus) = (true, true),
+        Input::FocusGained => {
+            (state.has_focus, state.tells_focus) = (true, true);
+            look_at_config(state, false, todo);
+        }
         Input::FocusLost => (state.has_focus, state.tells_focus) = (false, true),
     }
 }
@@ -194,6 +197,13 @@ pub(super) fn ask(state: &mut State, ask: Ask, pending: Pending, todo: &mut Vec<
     state.pending.insert(number, pending);
     todo.push(Command::Ask(number, ask));
     number
+}
+
+/// Looks whether the configuration has changed, unless nothing here would follow from it.
+pub(super) fn look_at_config(state: &State, anyway: bool, todo: &mut Vec<Command>) {
+    if !state.setup.readonly && !state.setup.is_demo {
+        todo.push(Command::LookAtConfig { anyway });
+    }
 }
 
 /// Asks for a server's tools unless that is under way.

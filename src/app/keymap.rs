@@ -64,6 +64,7 @@ pub enum Action {
     SignIn,
     AddServer,
     Import,
+    Reload,
     Adopt,
     Palette,
     Help,
@@ -553,6 +554,14 @@ pub const BINDINGS: &[Binding] = &[
         "take over the servers that other programs know",
     ),
     bind(
+        Action::Reload,
+        &[],
+        PANES,
+        "reload",
+        "reload",
+        "read the configuration again; its servers change in every window of this session",
+    ),
+    bind(
         Action::Adopt,
         &["A"],
         &[Servers],
@@ -948,7 +957,11 @@ mod tests {
         assert_eq!(bound, (0..=last).collect());
         for binding in BINDINGS {
             let keys: Vec<String> = binding.defaults().into_iter().map(pretty).collect();
-            let line = (keys.join(" "), binding.help.to_owned());
+            let keys = match keys.as_slice() {
+                [] => format!(":{}", binding.word),
+                keys => keys.join(" "),
+            };
+            let line = (keys, binding.help.to_owned());
             assert!(lines.contains(&line), "{line:?}");
         }
     }

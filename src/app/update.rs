@@ -8,8 +8,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, ResultText,
-    Stage, State, Tab, away, input, leave_note, notify,
+    CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, Reread,
+    ResultText, Stage, State, Tab, away, input, leave_note, notify,
     select::{self, settle_places},
     state::{Entity, Mark, Pending, Tools},
 };
@@ -104,6 +104,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             // It may be another one than this screen was started with.
             let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
         }
+        Event::ConfigRead(read) => take_config(state, *read, now, todo),
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
         Event::Resumed => {
@@ -113,6 +114,33 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
+}
+
+/// Takes over what the file of configuration says now.
+fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Command>) {
+    let Reread {
+        file,
+        roster,
+        limits,
+        theme,
+        views,
+        keys,
+        remarks,
+    } = read;
+    let count = u64::try_from(roster.servers.len()).unwrap_or(u64::MAX);
+    let setup = &mut state.setup;
+    (setup.limits, setup.views, setup.keys) = (limits, views, keys);
+    setup.look.theme = theme;
+    let count = text::plural(count, "server");
+    state.say(
+        NoticeLevel::Info,
+        &format!("read {file} again: {count}"),
+        now,
+    );
+    for remark in remarks {
+        state.say(NoticeLevel::Warning, &remark, now);
+    }
+    let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
 }
 
 /// What every change, and the time, may have made due.

@@ -56,6 +56,7 @@ pub use self::{
 use crate::{
     domain::{Task, TaskId},
     engine::Clock,
+    shell::real::FileMark,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
     term::{guard, patient::Patient},
 };
@@ -68,6 +69,8 @@ struct Context<'o> {
     clock: Clock,
     /// What the user's file says; `Err` says in words why it cannot be read.
     config: Result<Config, String>,
+    /// The mark of that file before it was read.
+    config_mark: FileMark,
     /// The session that is used when none is named.
     usual_session: String,
 }
@@ -247,6 +250,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         mut global,
         command,
     } = cli;
+    let config_mark = config::mark();
     let config = config::read(config::path().as_deref());
     let defaults = config.as_ref().map(|it| &it.defaults).ok();
     let usual_session = defaults
@@ -279,6 +283,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         terminal: terminal.reborrow(),
         clock: Clock::start(),
         config,
+        config_mark,
         usual_session,
     };
     let context = &mut context;

@@ -10,10 +10,10 @@ use super::{
     servers::Servers,
 };
 use crate::{
-    app::{Look, Setup},
+    app::{Look, Reread, Setup},
     domain::{Ask, Roster, ServerRef, TaskId, ThemeName, text},
     engine::{Fuse, Options, PanicIn},
-    shell::real::{Configuration, Opening, open as open_shell},
+    shell::real::{Configuration, FileMark, Opening, open as open_shell},
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},
@@ -123,6 +123,25 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
     )
 }
 
+/// What the configuration says now, for an open screen; nothing where the file is as it was and nobody wants it `anyway`.
+fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String>> {
+    let now = config::mark();
+    if std::mem::replace(mark, now) == now && !anyway {
+        return None;
+    }
+    let path = config::path();
+    let read = config::read(path.as_deref()).map(|config| Reread {
+        file: path.map_or(String::new(), |path| path.display().to_string()),
+        limits: config.usual_limits(),
+        theme: config.theme.unwrap_or_default(),
+        views: config.views,
+        keys: config.keys,
+        remarks: config.remarks,
+        roster: config::roster(config.servers),
+    });
+    Some(read.map_err(|why| format!("{why}; until then all is as it was before")))
+}
+
 /// Opens the screen.
 pub(super) fn show(
     context: &mut Context<'_>,
@@ -197,9 +216,11 @@ pub(super) fn show(
         asks: extra.asks,
         configuration: Configuration {
             import: super::import::findings,
-            save_view: super::config::save_view,
+            save_view: config::save_view,
+            look: look_again,
             consent: super::roster::consent_on_screen,
         },
+        config_mark: context.config_mark,
         browser: Browser::find(None, variable),
         viewer,
         remarks: remarks.chain(extra.remarks).collect(),

@@ -37,6 +37,7 @@ use crate::{
     app::{Keymap, View},
     cli::{fail::Fail, json},
     engine::Hook,
+    shell::real::FileMark,
 };
 
 /// The environment's way to name another file.
@@ -178,6 +179,11 @@ pub(super) fn roster(servers: Vec<ServerConfig>) -> Roster {
 pub(super) fn read_roster() -> Option<Roster> {
     let config = read(path().as_deref()).ok()?;
     Some(roster(config.servers))
+}
+
+/// What tells the file from what it was before.
+pub(super) fn mark() -> FileMark {
+    path().map_or_else(FileMark::default, |path| FileMark::of(&path))
 }
 
 /// Reads the file; without one nothing is configured. Fails in words that say which line to mend.

@@ -174,6 +174,8 @@ pub enum Event {
     ConfigRead(Box<Reread>),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
+    /// The user wants this window to drive, by the command line.
+    WantsToDrive,
     /// The time that [`super::next_wake`] named has come.
     Tick,
     /// The program was suspended and goes on.

@@ -18,6 +18,7 @@ use super::{
     status::scope,
 };
 
+pub(super) use actions::drive;
 pub use actions::why_not;
 pub(super) use questions::{close_gone, took_answer};
 
@@ -241,6 +242,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Import { .. }
             | Menu::Consent { .. }
             | Menu::Repeat { .. }
+            | Menu::Drive(_)
             | Menu::SignIn { .. } => false,
         },
         Overlay::SaveAs { task, .. } => task == id,

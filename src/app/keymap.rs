@@ -65,6 +65,7 @@ pub enum Action {
     AddServer,
     Import,
     Reload,
+    Drive,
     Adopt,
     Palette,
     Help,
@@ -560,6 +561,14 @@ pub const BINDINGS: &[Binding] = &[
         "reload",
         "reload",
         "read the configuration again; its servers change in every window of this session",
+    ),
+    bind(
+        Action::Drive,
+        &[],
+        PANES,
+        "drive",
+        "drive",
+        "drive from here, in place of the window that drives the session; asks first where that ends something",
     ),
     bind(
         Action::Adopt,

@@ -111,6 +111,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             state.has_focus = true;
             state.is_dirty = true;
         }
+        Event::WantsToDrive => input::drive(state, todo),
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
@@ -405,6 +406,9 @@ fn take_answer(
         }
         (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
             input::open_menu(state, Menu::SignIn { server, page }, now);
+        }
+        (Pending::Drive, Err(Refused::Costs(words))) => {
+            input::open_menu(state, Menu::Drive(words), now);
         }
         (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());

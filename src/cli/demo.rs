@@ -151,6 +151,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     };
     let extra = screen::Extra {
         roster: Roster::default(),
+        drives: false,
         reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
         servers,
         asks: calls

@@ -288,8 +288,10 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     };
     let context = &mut context;
     let code = match command {
-        None => return screen::open(context, None),
-        Some(Command::Attach(attach)) => return screen::open(context, attach.id.as_deref()),
+        None => return screen::open(context, None, false),
+        Some(Command::Attach(attach)) => {
+            return screen::open(context, attach.id.as_deref(), attach.drive);
+        }
         #[cfg(feature = "demo")]
         Some(Command::Demo(demo)) => return demo::run(context, &demo),
         Some(Command::Tools) => calls::tools(context),

@@ -33,6 +33,8 @@ pub(super) struct Extra {
     /// What went wrong before there was a screen to say it on.
     pub(super) remarks: Vec<String>,
     pub(super) is_demo: bool,
+    /// Drive from here, whoever does.
+    pub(super) drives: bool,
 }
 
 /// The exit tests' way to see a panic in each thread, once a file is there; not in a released program.
@@ -90,8 +92,15 @@ pub(super) fn check(context: &Context<'_>) -> Result<(), Fail> {
     )))
 }
 
-/// Opens the screen, on one task if one is named.
-pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCode, Fail> {
+/// Opens the screen, on one task if one is named; it `drives` if it can.
+pub(super) fn open(
+    context: &mut Context<'_>,
+    id: Option<&str>,
+    drives: bool,
+) -> Result<ExitCode, Fail> {
+    if drives {
+        context.may_act()?;
+    }
     let attach = match id {
         Some(id) => {
             let mut reader = context.reader()?;
@@ -119,6 +128,7 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
             remarks: unreadable.into_iter().chain(remarks).collect(),
             asks: Vec::new(),
             is_demo: false,
+            drives,
         },
     )
 }
@@ -212,6 +222,7 @@ pub(super) fn show(
         },
         aside: able.aside.as_wanted(&config.notify),
         attach,
+        drives: extra.drives,
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
         asks: extra.asks,
         configuration: Configuration {

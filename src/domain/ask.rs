@@ -50,6 +50,12 @@ pub enum Ask {
     },
     /// Retry every server that is down, now.
     RetryNow,
+    /// Drive in place of whoever drives; answered once the asker does. Refused where that would end something, unless
+    /// `is_forced`.
+    HandOver {
+        /// Whatever it ends.
+        is_forced: bool,
+    },
     /// Begin a sign-in at a server; whoever drives waits for the browser's answer.
     SignIn(ServerName),
     /// Answer a question of the server.
@@ -201,6 +207,9 @@ pub enum Refused {
     /// It has settled, maybe in this moment; nothing was sent.
     #[error("{0}")]
     Settled(String),
+    /// It would end work that is under way; it is done when it is asked for again with force.
+    #[error("{0}")]
+    Costs(String),
     /// The server wants credentials.
     #[error("{0}")]
     NeedsLogin(String),

@@ -17,7 +17,7 @@ use super::{
     journal::{Job, Journal, Outcome},
     rest::Rest,
     roster::{Change, Rosters},
-    session::{Asked, Fuse, OpenAsks, Options, PanicIn},
+    session::{Asked, Asker, Fuse, OpenAsks, Options, PanicIn},
     socket,
 };
 use crate::{
@@ -42,6 +42,8 @@ const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 const TASKS_AT_A_GLANCE: u32 = 4;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
+/// Tasks that a refusal names one by one; more of them are counted.
+const DYING_LISTED: usize = 6;
 /// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a process of ours knows of the environment; the rest is named in the configuration.
@@ -148,6 +150,8 @@ struct Driver<'d> {
     die_after: Option<u64>,
     fuse: &'d Fuse,
     is_leaving: bool,
+    /// Who drives from here on.
+    heir: Option<u32>,
     trouble: Option<Trouble>,
 }
 
@@ -160,7 +164,8 @@ struct Trouble {
     is_deaf: bool,
 }
 
-/// Drives the session until this process leaves; `Err` says in words why it cannot.
+/// Drives the session until this process leaves, or until a client does it, whose id it gives; `Err` says in words why it
+/// cannot.
 pub(super) async fn drive(
     options: &Options,
     board: &Arc<Board>,
@@ -169,7 +174,7 @@ pub(super) async fn drive(
     leaving: &mut oneshot::Receiver<()>,
     open: &mut OpenAsks,
     lock: DriverLock,
-) -> Result<(), String> {
+) -> Result<Option<u32>, String> {
     let now = options.clock.now();
     let Opened {
         writer,
@@ -214,6 +219,7 @@ pub(super) async fn drive(
         die_after: options.die_after,
         fuse: &options.fuse,
         is_leaving: false,
+        heir: None,
         trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
@@ -246,13 +252,23 @@ pub(super) async fn drive(
     }
     driver.turn(now);
     options.fuse.burn(PanicIn::Network);
-    driver
+    let heir = driver
         .run(asks, &mut from_clients, &mut of_sign_ins, leaving)
         .await?;
-    drop(listener);
-    driver.leave().await;
-    drop(lock);
-    Ok(())
+    match heir {
+        None => {
+            drop(listener);
+            driver.leave(&Input::Leave).await;
+            drop(lock);
+        }
+        Some(heir) => {
+            // The clients see it to its end: the moment they are let go there is a lock to take.
+            driver.leave(&Input::HandOver).await;
+            drop(listener);
+            lock.hand_to(heir);
+        }
+    }
+    Ok(heir)
 }
 
 impl Driver<'_> {
@@ -262,7 +278,7 @@ impl Driver<'_> {
         from_clients: &mut mpsc::Receiver<Asked>,
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         leaving: &mut oneshot::Receiver<()>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<u32>, String> {
         loop {
             let wake = self.next_wake();
             let timer = async {
@@ -308,9 +324,12 @@ impl Driver<'_> {
                     }
                     self.tend_logins(now);
                 }
-                _ = &mut *leaving => return Ok(()),
+                _ = &mut *leaving => return Ok(None),
             }
             self.turn(now);
+            if self.heir.is_some() {
+                return Ok(self.heir);
+            }
         }
     }
 
@@ -725,6 +744,7 @@ impl Driver<'_> {
                 self.configure(roster.clone(), from, now);
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
+            Ask::HandOver { is_forced } => return self.hand_over(number, *is_forced),
             Ask::SignIn(name) => return self.sign_in(number, name),
             Ask::Tools(name)
             | Ask::Adopt { server: name, .. }
@@ -793,6 +813,54 @@ impl Driver<'_> {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
             Err(refused) => self.open.answer(self.board, number, Err(refused)),
         }
+    }
+
+    /// Lets a client drive, unless that would end something. Its answer comes once it does.
+    fn hand_over(&mut self, number: AskId, is_forced: bool) {
+        let refused = match self.open.asker(number) {
+            Some(Asker::Client(Some(pid))) => match self.price_of_leaving() {
+                Some(words) if !is_forced => Refused::Costs(words),
+                _ => {
+                    self.open.pass_on(number);
+                    self.heir = Some(pid);
+                    return;
+                }
+            },
+            Some(Asker::Client(None)) => {
+                Refused::Usage("this system does not tell who asks to drive".to_owned())
+            }
+            Some(Asker::Us) | None => {
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+        };
+        self.open.answer(self.board, number, Err(refused));
+    }
+
+    /// What ends when this process drives no more, in words.
+    fn price_of_leaving(&self) -> Option<String> {
+        let dying = self.links.iter().flat_map(|linked| linked.link.dying());
+        let dying: Vec<String> = dying.map(|(id, why)| format!("{id} ({why})")).collect();
+        let is_open = |job: &SignInJob| !job.job.is_finished();
+        let is_signing_in = |linked: &&Linked| linked.signing_in.as_ref().is_some_and(is_open);
+        let sign_ins = self.links.iter().filter(is_signing_in);
+        let sign_ins =
+            sign_ins.map(|linked| format!("the sign-in at {}", linked.link.record().name));
+        let unsaved = self.trouble.as_ref();
+        let unsaved = unsaved.map(|trouble| format!("what is not saved ({})", trouble.why));
+        let more = dying.len().saturating_sub(DYING_LISTED);
+        let listed = dying.into_iter().take(DYING_LISTED);
+        let ends: Vec<String> = listed
+            .chain((more > 0).then(|| format!("and {more} more")))
+            .chain(sign_ins)
+            .chain(unsaved)
+            .collect();
+        (!ends.is_empty()).then(|| {
+            let pid = std::process::id();
+            let ends = ends.join("; ");
+            let words =
+                format!("process {pid} goes on driving, because this would end with it: {ends}");
+            text::clean_line(&words).into_owned()
+        })
     }
 
     /// A link holds what is unsettled; what it is to adopt could have settled long ago.
@@ -1165,15 +1233,15 @@ impl Driver<'_> {
         }
     }
 
-    /// Ends what may be ended and saves the rest; bounded, because a person waits.
-    async fn leave(mut self) {
+    /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is what the links hear.
+    async fn leave(mut self, how: &Input) {
         self.is_leaving = true;
         let begin = self.clock.now();
         let at = |after| self.clock.instant(begin.mono.after(after));
         let (processes_until, links_until, until) =
             (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
         for index in 0..self.links.len() {
-            self.feed(index, Input::Leave, begin);
+            self.feed(index, how.clone(), begin);
         }
         let is_at_rest =
             |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();

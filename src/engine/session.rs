@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, Roster, ServerRef,
-        exit,
+        Ask, AskId, Done, Mono, News, Notice, NoticeLevel, ProtocolVersion, Refused, Roster,
+        ServerRef, exit,
     },
     store::{DriverLock, Paths},
 };
@@ -34,6 +34,10 @@ use crate::{
 const ASKS_WAITING: usize = 1024;
 /// How often a lock that somebody holds without answering is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(50);
+/// How often a process that only looks looks whether somebody drives again; that can take days.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the others wait for the process that the driver has handed the session to.
+const HEIR_WITHIN: Duration = Duration::from_secs(5);
 /// How long a driver may take to answer before that is said.
 pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -107,10 +111,20 @@ pub enum PanicIn {
     Input,
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// This process.
+    Us,
+    /// Another one, on the socket, with its id where the system tells.
+    Client(Option<u32>),
+}
+
 /// An ask on its way to the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) reader: ReaderId,
+    pub(super) asker: Asker,
     pub(super) ask: AskId,
     pub(super) what: Ask,
 }
@@ -170,6 +184,7 @@ impl Session {
     pub fn ask_as(&self, reader: &Subscription, ask: AskId, what: Ask) {
         let asked = Asked {
             reader: reader.id,
+            asker: Asker::Us,
             ask,
             what,
         };
@@ -263,23 +278,34 @@ async fn serve(
     let mut open = OpenAsks::default();
     let mut stuck_since = None;
     let mut has_followed = false;
+    let mut heir = None;
     loop {
         let now = options.clock.now();
-        match DriverLock::try_take(&options.paths) {
+        let say = |text: String| {
+            board.publish(News::Notice(Notice {
+                at: options.clock.now().wall,
+                level: NoticeLevel::Info,
+                text,
+            }));
+        };
+        let may_drive =
+            !(options.readonly && has_followed) && !waits_for(&mut heir, &options.paths, now.mono);
+        let lock = if may_drive {
+            DriverLock::try_take(&options.paths)
+        } else {
+            Ok(None)
+        };
+        match lock {
             Err(error) => {
                 return end_in_trouble(board, asks, leaving, format!("could not {error}")).await;
             }
             Ok(Some(lock)) => {
-                if has_followed {
-                    let text =
-                        "the driver of this session is gone; this window drives now".to_owned();
-                    board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Info,
-                        text,
-                    }));
+                if open.asks_to_drive() {
+                    say("this window drives now".to_owned());
+                } else if has_followed {
+                    say("the driver of this session is gone; this window drives now".to_owned());
                 }
-                match driver::drive(
+                let driven = driver::drive(
                     &options,
                     board,
                     rest,
@@ -287,10 +313,14 @@ async fn serve(
                     &mut leaving,
                     &mut open,
                     lock,
-                )
-                .await
-                {
-                    Ok(()) => return,
+                );
+                match driven.await {
+                    Ok(None) => return,
+                    Ok(Some(pid)) => {
+                        board.publish(News::Undriven);
+                        say(format!("driven from another window now (process {pid})"));
+                        (stuck_since, has_followed) = (None, true);
+                    }
                     Err(words) => return end_in_trouble(board, asks, leaving, words).await,
                 }
             }
@@ -310,19 +340,39 @@ async fn serve(
                 (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
                 say_silent(&options.paths, board);
             }
+            None if options.readonly
+                && has_followed
+                && DriverLock::holder(&options.paths).is_none() => {}
             None => {
-                let since = *stuck_since.get_or_insert(now.mono);
-                if options.clock.now().mono.since(since) >= DRIVER_WITHIN {
+                // Not the time before we drove, if we did.
+                let now = options.clock.now().mono;
+                let since = *stuck_since.get_or_insert(now);
+                if now.since(since) >= DRIVER_WITHIN {
                     say_silent(&options.paths, board);
-                    stuck_since = Some(options.clock.now().mono);
+                    stuck_since = Some(now);
                 }
             }
         }
+        let wait = if options.readonly && has_followed {
+            LOOK_EVERY
+        } else {
+            TRY_EVERY
+        };
         tokio::select! {
-            () = tokio::time::sleep_until(tokio::time::Instant::now() + TRY_EVERY) => {}
+            () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
             _ = &mut leaving => return,
         }
     }
+}
+
+/// Whether the lock was handed to another process, which has its time to take it.
+fn waits_for(heir: &mut Option<(u32, Mono)>, paths: &Paths, now: Mono) -> bool {
+    let named = DriverLock::heir(paths).filter(|pid| *pid != std::process::id());
+    *heir = named.map(|pid| match *heir {
+        Some((known, since)) if known == pid => (pid, since),
+        _ => (pid, now),
+    });
+    heir.is_some_and(|(_, since)| now.since(since) < HEIR_WITHIN)
 }
 
 fn say_silent(paths: &Paths, board: &Board) {
@@ -409,6 +459,36 @@ impl OpenAsks {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
+    /// Who asked, as a process.
+    pub(super) fn asker(&self, number: AskId) -> Option<Asker> {
+        self.open.get(&number).map(|asked| asked.asker)
+    }
+
+    /// Leaves it to somebody else to answer.
+    pub(super) fn pass_on(&mut self, number: AskId) {
+        self.open.remove(&number);
+    }
+
+    /// Forgets what others asked of us: they ask the next driver themselves.
+    pub(super) fn keep_own(&mut self) {
+        self.open.retain(|_, asked| asked.asker == Asker::Us);
+    }
+
+    /// Whether this process wants to drive.
+    pub(super) fn asks_to_drive(&self) -> bool {
+        let mut open = self.open.values();
+        open.any(|asked| asked.asker == Asker::Us && matches!(asked.what, Ask::HandOver { .. }))
+    }
+
+    /// Refuses what was asked of a driver that is gone and means nothing to the next.
+    pub(super) fn refuse_hand_over(&mut self, board: &Board, words: &str) {
+        for (number, what) in self.all() {
+            if matches!(what, Ask::HandOver { .. }) {
+                self.answer(board, number, Err(Refused::Usage(words.to_owned())));
+            }
+        }
+    }
+
     /// Refuses everything that waits.
     pub(super) fn refuse_all(&mut self, board: &Board, words: &str) {
         for (number, _) in self.all() {
@@ -423,5 +503,26 @@ impl OpenAsks {
             .iter()
             .map(|(number, asked)| (*number, asked.what.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heir_of_a_driver_has_its_time_and_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+        let hand_to = |pid| DriverLock::try_take(&paths).unwrap().unwrap().hand_to(pid);
+        let mut heir = None;
+        let mut waits = |at| waits_for(&mut heir, &paths, Mono(at));
+        assert!(!waits(0));
+        // Some process that lives and is not this one.
+        hand_to(std::os::unix::process::parent_id());
+        assert!(waits(1_000) && waits(5_999));
+        assert!(!waits(6_000), "whoever comes first takes it");
+        hand_to(std::process::id());
+        assert!(!waits(6_000), "it is ours");
     }
 }

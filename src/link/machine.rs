@@ -467,7 +467,8 @@ impl Link {
             Input::Timer => self.is_restless = true,
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
-            Input::Leave => {
+            Input::Leave | Input::HandOver => {
+                self.spares_session |= matches!(input, Input::HandOver);
                 (self.is_leaving, self.is_restless) = (true, true);
                 self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
@@ -529,6 +530,14 @@ impl Link {
                 .tasks
                 .values()
                 .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
+    }
+
+    /// The tasks that leaving would end, and why.
+    pub fn dying(&self) -> impl Iterator<Item = (&TaskId, String)> {
+        self.tasks.values().filter_map(|running| {
+            let price = Price::of_task(&running.task).filter(Price::dies)?;
+            Some((&running.task.id, price.why().to_owned()))
+        })
     }
 
     /// The task ids that this machine holds.

@@ -90,6 +90,8 @@ pub struct Opening {
     pub aside: Aside,
     /// The task to stand on.
     pub attach: Option<TaskId>,
+    /// Whether to drive, whoever does.
+    pub drives: bool,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
     /// Finds the servers of other programs, and writes them into the configuration if told so.
@@ -131,6 +133,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     for event in events
         .into_iter()
         .chain(opening.attach.map(Event::Attached))
+        .chain(opening.drives.then_some(Event::WantsToDrive))
         .chain(opening.remarks.into_iter().map(Event::Failed))
     {
         todo.extend(app::update(&mut state, event, clock.now()));

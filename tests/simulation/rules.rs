@@ -549,6 +549,17 @@ fn the_session_is_ended_only_with_nothing_unsettled_in_it() {
 }
 
 #[test]
+fn who_hands_over_leaves_the_session_to_who_comes_next() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.bring(call, event("a", &result(&token)));
+    bench.feed(Input::HandOver);
+    let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
+    assert!(!bench.sent.iter().any(is_delete) && bench.link.is_at_rest());
+    assert!(bench.link.record().session.is_some());
+}
+
+#[test]
 fn the_session_is_ended_only_once_its_last_end_is_on_disk() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

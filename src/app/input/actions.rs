@@ -91,6 +91,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::AddServer
             | Action::Import
             | Action::Reload
+            | Action::Drive
             | Action::SignIn
     );
     if acts && state.setup.readonly {
@@ -172,6 +173,9 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
     match action {
         Action::Import if state.setup.is_demo => {
             Some("not in the demo; `longhaul servers import` does it".to_owned())
+        }
+        Action::Drive if matches!(state.driver, Some((_, true))) && !state.is_driverless => {
+            Some("this window drives already".to_owned())
         }
         Action::Reload if state.setup.is_demo => {
             Some("not in the demo; whatever is configured, it is what it is".to_owned())
@@ -383,6 +387,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.answer("looking for the servers of other programs");
         }
         Action::Reload => look_at_config(state, true, todo),
+        Action::Drive => drive(state, todo),
         Action::Palette => state.overlays.push(Overlay::Palette {
             field: Field::default(),
             cursor: 0,
@@ -405,6 +410,15 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         | Action::CopyPage
         | Action::ChoiceBefore
         | Action::ChoiceAfter => {}
+    }
+}
+
+/// Asks whoever drives for his place.
+pub(in crate::app) fn drive(state: &mut State, todo: &mut Vec<Command>) {
+    let what = Ask::HandOver { is_forced: false };
+    ask(state, what, Pending::Drive, todo);
+    if let Some((pid, false)) = state.driver {
+        state.answer(format!("asked process {pid} to let this window drive"));
     }
 }
 

@@ -11,8 +11,9 @@ mod support;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    os::unix::net::UnixStream,
+    os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
+    sync::mpsc,
     time::Duration,
 };
 
@@ -408,6 +409,9 @@ fn a_script_gets_json_from_every_command_that_it_asks_for_it() {
     }
 }
 
+/// Longer than anything takes on a busy machine; only a hang reaches it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
 /// Who drives a session.
 fn driver(state: &Path) -> Option<u32> {
     let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
@@ -539,6 +543,13 @@ fn a_window_that_only_looks_takes_nothing_over() {
     shell.signal(Signal::KILL);
     shell.end();
     looks.wait_for("Nobody drives; this window only looks.");
+    // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
+    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    std::fs::remove_file(paths.socket()).unwrap();
+    let socket = UnixListener::bind(paths.socket()).unwrap();
+    let (sender, come) = mpsc::channel();
+    std::thread::spawn(move || sender.send(socket.accept().is_ok()));
+    assert_eq!(come.recv_timeout(DEADLINE), Ok(true));
     assert_eq!(driver(house.path()), None);
     let mut shell = Running::start(&mut program(house.path(), &["watch", &id, "--json"]));
     shell.prints(|event| event["event"] == "progress");

@@ -37,7 +37,7 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 /// How often a process that only looks looks whether somebody drives again; that can take days.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the others wait for the process that the driver has handed the session to.
-const HEIR_WITHIN: Duration = Duration::from_secs(5);
+const HEIR_WITHIN: Duration = Duration::from_secs(3);
 /// How long a driver may take to answer before that is said.
 pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -288,8 +288,8 @@ async fn serve(
                 text,
             }));
         };
-        let may_drive =
-            !(options.readonly && has_followed) && !waits_for(&mut heir, &options.paths, now.mono);
+        let is_promised = waits_for(&mut heir, &options.paths, now.mono);
+        let may_drive = !is_promised && !(options.readonly && has_followed);
         let lock = if may_drive {
             DriverLock::try_take(&options.paths)
         } else {
@@ -340,6 +340,8 @@ async fn serve(
                 (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
                 say_silent(&options.paths, board);
             }
+            // Nobody is silent: there is nobody yet.
+            None if is_promised => stuck_since = None,
             None if options.readonly
                 && has_followed
                 && DriverLock::holder(&options.paths).is_none() => {}
@@ -520,9 +522,9 @@ mod tests {
         assert!(!waits(0));
         // Some process that lives and is not this one.
         hand_to(std::os::unix::process::parent_id());
-        assert!(waits(1_000) && waits(5_999));
-        assert!(!waits(6_000), "whoever comes first takes it");
+        assert!(waits(1_000) && waits(3_999));
+        assert!(!waits(4_000), "whoever comes first takes it");
         hand_to(std::process::id());
-        assert!(!waits(6_000), "it is ours");
+        assert!(!waits(4_000), "it is ours");
     }
 }

@@ -431,7 +431,8 @@ fn driven(revision: &str, words: &[&str]) -> (House, demo::Server, Running, Stri
     let mut shell = Running::start(&mut program(house.path(), &[&call[..], words].concat()));
     let started = shell.prints(|event| event["event"] == "started");
     shell.prints(|event| event["event"] == "progress");
-    let id = started["id"].as_str().unwrap().to_owned();
+    let id = started.get("id").and_then(Value::as_str).unwrap();
+    let id = id.to_owned();
     (house, server, shell, id)
 }
 
@@ -469,10 +470,11 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
     assert_eq!(watched.code, Some(0), "{watched:#?}");
     let events = watched.events();
     let steps = events.iter().filter(|event| event["event"] == "progress");
-    let steps: Vec<u64> = steps
-        .map(|it| it["value"].as_f64().unwrap() as u64)
-        .collect();
-    assert_eq!(steps, (1..=60).map(|step| step * 5).collect::<Vec<_>>());
+    let steps: Vec<f64> = steps.map(|it| it["value"].as_f64().unwrap()).collect();
+    assert_eq!(
+        steps,
+        (1..=60).map(|step| f64::from(step * 5)).collect::<Vec<_>>()
+    );
     for mut screen in [one, other] {
         screen.press("q");
         screen.end();

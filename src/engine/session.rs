@@ -289,7 +289,7 @@ async fn serve(
             }));
         };
         let is_promised = waits_for(&mut heir, &options.paths, now.mono);
-        let may_drive = !is_promised && !(options.readonly && has_followed);
+        let may_drive = !(is_promised || options.readonly && has_followed);
         let lock = if may_drive {
             DriverLock::try_take(&options.paths)
         } else {

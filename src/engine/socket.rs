@@ -104,7 +104,7 @@ pub(super) fn listen(
 /// One client: his asks in, the newest of everything out.
 async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Sender<Asked>) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    let asker = Asker::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
+    let client = Asker::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     let subscription = board.subscribe();
     if lines.send(GREETING).await.is_err() {
@@ -122,7 +122,7 @@ async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Se
                 }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
                 rest.attend();
-                let asked = Asked { reader: subscription.id, asker, ask, what };
+                let asked = Asked { reader: subscription.id, asker: client, ask, what };
                 if asks.send(asked).await.is_err() {
                     return;
                 }

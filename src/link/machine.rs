@@ -468,7 +468,15 @@ impl Link {
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::Leave | Input::HandOver => {
-                self.spares_session |= matches!(input, Input::HandOver);
+                if matches!(input, Input::HandOver) {
+                    self.spares_session = true;
+                    // Watched until this moment, however quiet it was.
+                    let open = self
+                        .tasks
+                        .values_mut()
+                        .filter(|running| !running.is_settled());
+                    open.for_each(|running| running.touch(now));
+                }
                 (self.is_leaving, self.is_restless) = (true, true);
                 self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));

@@ -462,6 +462,10 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
     other.wait_for("this window drives now");
     one.wait_for("driven from another window now");
     assert_eq!(driver(house.path()), pid(&other));
+    other.wait_until("it has begun to", |screen| {
+        let text = screen.contents();
+        !text.contains("Nobody drives") && !text.contains("so leaving this one")
+    });
     other.press(":drive\r");
     other.wait_for("this window drives already");
     assert_eq!(shell.end().code, Some(0));
@@ -563,4 +567,28 @@ fn a_window_that_only_looks_takes_nothing_over() {
     shell.end();
     looks.press("q");
     looks.end();
+}
+
+#[test]
+fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
+    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for_line(&["running", "resumable_data"]);
+    shell.signal(Signal::STOP);
+    screen.press(":drive\r");
+    screen.wait_for("the longhaul that drives this session");
+    shell.signal(Signal::CONT);
+    screen.wait_for("this window drives now");
+    assert_eq!(driver(house.path()), pid(&screen));
+    screen.press("4");
+    screen.wait_for("Messages");
+    assert!(
+        !screen.text().contains("was not asked"),
+        "{}",
+        screen.text()
+    );
+    shell.signal(Signal::INT);
+    shell.end();
+    screen.press("qq");
+    screen.end();
 }

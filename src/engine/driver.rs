@@ -817,6 +817,11 @@ impl Driver<'_> {
 
     /// Lets a client drive, unless that would end something. Its answer comes once it does.
     fn hand_over(&mut self, number: AskId, is_forced: bool) {
+        let reader = self.open.reader(number);
+        if !reader.is_some_and(|reader| self.board.has(reader)) {
+            // It stood in the line while we stood still, and whoever asked has gone since.
+            return self.open.pass_on(number);
+        }
         let refused = match self.open.asker(number) {
             Some(Asker::Client(Some(pid))) => match self.price_of_leaving() {
                 Some(words) if !is_forced => Refused::Costs(words),

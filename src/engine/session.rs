@@ -433,6 +433,8 @@ async fn end_in_trouble(
 pub(super) struct OpenAsks {
     next: AskId,
     open: BTreeMap<AskId, Asked>,
+    /// Who was asked.
+    driver: Option<u32>,
 }
 
 impl OpenAsks {
@@ -482,11 +484,16 @@ impl OpenAsks {
         open.any(|asked| asked.asker == Asker::Us && matches!(asked.what, Ask::HandOver { .. }))
     }
 
-    /// Refuses what was asked of a driver that is gone and means nothing to the next.
-    pub(super) fn refuse_hand_over(&mut self, board: &Board, words: &str) {
+    /// This process is the one that is asked from here on. Whoever was asked to let us drive before is somebody else, if it is another one.
+    pub(super) fn follows(&mut self, board: &Board, driver: Option<u32>) {
+        if std::mem::replace(&mut self.driver, driver) == driver {
+            return;
+        }
+        let who = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         for (number, what) in self.all() {
             if matches!(what, Ask::HandOver { .. }) {
-                self.answer(board, number, Err(Refused::Usage(words.to_owned())));
+                let words = format!("{who} drives now, and was not asked for it; ask again");
+                self.answer(board, number, Err(Refused::Usage(words)));
             }
         }
     }

@@ -166,13 +166,8 @@ pub(super) async fn follow(
     if greeting != GREETING {
         return Some(sit_out(&mut lines, board, asks, leaving, open).await);
     }
-    let pid = DriverLock::holder(&options.paths);
-    let who = pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
     open.keep_own();
-    open.refuse_hand_over(
-        board,
-        &format!("{who} drives now, and was not asked for it; ask again"),
-    );
+    open.follows(board, DriverLock::holder(&options.paths));
     // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
     let servers = options
         .servers

@@ -65,6 +65,9 @@ pub trait Backstage {
     /// Writes a view into the configuration.
     fn save_view(&mut self, view: View);
 
+    /// Looks whether the configuration has changed, or reads it `anyway`; what it says now is an event later.
+    fn look_at_config(&mut self, anyway: bool);
+
     /// Reads what the configuration has for a server, agreed to where this is its digest.
     fn consent(&mut self, server: ServerName, agreed_to: Option<String>);
     /// Breaks something on the demo server; what came of it is an event later.
@@ -318,6 +321,10 @@ async fn carry_out<S: Surface, B: Backstage>(
         }
         Command::SaveView(view) => {
             backstage.save_view(view);
+            Vec::new()
+        }
+        Command::LookAtConfig { anyway } => {
+            backstage.look_at_config(anyway);
             Vec::new()
         }
         Command::ReadConsent(server) => {

@@ -12,8 +12,9 @@ mod support;
 use std::{io::Write as _, path::Path};
 
 use pty::House;
+use rustix::process::Signal;
 use support::{
-    program::{Ran, run},
+    program::{Ran, Running, finish, program, run},
     server,
 };
 
@@ -269,4 +270,143 @@ fn a_file_that_is_too_large_to_be_the_configuration_is_not_read() {
     let refused = run(house.path(), &["adopt", "--from", state.to_str().unwrap()]);
     assert_eq!(refused.code, Some(2), "{refused:#?}");
     assert!(refused.err.contains("too large"), "{refused:#?}");
+}
+
+/// A call that is as long as the test.
+const LONG: [&str; 5] = [
+    "call",
+    "resumable_data_processing",
+    "dataset_name=eu",
+    "total_records=100000",
+    "delay_ms=1000",
+];
+
+#[test]
+fn a_server_that_is_removed_is_gone_from_an_open_session_and_its_call_goes_on() {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    let table = format!("[servers.lab]\nurl = {url:?}\nprotocol = \"2025-06-18\"\n");
+    configure(house.path(), &table);
+    let long = [&["-s", "lab", "--json"], &LONG[..]].concat();
+    let mut driver = Running::start(&mut program(house.path(), &long));
+    driver.prints(|event| event["event"] == "progress");
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for_line(&["running", "resumable_data"]);
+    screen.press("3");
+    screen.wait_for_line(&["lab", "live"]);
+
+    let removed = run(house.path(), &["servers", "remove", "lab", "--yes"]);
+    assert_eq!(removed.code, Some(0), "{removed:#?}");
+    screen.wait_for_line(&["no longer in", "config.toml"]);
+    let burst = ["-s", "lab", "call", "send_burst", "count=1"];
+    let refused = run(house.path(), &burst);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("nothing new begins"), "{refused:#?}");
+    driver.prints(|event| event["event"] == "progress");
+
+    let added = run(house.path(), &["servers", "add", "lab", &url]);
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    screen.wait_until("the server is named again", |screen| {
+        !screen.contents().contains("no longer in")
+    });
+    let called = run(house.path(), &burst);
+    assert_eq!(called.code, Some(0), "{called:#?}");
+    driver.prints(|event| event["event"] == "progress");
+    driver.signal(Signal::INT);
+    driver.end();
+    screen.press("qq");
+    screen.end();
+}
+
+#[test]
+fn a_client_with_another_configuration_changes_nothing_for_who_drives() {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    let table = |name: &str, url: &str| {
+        format!("[servers.{name}]\nurl = {url:?}\nprotocol = \"2025-06-18\"\n")
+    };
+    configure(house.path(), &table("lab", &url));
+    let long = [&["-s", "lab", "--json"], &LONG[..]].concat();
+    let mut driver = Running::start(&mut program(house.path(), &long));
+    driver.prints(|event| event["event"] == "progress");
+    // Another file, in which the same name is another place, and another name is this one.
+    let dir = house.path().join("other");
+    std::fs::create_dir(&dir).unwrap();
+    let nowhere = table("lab", "http://127.0.0.1:1/mcp");
+    configure(&dir, &[nowhere, table("new", &url)].concat());
+    let other = |arguments: &[&str]| {
+        let mut command = program(house.path(), arguments);
+        command.env("LONGHAUL_CONFIG", dir.join("config.toml"));
+        finish(&mut command)
+    };
+    let refused = other(&["-s", "lab", "call", "send_burst", "count=1"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let of_driver = house.path().join("config.toml").display().to_string();
+    for words in ["lab of ", "is not used", &of_driver, "--session"] {
+        assert!(refused.err.contains(words), "{words}: {refused:#?}");
+    }
+    let called = other(&["-s", "new", "call", "send_burst", "count=1"]);
+    assert_eq!(called.code, Some(0), "{called:#?}");
+    assert!(
+        called.err.contains("lab of ") && called.err.contains("is not used"),
+        "said, and no failure: {called:#?}"
+    );
+    // What the driver has is what it had; and who reads the same file as he hears nothing.
+    driver.prints(|event| event["event"] == "progress");
+    let called = run(
+        house.path(),
+        &["-s", "lab", "call", "send_burst", "count=1"],
+    );
+    assert_eq!(called.code, Some(0), "{called:#?}");
+    assert!(!called.err.contains("not used"), "{called:#?}");
+    driver.signal(Signal::INT);
+    driver.end();
+}
+
+#[test]
+fn an_open_screen_looks_at_its_configuration_again() {
+    let house = House::new();
+    let server = |name: &str| format!("[servers.{name}]\nurl = \"http://127.0.0.1:1/{name}\"\n");
+    configure(house.path(), &server("lab"));
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for("lab");
+    // With the focus.
+    configure(house.path(), &[server("lab"), server("build")].concat());
+    screen.press("\u{1b}[I");
+    screen.wait_for("again: 2 servers");
+    // With the servers.
+    configure(house.path(), &[server("build"), server("ci")].concat());
+    screen.press("3");
+    screen.wait_for_line(&["ci", "http://127.0.0.1:1/ci"]);
+    screen.wait_for_line(&["no longer in", "config.toml"]);
+    // A file that is no TOML is named with its line, once, and what was there stays.
+    configure(
+        house.path(),
+        &[server("lab"), "x = \"\n".to_owned()].concat(),
+    );
+    screen.press("\u{1b}[I");
+    screen.wait_for("could not read the configuration");
+    screen.wait_for_line(&["ci", "http://127.0.0.1:1/ci"]);
+    screen.press("4");
+    screen.wait_for("config.toml:3: ");
+    screen.wait_for("until then all is as it was before");
+    configure(
+        house.path(),
+        &[server("lab"), "[keys]\nhelp = \"f2\"\n".to_owned()].concat(),
+    );
+    screen.press(":reload\r");
+    screen.wait_for("again: 1 server");
+    screen.press("3?");
+    screen.wait_for("F2 shows the keys");
+    screen.wait_until(
+        "the last is gone from the file, and the first is back",
+        |screen| {
+            let text = screen.contents();
+            text.matches("no longer in").count() == 2
+        },
+    );
+    screen.press("qq");
+    screen.end();
 }

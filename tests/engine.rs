@@ -67,7 +67,9 @@ impl Bench {
         Session::open(Options {
             paths: self.paths.clone(),
             servers: vec![server],
-            config: Vec::new(),
+            config: longhaul::domain::Roster::default(),
+            read_config: || None,
+            readonly: false,
             environment: |_| None,
             logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
             insecure_http: false,

@@ -115,7 +115,9 @@ impl Bench {
         let follower = Session::open(Options {
             paths: paths(&self.state()),
             servers: Vec::new(),
-            config: Vec::new(),
+            config: longhaul::domain::Roster::default(),
+            read_config: || None,
+            readonly: false,
             environment: |_| None,
             logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
             insecure_http: false,

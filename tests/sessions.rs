@@ -5,11 +5,23 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+#[path = "support/pty.rs"]
+mod pty;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::mpsc,
+    time::Duration,
+};
 
-use longhaul::demo;
+use longhaul::{
+    demo,
+    store::{DriverLock, Paths},
+};
+use pty::{House, Tui};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
@@ -395,4 +407,188 @@ fn a_script_gets_json_from_every_command_that_it_asks_for_it() {
         let documents: Result<Vec<Value>, _> = documents.collect();
         assert!(!documents.unwrap().is_empty(), "{words:?}: {ran:#?}");
     }
+}
+
+/// Longer than anything takes on a busy machine; only a hang reaches it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Who drives a session.
+fn driver(state: &Path) -> Option<u32> {
+    let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
+    DriverLock::holder(&paths)
+}
+
+fn pid(tui: &Tui) -> Option<u32> {
+    u32::try_from(tui.pid().as_raw_nonzero().get()).ok()
+}
+
+/// A house, a server of this process, and a shell in it that drives a call; the call's id.
+fn driven(revision: &str, words: &[&str]) -> (House, demo::Server, Running, String) {
+    let house = House::new();
+    let server = server::demo(house.path().join("server"));
+    let url = server.url();
+    let call = ["-s", &url, "--protocol", revision, "--json", "call"];
+    let mut shell = Running::start(&mut program(house.path(), &[&call[..], words].concat()));
+    let started = shell.prints(|event| event["event"] == "started");
+    shell.prints(|event| event["event"] == "progress");
+    let id = started.get("id").and_then(Value::as_str).unwrap();
+    let id = id.to_owned();
+    (house, server, shell, id)
+}
+
+#[test]
+fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
+    let words = [
+        "resumable_data_processing",
+        "dataset_name=eu",
+        "total_records=300",
+        "batch_size=5",
+        "delay_ms=100",
+    ];
+    let (house, _server, mut shell, id) = driven("2025-06-18", &words);
+    let mut one = house.open(&[], (120, 36));
+    let mut other = house.open(&[], (120, 36));
+    for screen in [&mut one, &mut other] {
+        screen.wait_for_line(&["running", "resumable_data"]);
+    }
+    one.press(":drive\r");
+    one.wait_for("this window drives now");
+    shell.says("driven from another window now");
+    assert_eq!(driver(house.path()), pid(&one));
+    // The second is asked for in its turn, by the command line, and the shell stays a client of whoever drives.
+    other.press("q");
+    other.end();
+    let mut other = house.open(&["attach", "--drive"], (120, 36));
+    other.wait_for("this window drives now");
+    one.wait_for("driven from another window now");
+    assert_eq!(driver(house.path()), pid(&other));
+    other.wait_until("it has begun to", |screen| {
+        let text = screen.contents();
+        !text.contains("Nobody drives") && !text.contains("so leaving this one")
+    });
+    other.press(":drive\r");
+    other.wait_for("this window drives already");
+    assert_eq!(shell.end().code, Some(0));
+
+    let watched = run(house.path(), &["watch", &id, "--json"]);
+    assert_eq!(watched.code, Some(0), "{watched:#?}");
+    let events = watched.events();
+    let steps = events.iter().filter(|event| event["event"] == "progress");
+    let steps: Vec<f64> = steps.map(|it| it["value"].as_f64().unwrap()).collect();
+    assert_eq!(
+        steps,
+        (1..=60).map(|step| f64::from(step * 5)).collect::<Vec<_>>()
+    );
+    for mut screen in [one, other] {
+        screen.press("q");
+        screen.end();
+    }
+}
+
+#[test]
+fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
+    let words = ["crunch", "steps=100000", "step_ms=200"];
+    let (house, _server, mut shell, id) = driven("2026-07-28", &words);
+    let before = driver(house.path());
+    let mut screen = house.open(&["attach", "--drive"], (120, 36));
+    screen.wait_for("Drive from here?");
+    screen.wait_for("goes on driving");
+    screen.wait_for(&id);
+    // What is typed as soon as a dialog is there was not meant for it.
+    let answer = |screen: &mut Tui, key: &str| {
+        while screen.text().contains("Drive from here?") {
+            screen.press(key);
+            screen.watch_for(Duration::from_millis(50));
+        }
+    };
+    answer(&mut screen, "n");
+    assert_eq!(driver(house.path()), before);
+    shell.prints(|event| event["event"] == "progress");
+    screen.press(":drive\r");
+    screen.wait_for("Drive from here?");
+    answer(&mut screen, "y");
+    screen.wait_for("this window drives now");
+    assert_eq!(driver(house.path()), pid(&screen));
+    assert_eq!(shell.end().code, Some(5), "as it was said");
+    screen.press("q");
+    screen.end();
+}
+
+#[test]
+fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
+    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let before = driver(house.path());
+    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let mut line = UnixStream::connect(paths.socket()).unwrap();
+    let mut greeting = String::new();
+    BufReader::new(line.try_clone().unwrap())
+        .read_line(&mut greeting)
+        .unwrap();
+    let ask = json!({"ask": 1, "what": {"hand_over": {"is_forced": true}}});
+    writeln!(line, "{ask}").unwrap();
+    // It is ours to take, and we live and do nothing.
+    shell.says("driven from another window now");
+    shell.says("this window drives now");
+    assert_eq!(driver(house.path()), before);
+    shell.prints(|event| event["event"] == "progress");
+    shell.signal(Signal::INT);
+    shell.end();
+}
+
+#[test]
+fn a_window_that_only_looks_takes_nothing_over() {
+    let (house, _server, shell, id) = driven("2025-06-18", &LONG);
+    let mut looks = house.open(&["--readonly"], (120, 36));
+    looks.wait_for_line(&["running", "resumable_data"]);
+    looks.press(":drive\r");
+    looks.wait_for("read only");
+    wrong(
+        &run(house.path(), &["--readonly", "attach", "--drive"]),
+        "--readonly",
+    );
+    shell.signal(Signal::KILL);
+    shell.end();
+    looks.wait_for("Nobody drives; this window only looks.");
+    // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
+    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    std::fs::remove_file(paths.socket()).unwrap();
+    let socket = UnixListener::bind(paths.socket()).unwrap();
+    let (sender, come) = mpsc::channel();
+    std::thread::spawn(move || sender.send(socket.accept().is_ok()));
+    assert_eq!(come.recv_timeout(DEADLINE), Ok(true));
+    assert_eq!(driver(house.path()), None);
+    let mut shell = Running::start(&mut program(house.path(), &["watch", &id, "--json"]));
+    shell.prints(|event| event["event"] == "progress");
+    looks.wait_until("somebody drives", |screen| {
+        !screen.contents().contains("Nobody drives")
+    });
+    assert_ne!(driver(house.path()), pid(&looks));
+    shell.signal(Signal::INT);
+    shell.end();
+    looks.press("q");
+    looks.end();
+}
+
+#[test]
+fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
+    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let mut screen = house.open(&[], (120, 36));
+    screen.wait_for_line(&["running", "resumable_data"]);
+    shell.signal(Signal::STOP);
+    screen.press(":drive\r");
+    screen.wait_for("the longhaul that drives this session");
+    shell.signal(Signal::CONT);
+    screen.wait_for("this window drives now");
+    assert_eq!(driver(house.path()), pid(&screen));
+    screen.press("4");
+    screen.wait_for("Messages");
+    assert!(
+        !screen.text().contains("was not asked"),
+        "{}",
+        screen.text()
+    );
+    shell.signal(Signal::INT);
+    shell.end();
+    screen.press("qq");
+    screen.end();
 }

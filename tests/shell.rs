@@ -169,6 +169,7 @@ impl Backstage for FakeBackstage {
     fn import(&mut self, _takes: bool) {}
 
     fn save_view(&mut self, _view: View) {}
+    fn look_at_config(&mut self, _anyway: bool) {}
 
     fn consent(&mut self, _server: ServerName, _agreed_to: Option<String>) {}
 

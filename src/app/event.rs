@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfig, ServerName, ServerView,
+    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, Roster, ServerName, ServerView,
     TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
 };
 
@@ -92,8 +92,8 @@ pub struct Findings {
     pub lines: Vec<String>,
     /// How many of them are new here.
     pub new: usize,
-    /// What the configuration says after they were taken over.
-    pub servers: Vec<ServerConfig>,
+    /// What the configuration says after they were taken over; nothing where none was.
+    pub roster: Roster,
 }
 
 /// How it stands with what the configuration has for a server and nothing happens of without the user's word.
@@ -107,8 +107,27 @@ pub struct Consent {
     pub is_program: bool,
     /// Otherwise: how it stands.
     pub words: String,
-    /// The whole configuration as it is now.
-    pub servers: Vec<ServerConfig>,
+    /// All that is configured now.
+    pub roster: Roster,
+}
+
+/// What an open screen takes of the configuration; the rest of it holds from the next start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reread {
+    /// The file, for people.
+    pub file: String,
+    /// The servers.
+    pub roster: Roster,
+    /// What limits a new call has.
+    pub limits: UsualLimits,
+    /// The colours.
+    pub theme: ThemeName,
+    /// How the list can be shown, by name.
+    pub views: Vec<View>,
+    /// What each key does.
+    pub keys: Keymap,
+    /// What was passed over, each with its file and line.
+    pub remarks: Vec<String>,
 }
 
 /// Something that happened.
@@ -158,8 +177,12 @@ pub enum Event {
     ServersTaken(Findings),
     /// The answer to [`Command::ReadConsent`] and [`Command::Agree`].
     ConsentRead(ServerName, Consent),
+    /// The answer to [`Command::LookAtConfig`] where there is something new, or that was wanted in any case.
+    ConfigRead(Box<Reread>),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
+    /// The user wants this window to drive, by the command line.
+    WantsToDrive,
     /// The time that [`super::next_wake`] named has come.
     Tick,
     /// The program was suspended and goes on.
@@ -214,6 +237,11 @@ pub enum Command {
     TakeServers,
     /// Write this view into the configuration; answered in words.
     SaveView(View),
+    /// Look whether the file of configuration has changed; answered by [`Event::ConfigRead`] if it has.
+    LookAtConfig {
+        /// Read it even if it has not.
+        anyway: bool,
+    },
     /// Look what of the configuration waits for consent at this server; answered by [`Event::ConsentRead`].
     ReadConsent(ServerName),
     /// Note that the user agrees to it as it was shown; answered by [`Event::ConsentRead`].

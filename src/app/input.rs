@@ -18,6 +18,7 @@ use super::{
     status::scope,
 };
 
+pub(super) use actions::drive;
 pub use actions::why_not;
 pub(super) use questions::{close_gone, took_answer};
 
@@ -41,7 +42,10 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
             state.size = (columns, rows);
             select::keep_in_sight(state);
         }
-        Input::FocusGained => (state.has_focus, state.tells_focus) = (true, true),
+        Input::FocusGained => {
+            (state.has_focus, state.tells_focus) = (true, true);
+            look_at_config(state, false, todo);
+        }
         Input::FocusLost => (state.has_focus, state.tells_focus) = (false, true),
     }
 }
@@ -196,6 +200,13 @@ pub(super) fn ask(state: &mut State, ask: Ask, pending: Pending, todo: &mut Vec<
     number
 }
 
+/// Looks whether the configuration has changed, unless nothing here would follow from it.
+pub(super) fn look_at_config(state: &State, anyway: bool, todo: &mut Vec<Command>) {
+    if !state.setup.readonly && !state.setup.is_demo {
+        todo.push(Command::LookAtConfig { anyway });
+    }
+}
+
 /// Asks for a server's tools unless that is under way.
 pub(super) fn ask_tools(state: &mut State, server: &ServerName, todo: &mut Vec<Command>) {
     let is_asked = state
@@ -231,6 +242,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Import { .. }
             | Menu::Consent { .. }
             | Menu::Repeat { .. }
+            | Menu::Drive(_)
             | Menu::SignIn { .. } => false,
         },
         Overlay::SaveAs { task, .. } => task == id,

@@ -68,6 +68,8 @@ pub enum Menu {
         /// Whether its arguments go out unchecked.
         is_unchecked: bool,
     },
+    /// Drive from here, which would end what these words name.
+    Drive(String),
     /// Open the page of a sign-in.
     SignIn {
         /// Where to.
@@ -221,6 +223,7 @@ pub fn title(menu: &Menu) -> String {
             }
         }
         Menu::Repeat { .. } => "Run it again?".to_owned(),
+        Menu::Drive(_) => "Drive from here?".to_owned(),
         Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
     }
 }
@@ -350,6 +353,10 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
                 told(text::clean_line(&format!("{server} {says}."))),
             ]
         }
+        Menu::Drive(words) => vec![
+            told(text::clean_line(words)),
+            told("Everything else goes on from here."),
+        ],
         Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
         Menu::Part { part, .. } => about_part(state, part),
         Menu::SignIn { page, .. } => {
@@ -506,6 +513,14 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             let yes = item('y', yes, agree);
             vec![item('n', no, Act::Close), Item { why_not, ..yes }]
         }
+        Menu::Drive(_) => vec![
+            item('n', "no, let it drive", Act::Close),
+            item(
+                'y',
+                "yes, drive from here whatever ends",
+                Act::Ask(vec![Ask::HandOver { is_forced: true }]),
+            ),
+        ],
         Menu::Repeat { is_unchecked, .. } => vec![
             item('n', "no, back to the form", Act::Close),
             item(

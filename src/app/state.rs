@@ -454,6 +454,8 @@ pub enum Pending {
     Adopt(ServerName),
     /// A sign-in at this server begins.
     SignIn(ServerName),
+    /// This window wants to drive.
+    Drive,
 }
 
 /// How many shown tasks stand where; kept with every change, so that a frame never counts them.

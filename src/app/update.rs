@@ -8,8 +8,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, ResultText,
-    Stage, State, Tab, WireText, away, input, leave_note, notify,
+    CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, Reread,
+    ResultText, Stage, State, Tab, WireText, away, input, leave_note, notify,
     select::{self, settle_places},
     state::{Entity, Mark, Pending, Tools},
 };
@@ -83,7 +83,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             let count = text::plural(u64::try_from(taken.new).unwrap_or(u64::MAX), "server");
             let words = format!("took {count} over; 4 lists what became of each");
             state.say(NoticeLevel::Info, &words, now);
-            let _ = input::ask(state, Ask::Configure(taken.servers), Pending::Plain, todo);
+            let _ = input::ask(state, Ask::Configure(taken.roster), Pending::Plain, todo);
         }
         Event::ConsentRead(server, consent) => {
             let Consent {
@@ -91,7 +91,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 digest,
                 is_program,
                 words,
-                servers,
+                roster,
             } = consent;
             if lines.is_empty() {
                 state.say(NoticeLevel::Info, &words, now);
@@ -105,17 +105,46 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 input::open_menu(state, menu, now);
             }
             // It may be another one than this screen was started with.
-            let _ = input::ask(state, Ask::Configure(servers), Pending::Plain, todo);
+            let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
         }
+        Event::ConfigRead(read) => take_config(state, *read, now, todo),
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
         Event::Tick => state.is_dirty = true,
         Event::Resumed => {
             state.has_focus = true;
             state.is_dirty = true;
         }
+        Event::WantsToDrive => input::drive(state, todo),
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
     }
+}
+
+/// Takes over what the file of configuration says now.
+fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Command>) {
+    let Reread {
+        file,
+        roster,
+        limits,
+        theme,
+        views,
+        keys,
+        remarks,
+    } = read;
+    let count = u64::try_from(roster.servers.len()).unwrap_or(u64::MAX);
+    let setup = &mut state.setup;
+    (setup.limits, setup.views, setup.keys) = (limits, views, keys);
+    setup.look.theme = theme;
+    let count = text::plural(count, "server");
+    state.say(
+        NoticeLevel::Info,
+        &format!("read {file} again: {count}"),
+        now,
+    );
+    for remark in remarks {
+        state.say(NoticeLevel::Warning, &remark, now);
+    }
+    let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
 }
 
 /// What every change, and the time, may have made due.
@@ -380,6 +409,9 @@ fn take_answer(
         }
         (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
             input::open_menu(state, Menu::SignIn { server, page }, now);
+        }
+        (Pending::Drive, Err(Refused::Costs(words))) => {
+            input::open_menu(state, Menu::Drive(words), now);
         }
         (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());

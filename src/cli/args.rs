@@ -201,7 +201,7 @@ pub(super) enum Command {
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
     Logs(Logs),
     /// Open the screen on a task.
-    #[command(after_help = help("  longhaul attach\n  longhaul attach q7m"))]
+    #[command(after_help = help("  longhaul attach\n  longhaul attach q7m\n  longhaul attach --drive"))]
     Attach(Attach),
     /// Follow a task in lines: its history first, then live; ends with its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
@@ -678,6 +678,9 @@ impl Since {
 pub(super) struct Attach {
     /// The task; a unique beginning of its id is enough.
     pub(super) id: Option<String>,
+    /// Drive the session from here, in place of the longhaul that does; asks first where that ends something.
+    #[arg(long)]
+    pub(super) drive: bool,
 }
 
 /// `watch`.

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::{
     demo::{self, DemoError, Options},
-    domain::{Ask, Limits, LinkRecord, NewCall, ProtocolVersion, ServerName, ServerRef, TaskId},
+    domain::{
+        Ask, Limits, LinkRecord, NewCall, ProtocolVersion, Roster, ServerName, ServerRef, TaskId,
+    },
     store::{DriverLock, ListFilter},
 };
 
@@ -148,6 +150,8 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         Vec::new()
     };
     let extra = screen::Extra {
+        roster: Roster::default(),
+        drives: false,
         reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
         servers,
         asks: calls

@@ -70,7 +70,7 @@ impl From<StoreError> for Fail {
 impl From<Refused> for Fail {
     fn from(refused: Refused) -> Self {
         let code = match refused {
-            Refused::Usage(_) | Refused::Settled(_) => code::REFUSED,
+            Refused::Usage(_) | Refused::Settled(_) | Refused::Costs(_) => code::REFUSED,
             Refused::NeedsLogin(_) => code::NEEDS_LOGIN,
             Refused::Unreachable(_) => code::UNREACHABLE,
             Refused::CannotSave(_) => code::CANNOT_SAVE,

@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
-    Context,
+    Context, config,
     fail::{Fail, code},
 };
 use crate::{
@@ -68,7 +68,7 @@ impl Live {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
-        let config = context.config()?.servers.clone();
+        let config = config::roster(context.config()?.servers.clone());
         let hook = context.config()?.hook();
         // Once is enough, also where a command opens the session twice.
         let remarks = context
@@ -82,6 +82,8 @@ impl Live {
             paths: context.paths.clone(),
             servers,
             config,
+            read_config: config::read_roster,
+            readonly: context.global.readonly,
             environment: super::variable,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,

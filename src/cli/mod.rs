@@ -58,6 +58,7 @@ use crate::{
     auth::{Keychain, Logins},
     domain::{Task, TaskId},
     engine::Clock,
+    shell::real::FileMark,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
     term::{guard, patient::Patient},
 };
@@ -70,6 +71,8 @@ struct Context<'o> {
     clock: Clock,
     /// What the user's file says; `Err` says in words why it cannot be read.
     config: Result<Config, String>,
+    /// The mark of that file before it was read.
+    config_mark: FileMark,
     /// The session that is used when none is named.
     usual_session: String,
     /// Who is signed in where.
@@ -269,6 +272,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         mut global,
         command,
     } = cli;
+    let config_mark = config::mark();
     let config = config::read(config::path().as_deref());
     let defaults = config.as_ref().map(|it| &it.defaults).ok();
     let usual_session = defaults
@@ -303,12 +307,15 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         terminal: terminal.reborrow(),
         clock: Clock::start(),
         config,
+        config_mark,
         usual_session,
     };
     let context = &mut context;
     let code = match command {
-        None => return screen::open(context, None),
-        Some(Command::Attach(attach)) => return screen::open(context, attach.id.as_deref()),
+        None => return screen::open(context, None, false),
+        Some(Command::Attach(attach)) => {
+            return screen::open(context, attach.id.as_deref(), attach.drive);
+        }
         #[cfg(feature = "demo")]
         Some(Command::Demo(demo)) => return demo::run(context, &demo),
         Some(Command::Tools) => calls::tools(context),

@@ -417,6 +417,7 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result
     }
     let path = edit.path().display().to_string();
     edit.save()?;
+    tell_drivers(context);
     if context.global.json {
         let document = json!({"removed": name, "file": path});
         return context
@@ -504,7 +505,7 @@ pub(super) fn consent_on_screen(
                 digest,
                 is_program,
                 words: String::new(),
-                servers: config.servers,
+                roster: config::roster(config.servers),
             });
         }
         let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
@@ -516,7 +517,7 @@ pub(super) fn consent_on_screen(
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
             words: agreed(server),
-            servers: config::read(path.as_deref())?.servers,
+            roster: config::roster(config::read(path.as_deref())?.servers),
             ..Consent::default()
         });
     }
@@ -527,7 +528,7 @@ pub(super) fn consent_on_screen(
     );
     Ok(Consent {
         words: text::clean_line(&words).into_owned(),
-        servers: config.servers,
+        roster: config::roster(config.servers),
         ..Consent::default()
     })
 }
@@ -552,10 +553,11 @@ pub(super) fn tell_drivers(context: &Context<'_>) {
         return;
     };
     let sessions = context.paths.all().unwrap_or_default();
+    let roster = config::roster(config.servers);
     let told = block_on(async {
         let told = sessions
             .iter()
-            .map(|paths| ask_driver(paths, Ask::Configure(config.servers.clone())));
+            .map(|paths| ask_driver(paths, Ask::Configure(roster.clone())));
         futures_util::future::join_all(told).await;
         Ok(())
     });

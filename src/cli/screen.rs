@@ -4,16 +4,16 @@ use std::process::ExitCode;
 
 use super::{
     Context, args,
-    config::Config,
+    config::{self, Config},
     dice, die_after,
     fail::{Fail, code},
     servers::Servers,
 };
 use crate::{
-    app::{Look, Setup},
-    domain::{Ask, ServerConfig, ServerRef, TaskId, ThemeName, text},
+    app::{Look, Reread, Setup},
+    domain::{Ask, Roster, ServerRef, TaskId, ThemeName, text},
     engine::{Fuse, Options, PanicIn},
-    shell::real::{Configuration, Opening, open as open_shell},
+    shell::real::{Configuration, FileMark, Opening, open as open_shell},
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},
@@ -27,10 +27,14 @@ pub(super) struct Extra {
     /// The command that opens the same again.
     pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
+    /// What is configured.
+    pub(super) roster: Roster,
     pub(super) asks: Vec<Ask>,
     /// What went wrong before there was a screen to say it on.
     pub(super) remarks: Vec<String>,
     pub(super) is_demo: bool,
+    /// Drive from here, whoever does.
+    pub(super) drives: bool,
 }
 
 /// The exit tests' way to see a panic in each thread, once a file is there; not in a released program.
@@ -88,8 +92,15 @@ pub(super) fn check(context: &Context<'_>) -> Result<(), Fail> {
     )))
 }
 
-/// Opens the screen, on one task if one is named.
-pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCode, Fail> {
+/// Opens the screen, on one task if one is named; it `drives` if it can.
+pub(super) fn open(
+    context: &mut Context<'_>,
+    id: Option<&str>,
+    drives: bool,
+) -> Result<ExitCode, Fail> {
+    if drives {
+        context.may_act()?;
+    }
     let attach = match id {
         Some(id) => {
             let mut reader = context.reader()?;
@@ -99,6 +110,8 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
     };
     check(context)?;
     let (mut reader, remarks) = context.reader_to_show()?;
+    let servers = context.config.as_ref().map(|it| it.servers.clone());
+    let roster = servers.map(config::roster).unwrap_or_default();
     // What is under way counts more than what is configured: the screen opens, and says so there.
     let unreadable = match &mut context.config {
         Ok(_) => None,
@@ -111,16 +124,32 @@ pub(super) fn open(context: &mut Context<'_>, id: Option<&str>) -> Result<ExitCo
         Extra {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
+            roster,
             remarks: unreadable.into_iter().chain(remarks).collect(),
             asks: Vec::new(),
             is_demo: false,
+            drives,
         },
     )
 }
 
-fn without_programs(mut servers: Vec<ServerConfig>) -> Vec<ServerConfig> {
-    servers.retain(|server| server.program.is_none());
-    servers
+/// What the configuration says now, for an open screen; nothing where the file is as it was and nobody wants it `anyway`.
+fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String>> {
+    let now = config::mark();
+    if std::mem::replace(mark, now) == now && !anyway {
+        return None;
+    }
+    let path = config::path();
+    let read = config::read(path.as_deref()).map(|config| Reread {
+        file: path.map_or(String::new(), |path| path.display().to_string()),
+        limits: config.usual_limits(),
+        theme: config.theme.unwrap_or_default(),
+        views: config.views,
+        keys: config.keys,
+        remarks: config.remarks,
+        roster: config::roster(config.servers),
+    });
+    Some(read.map_err(|why| format!("{why}; until then all is as it was before")))
 }
 
 /// Opens the screen.
@@ -144,6 +173,16 @@ pub(super) fn show(
         Ok(config) => (config, None),
         Err(words) => (Config::default(), Some(words)),
     };
+    let mut roster = extra.roster;
+    if context.global.readonly {
+        // Not even one that is approved is started.
+        roster.servers.retain(|server| server.program.is_none());
+    }
+    let read_config = if extra.is_demo || context.global.readonly {
+        || None
+    } else {
+        config::read_roster
+    };
     let limits = config.usual_limits();
     let hook = config.hook();
     look.theme = config.theme.unwrap_or_default();
@@ -154,12 +193,9 @@ pub(super) fn show(
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
-            config: if context.global.readonly {
-                // Not even one that is approved.
-                without_programs(config.servers)
-            } else {
-                config.servers
-            },
+            config: roster,
+            read_config,
+            readonly: context.global.readonly,
             environment: super::variable,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
@@ -188,13 +224,16 @@ pub(super) fn show(
         },
         aside: able.aside.as_wanted(&config.notify),
         attach,
+        drives: extra.drives,
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
         asks: extra.asks,
         configuration: Configuration {
             import: super::import::findings,
-            save_view: super::config::save_view,
+            save_view: config::save_view,
+            look: look_again,
             consent: super::roster::consent_on_screen,
         },
+        config_mark: context.config_mark,
         browser: Browser::find(None, variable),
         viewer,
         remarks: remarks.chain(extra.remarks).collect(),

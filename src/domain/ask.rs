@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, OnInput, Progress, ServerConfig, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    Answer, OnInput, Progress, Roster, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
 };
 
 /// The number of an ask, unique within one client; its one answer carries it.
@@ -17,8 +17,8 @@ pub type AskId = u64;
 pub enum Ask {
     /// Make a server known to this session, or connect to a known one; headers are used and never stored.
     Server(ServerRef),
-    /// What the configuration says of servers, from now on; the answer does not wait for them.
-    Configure(Vec<ServerConfig>),
+    /// What a file of configuration says of servers, from now on; the answer does not wait for them.
+    Configure(Roster),
     /// List a server's tools; asks the server unless the list is fresh.
     Tools(ServerName),
     /// Save the intent of a call and send it as soon as the server can be reached.
@@ -50,6 +50,12 @@ pub enum Ask {
     },
     /// Retry every server that is down, now.
     RetryNow,
+    /// Drive in place of whoever drives; answered once the asker does. Refused where that would end something, unless
+    /// `is_forced`.
+    HandOver {
+        /// Whatever it ends.
+        is_forced: bool,
+    },
     /// Begin a sign-in at a server; whoever drives waits for the browser's answer.
     SignIn(ServerName),
     /// Record what goes over the wire with a server, or with all of them, or stop that.
@@ -210,6 +216,9 @@ pub enum Refused {
     /// It has settled, maybe in this moment; nothing was sent.
     #[error("{0}")]
     Settled(String),
+    /// It would end work that is under way; it is done when it is asked for again with force.
+    #[error("{0}")]
+    Costs(String),
     /// The server wants credentials.
     #[error("{0}")]
     NeedsLogin(String),

@@ -56,6 +56,16 @@ impl ServerConfig {
         }
     }
 
+    /// Whether the other one is the same to whoever calls it: limits are told with every call.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let limits = self.limits;
+        *self
+            == Self {
+                limits,
+                ..other.clone()
+            }
+    }
+
     /// The names of the variables that its headers want, each once, in order.
     pub fn variables(&self) -> Vec<&str> {
         let mut names = Vec::new();
@@ -68,6 +78,15 @@ impl ServerConfig {
         }
         names
     }
+}
+
+/// The servers of one file of configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roster {
+    /// The file, by the path that it has without links; `None` where none was read, which says nothing of any server.
+    pub file: Option<String>,
+    /// All of them.
+    pub servers: Vec<ServerConfig>,
 }
 
 /// A text with `${VARIABLE}` in it, as the configuration writes it. What stands around the variables may be a secret too,

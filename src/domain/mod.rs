@@ -44,7 +44,7 @@ pub use ask::{
 pub use base64::{base64, base64_url, read_base64};
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
-pub use config::{Program, ServerConfig, Template, ThemeName, UsualLimits, is_variable};
+pub use config::{Program, Roster, ServerConfig, Template, ThemeName, UsualLimits, is_variable};
 pub use elicitation::{Elicitation, Link, Wanted};
 pub use entries::Entries;
 pub use era::{Era, ProtocolChoice, ProtocolVersion};

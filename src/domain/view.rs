@@ -46,6 +46,9 @@ pub struct ServerView {
     pub footing: Footing,
     /// Requests sent by this process.
     pub requests: u64,
+    /// The file of configuration that named it and does so no more: what is under way there goes on, nothing new begins.
+    #[serde(default)]
+    pub gone_from: Option<String>,
     /// How long the server took to begin its newest answer to a short request; `None` before the first.
     #[serde(default)]
     pub latency: Option<Duration>,

@@ -122,6 +122,11 @@ impl Board {
         }
     }
 
+    /// Whether a reader still reads.
+    pub(super) fn has(&self, reader: ReaderId) -> bool {
+        self.lock().readers.contains_key(&reader)
+    }
+
     /// The newest picture of a task.
     pub(super) fn task(&self, id: &TaskId) -> Option<Arc<TaskView>> {
         self.lock().tasks.get(id).cloned()

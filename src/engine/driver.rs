@@ -10,13 +10,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    board::Board,
+    board::{Board, ReaderId},
     clock::Clock,
     hook::Hooks,
     inbox::{Batches, Inbox, Reading},
     journal::{Job, Journal, Outcome},
     rest::Rest,
-    session::{Asked, Fuse, OpenAsks, Options, PanicIn},
+    roster::{Change, Rosters},
+    session::{Asked, Asker, Fuse, OpenAsks, Options, PanicIn},
     socket,
     tracer::Tracer,
 };
@@ -24,8 +25,8 @@ use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Wish},
     domain::{
         Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, Program, ProtocolVersion, Refused, Row, ServerConfig, ServerName, ServerRef,
-        SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
+        NoticeLevel, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
+        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::{Arrival, Method, Refusal},
@@ -42,6 +43,8 @@ const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 const TASKS_AT_A_GLANCE: u32 = 4;
 /// Event ids that a task brought back has to know: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
+/// Tasks that a refusal names one by one; more of them are counted.
+const DYING_LISTED: usize = 6;
 /// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a process of ours knows of the environment; the rest is named in the configuration.
@@ -128,7 +131,7 @@ struct Driver<'d> {
     looked_at: Mono,
     sign_ins: mpsc::Sender<SignInNews>,
     /// What the configuration says, also of servers that this session does not know yet.
-    config: BTreeMap<ServerName, ServerConfig>,
+    rosters: Rosters,
     clock: Clock,
     board: &'d Arc<Board>,
     hooks: Option<Hooks>,
@@ -153,6 +156,8 @@ struct Driver<'d> {
     die_after: Option<u64>,
     fuse: &'d Fuse,
     is_leaving: bool,
+    /// Who drives from here on.
+    heir: Option<u32>,
     trouble: Option<Trouble>,
 }
 
@@ -165,7 +170,8 @@ struct Trouble {
     is_deaf: bool,
 }
 
-/// Drives the session until this process leaves; `Err` says in words why it cannot.
+/// Drives the session until this process leaves, or until a client does it, whose id it gives; `Err` says in words why it
+/// cannot.
 pub(super) async fn drive(
     options: &Options,
     board: &Arc<Board>,
@@ -174,7 +180,7 @@ pub(super) async fn drive(
     leaving: &mut oneshot::Receiver<()>,
     open: &mut OpenAsks,
     lock: DriverLock,
-) -> Result<(), String> {
+) -> Result<Option<u32>, String> {
     let now = options.clock.now();
     let Opened {
         writer,
@@ -196,7 +202,8 @@ pub(super) async fn drive(
         refreshed: Arc::default(),
         looked_at: now.mono,
         sign_ins,
-        config: BTreeMap::new(),
+        // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
+        rosters: Rosters::of(&options.config),
         clock: options.clock,
         board,
         hooks: options
@@ -221,6 +228,7 @@ pub(super) async fn drive(
         die_after: options.die_after,
         fuse: &options.fuse,
         is_leaving: false,
+        heir: None,
         trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
@@ -232,11 +240,8 @@ pub(super) async fn drive(
             text,
         }));
     }
-    // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
-    let by_name = |server: &ServerConfig| (server.name.clone(), server.clone());
-    driver.config = options.config.iter().map(by_name).collect();
     driver.restore(restored.links, restored.tasks, now);
-    driver.configure(options.config.clone(), now);
+    driver.configure(options.config.clone(), None, now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
@@ -256,13 +261,23 @@ pub(super) async fn drive(
     }
     driver.turn(now);
     options.fuse.burn(PanicIn::Network);
-    driver
+    let heir = driver
         .run(asks, &mut from_clients, &mut of_sign_ins, leaving)
         .await?;
-    drop(listener);
-    driver.leave().await;
-    drop(lock);
-    Ok(())
+    match heir {
+        None => {
+            drop(listener);
+            driver.leave(&Input::Leave).await;
+            drop(lock);
+        }
+        Some(heir) => {
+            // The clients see it to its end: the moment they are let go there is a lock to take.
+            driver.leave(&Input::HandOver).await;
+            drop(listener);
+            lock.hand_to(heir);
+        }
+    }
+    Ok(heir)
 }
 
 impl Driver<'_> {
@@ -272,7 +287,7 @@ impl Driver<'_> {
         from_clients: &mut mpsc::Receiver<Asked>,
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         leaving: &mut oneshot::Receiver<()>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<u32>, String> {
         loop {
             let wake = self.next_wake();
             let timer = async {
@@ -318,9 +333,12 @@ impl Driver<'_> {
                     }
                     self.tend_logins(now);
                 }
-                _ = &mut *leaving => return Ok(()),
+                _ = &mut *leaving => return Ok(None),
             }
             self.turn(now);
+            if self.heir.is_some() {
+                return Ok(self.heir);
+            }
         }
     }
 
@@ -527,7 +545,10 @@ impl Driver<'_> {
             is_configured: false,
         };
         let tap = self.tracer.tap(&record.name);
-        let is_configured = self.config.get(&record.name).is_some_and(|it| it.trace);
+        let is_configured = self
+            .rosters
+            .of_name(&record.name)
+            .is_some_and(|it| it.trace);
         let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
         self.links.push(Linked {
             link,
@@ -593,19 +614,53 @@ impl Driver<'_> {
         }))
     }
 
-    /// Takes in what the configuration says. A server of which it says where it is becomes known by that.
-    fn configure(&mut self, servers: Vec<ServerConfig>, now: Stamp) {
-        for server in servers {
-            let (name, url) = (server.name.clone(), server.url.clone());
+    /// Takes in what a file of configuration says. A server of which it says where it is becomes known by that; one that it
+    /// names no more keeps its link for what is under way there.
+    fn configure(&mut self, roster: Roster, from: Option<ReaderId>, now: Stamp) {
+        let Self { rosters, links, .. } = self;
+        let elsewhere = |server: &ServerConfig, was_named: bool| {
+            let mut links = links.iter().map(|linked| &linked.link);
+            let link = links.find(|link| link.record().name == server.name)?;
+            let place = |url: &str| url::Url::parse(url).ok();
+            let here = &link.record().url;
+            let is_there = |url: &String| place(url) == place(here);
+            // Its credentials would become those of what is under way.
+            let is_taken = was_named && link.has_unsettled();
+            let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
+            (!is_it).then(|| place::shown(here).into_owned())
+        };
+        let Change {
+            told,
+            gone,
+            notices,
+        } = rosters.take(roster, from, elsewhere);
+        for text in notices {
+            if let Some(reader) = from {
+                self.board.tell(
+                    reader,
+                    News::Notice(Notice {
+                        at: now.wall,
+                        level: NoticeLevel::Warning,
+                        text,
+                    }),
+                );
+            }
+        }
+        for name in gone {
+            let file = self.rosters.gone_from(&name).cloned();
+            self.show_gone_from(&name, file);
+        }
+        for (name, old) in told {
+            let Some(server) = self.rosters.of_name(&name).cloned() else {
+                continue;
+            };
             let credentials = |server: &ServerConfig| {
                 let (headers, program) = (server.headers.clone(), server.program.clone());
                 (headers, program, server.withheld.clone())
             };
-            let new = credentials(&server);
-            let is_traced = server.trace;
-            let old = self.config.insert(name.clone(), server);
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
-            if old.is_some_and(|old| credentials(&old) != new)
+            self.show_gone_from(&name, None);
+            if old.is_some_and(|old| credentials(&old) != credentials(&server))
                 && let Some(index) = self.index_of(&name)
             {
                 if let Some(linked) = self.links.get_mut(index) {
@@ -616,12 +671,12 @@ impl Driver<'_> {
                 self.feed(index, Input::Ask { ask: 0, what }, now);
             }
             // Without a place it counts once somebody says where it is.
-            if let (None, Some(url)) = (self.index_of(&name), url) {
+            if let (None, Some(url)) = (self.index_of(&name), server.url) {
                 self.add_link(LinkRecord::new(name.clone(), url), Vec::new(), now);
             }
-            if is_traced != was_traced
+            if server.trace != was_traced
                 && let Some(index) = self.index_of(&name)
-                && let Err(why) = self.record(index, is_traced)
+                && let Err(why) = self.record(index, server.trace)
             {
                 self.notice(NoticeLevel::Warning, why, now);
             }
@@ -629,8 +684,18 @@ impl Driver<'_> {
         }
     }
 
+    fn show_gone_from(&mut self, name: &ServerName, file: Option<String>) {
+        let linked = self
+            .index_of(name)
+            .and_then(|index| self.links.get_mut(index));
+        if let Some(linked) = linked {
+            linked.link.gone_from(file);
+            linked.is_touched = true;
+        }
+    }
+
     fn apply_config(&mut self, name: &ServerName, now: Stamp) {
-        let (Some(config), Some(index)) = (self.config.get(name), self.index_of(name)) else {
+        let (Some(config), Some(index)) = (self.rosters.of_name(name), self.index_of(name)) else {
             return;
         };
         let Some(linked) = self.links.get_mut(index) else {
@@ -703,6 +768,14 @@ impl Driver<'_> {
         }
     }
 
+    /// The server that a reader calls by this name, for something new.
+    fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, Refused> {
+        match self.rosters.why_not(from, name) {
+            Some(words) => Err(Refused::Usage(words)),
+            None => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
+        }
+    }
+
     fn unknown_server(&self, name: &ServerName) -> Refused {
         let known: Vec<&str> = self
             .links
@@ -722,12 +795,26 @@ impl Driver<'_> {
     fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
         self.publish_every = PUBLISH_EVERY;
         self.rest.shown_every(self.publish_every);
+        let from = self.open.reader(number);
         let index = match &what {
-            Ask::Server(server) => self.know(server.clone(), now),
-            Ask::Configure(servers) => {
-                self.configure(servers.clone(), now);
+            // It is said where something is asked of it.
+            Ask::Server(ServerRef {
+                name, url: None, ..
+            }) if self.rosters.why_not(from, name).is_some() => {
                 return self.open.answer(self.board, number, Ok(Done::Accepted));
             }
+            Ask::Server(server) => {
+                self.rosters.named_again(&server.name);
+                self.show_gone_from(&server.name, None);
+                self.know(server.clone(), now)
+            }
+            Ask::Configure(roster) => {
+                let board = self.board;
+                self.rosters.forget_readers(|reader| board.has(reader));
+                self.configure(roster.clone(), from, now);
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+            Ask::HandOver { is_forced } => return self.hand_over(number, *is_forced),
             Ask::SignIn(name) => return self.sign_in(number, name),
             Ask::Trace { server, is_on } => {
                 let outcome = self.trace(server.as_ref(), *is_on);
@@ -735,16 +822,12 @@ impl Driver<'_> {
             }
             Ask::Tools(name)
             | Ask::Adopt { server: name, .. }
-            | Ask::Checkpoints { server: name, .. } => {
-                self.index_of(name).ok_or_else(|| self.unknown_server(name))
-            }
+            | Ask::Checkpoints { server: name, .. } => self.to_ask(from, name),
             Ask::Start(call) => match self.started_before(call) {
                 Ok(Some(id)) => {
                     return self.open.answer(self.board, number, Ok(Done::Started(id)));
                 }
-                Ok(None) => self
-                    .index_of(&call.server)
-                    .ok_or_else(|| self.unknown_server(&call.server)),
+                Ok(None) => self.to_ask(from, &call.server),
                 Err(refused) => Err(refused),
             },
             Ask::RetryNow => {
@@ -804,6 +887,59 @@ impl Driver<'_> {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
             Err(refused) => self.open.answer(self.board, number, Err(refused)),
         }
+    }
+
+    /// Lets a client drive, unless that would end something. Its answer comes once it does.
+    fn hand_over(&mut self, number: AskId, is_forced: bool) {
+        let reader = self.open.reader(number);
+        if !reader.is_some_and(|reader| self.board.has(reader)) {
+            // It stood in the line while we stood still, and whoever asked has gone since.
+            return self.open.pass_on(number);
+        }
+        let refused = match self.open.asker(number) {
+            Some(Asker::Client(Some(pid))) => match self.price_of_leaving() {
+                Some(words) if !is_forced => Refused::Costs(words),
+                _ => {
+                    self.open.pass_on(number);
+                    self.heir = Some(pid);
+                    return;
+                }
+            },
+            Some(Asker::Client(None)) => {
+                Refused::Usage("this system does not tell who asks to drive".to_owned())
+            }
+            Some(Asker::Us) | None => {
+                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            }
+        };
+        self.open.answer(self.board, number, Err(refused));
+    }
+
+    /// What ends when this process drives no more, in words.
+    fn price_of_leaving(&self) -> Option<String> {
+        let dying = self.links.iter().flat_map(|linked| linked.link.dying());
+        let dying: Vec<String> = dying.map(|(id, why)| format!("{id} ({why})")).collect();
+        let is_open = |job: &SignInJob| !job.job.is_finished();
+        let is_signing_in = |linked: &&Linked| linked.signing_in.as_ref().is_some_and(is_open);
+        let sign_ins = self.links.iter().filter(is_signing_in);
+        let sign_ins =
+            sign_ins.map(|linked| format!("the sign-in at {}", linked.link.record().name));
+        let unsaved = self.trouble.as_ref();
+        let unsaved = unsaved.map(|trouble| format!("what is not saved ({})", trouble.why));
+        let more = dying.len().saturating_sub(DYING_LISTED);
+        let listed = dying.into_iter().take(DYING_LISTED);
+        let ends: Vec<String> = listed
+            .chain((more > 0).then(|| format!("and {more} more")))
+            .chain(sign_ins)
+            .chain(unsaved)
+            .collect();
+        (!ends.is_empty()).then(|| {
+            let pid = std::process::id();
+            let ends = ends.join("; ");
+            let words =
+                format!("process {pid} goes on driving, because this would end with it: {ends}");
+            text::clean_line(&words).into_owned()
+        })
     }
 
     /// A link holds what is unsettled; what it is to adopt could have settled long ago.
@@ -1011,7 +1147,7 @@ impl Driver<'_> {
                 exchange, request, ..
             } => {
                 let configured = Configured {
-                    server: self.config.get(&linked.link.record().name),
+                    server: self.rosters.to_connect(&linked.link.record().name),
                     environment: self.environment,
                     insecure_http: self.insecure_http,
                 };
@@ -1180,15 +1316,15 @@ impl Driver<'_> {
         }
     }
 
-    /// Ends what may be ended and saves the rest; bounded, because a person waits.
-    async fn leave(mut self) {
+    /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is what the links hear.
+    async fn leave(mut self, how: &Input) {
         self.is_leaving = true;
         let begin = self.clock.now();
         let at = |after| self.clock.instant(begin.mono.after(after));
         let (processes_until, links_until, until) =
             (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
         for index in 0..self.links.len() {
-            self.feed(index, Input::Leave, begin);
+            self.feed(index, how.clone(), begin);
         }
         let is_at_rest =
             |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();

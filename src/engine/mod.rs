@@ -12,6 +12,7 @@ mod inbox;
 mod journal;
 mod probe;
 mod rest;
+mod roster;
 mod session;
 mod socket;
 mod tracer;

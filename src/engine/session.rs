@@ -25,7 +25,7 @@ use super::{
 use crate::{
     auth::Logins,
     domain::{
-        Ask, AskId, Done, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerConfig,
+        Ask, AskId, Done, Mono, News, Notice, NoticeLevel, ProtocolVersion, Refused, Roster,
         ServerRef, exit,
     },
     store::{DriverLock, Paths},
@@ -35,6 +35,10 @@ use crate::{
 const ASKS_WAITING: usize = 1024;
 /// How often a lock that somebody holds without answering is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(50);
+/// How often a process that only looks looks whether somebody drives again; that can take days.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the others wait for the process that the driver has handed the session to.
+const HEIR_WITHIN: Duration = Duration::from_secs(3);
 /// How long a driver may take to answer before that is said.
 pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -46,7 +50,12 @@ pub struct Options {
     /// Servers named on the command line, with headers that are used and never stored.
     pub servers: Vec<ServerRef>,
     /// What the configuration says of servers.
-    pub config: Vec<ServerConfig>,
+    pub config: Roster,
+    /// Reads that again, whenever another driver is followed or this process takes over; `None` where it cannot be read,
+    /// and then what was read last holds.
+    pub read_config: fn() -> Option<Roster>,
+    /// Whether this process only looks: it tells a driver nothing of its configuration, and never takes over from one.
+    pub readonly: bool,
     /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
     pub environment: fn(&str) -> Option<SecretString>,
     /// Who is signed in where.
@@ -107,10 +116,20 @@ pub enum PanicIn {
     Input,
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// This process.
+    Us,
+    /// Another one, on the socket, with its id where the system tells.
+    Client(Option<u32>),
+}
+
 /// An ask on its way to the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) reader: ReaderId,
+    pub(super) asker: Asker,
     pub(super) ask: AskId,
     pub(super) what: Ask,
 }
@@ -170,6 +189,7 @@ impl Session {
     pub fn ask_as(&self, reader: &Subscription, ask: AskId, what: Ask) {
         let asked = Asked {
             reader: reader.id,
+            asker: Asker::Us,
             ask,
             what,
         };
@@ -263,23 +283,34 @@ async fn serve(
     let mut open = OpenAsks::default();
     let mut stuck_since = None;
     let mut has_followed = false;
+    let mut heir = None;
     loop {
         let now = options.clock.now();
-        match DriverLock::try_take(&options.paths) {
+        let say = |text: String| {
+            board.publish(News::Notice(Notice {
+                at: options.clock.now().wall,
+                level: NoticeLevel::Info,
+                text,
+            }));
+        };
+        let is_promised = waits_for(&mut heir, &options.paths, now.mono);
+        let may_drive = !(is_promised || options.readonly && has_followed);
+        let lock = if may_drive {
+            DriverLock::try_take(&options.paths)
+        } else {
+            Ok(None)
+        };
+        match lock {
             Err(error) => {
                 return end_in_trouble(board, asks, leaving, format!("could not {error}")).await;
             }
             Ok(Some(lock)) => {
-                if has_followed {
-                    let text =
-                        "the driver of this session is gone; this window drives now".to_owned();
-                    board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Info,
-                        text,
-                    }));
+                if open.asks_to_drive() {
+                    say("this window drives now".to_owned());
+                } else if has_followed {
+                    say("the driver of this session is gone; this window drives now".to_owned());
                 }
-                match driver::drive(
+                let driven = driver::drive(
                     &options,
                     board,
                     rest,
@@ -287,10 +318,14 @@ async fn serve(
                     &mut leaving,
                     &mut open,
                     lock,
-                )
-                .await
-                {
-                    Ok(()) => return,
+                );
+                match driven.await {
+                    Ok(None) => return,
+                    Ok(Some(pid)) => {
+                        board.publish(News::Undriven);
+                        say(format!("driven from another window now (process {pid})"));
+                        (stuck_since, has_followed) = (None, true);
+                    }
                     Err(words) => return end_in_trouble(board, asks, leaving, words).await,
                 }
             }
@@ -301,24 +336,50 @@ async fn serve(
             Some(Ending::DriverGone) => {
                 board.publish(News::Undriven);
                 (stuck_since, has_followed) = (None, true);
+                // It may have changed since, and what we know of it would be told to the next.
+                if let Some(config) = (options.read_config)() {
+                    options.config = config;
+                }
             }
             Some(Ending::DriverSilent) => {
                 (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
                 say_silent(&options.paths, board);
             }
+            // Nobody is silent: there is nobody yet.
+            None if is_promised => stuck_since = None,
+            None if options.readonly
+                && has_followed
+                && DriverLock::holder(&options.paths).is_none() => {}
             None => {
-                let since = *stuck_since.get_or_insert(now.mono);
-                if options.clock.now().mono.since(since) >= DRIVER_WITHIN {
+                // Not the time before we drove, if we did.
+                let now = options.clock.now().mono;
+                let since = *stuck_since.get_or_insert(now);
+                if now.since(since) >= DRIVER_WITHIN {
                     say_silent(&options.paths, board);
-                    stuck_since = Some(options.clock.now().mono);
+                    stuck_since = Some(now);
                 }
             }
         }
+        let wait = if options.readonly && has_followed {
+            LOOK_EVERY
+        } else {
+            TRY_EVERY
+        };
         tokio::select! {
-            () = tokio::time::sleep_until(tokio::time::Instant::now() + TRY_EVERY) => {}
+            () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
             _ = &mut leaving => return,
         }
     }
+}
+
+/// Whether the lock was handed to another process, which has its time to take it.
+fn waits_for(heir: &mut Option<(u32, Mono)>, paths: &Paths, now: Mono) -> bool {
+    let named = DriverLock::heir(paths).filter(|pid| *pid != std::process::id());
+    *heir = named.map(|pid| match *heir {
+        Some((known, since)) if known == pid => (pid, since),
+        _ => (pid, now),
+    });
+    heir.is_some_and(|(_, since)| now.since(since) < HEIR_WITHIN)
 }
 
 fn say_silent(paths: &Paths, board: &Board) {
@@ -377,6 +438,8 @@ async fn end_in_trouble(
 pub(super) struct OpenAsks {
     next: AskId,
     open: BTreeMap<AskId, Asked>,
+    /// Who was asked.
+    driver: Option<u32>,
 }
 
 impl OpenAsks {
@@ -400,6 +463,46 @@ impl OpenAsks {
         }
     }
 
+    /// Who asked.
+    pub(super) fn reader(&self, number: AskId) -> Option<ReaderId> {
+        self.open.get(&number).map(|asked| asked.reader)
+    }
+
+    /// Who asked, as a process.
+    pub(super) fn asker(&self, number: AskId) -> Option<Asker> {
+        self.open.get(&number).map(|asked| asked.asker)
+    }
+
+    /// Leaves it to somebody else to answer.
+    pub(super) fn pass_on(&mut self, number: AskId) {
+        self.open.remove(&number);
+    }
+
+    /// Forgets what others asked of us: they ask the next driver themselves.
+    pub(super) fn keep_own(&mut self) {
+        self.open.retain(|_, asked| asked.asker == Asker::Us);
+    }
+
+    /// Whether this process wants to drive.
+    pub(super) fn asks_to_drive(&self) -> bool {
+        let mut open = self.open.values();
+        open.any(|asked| asked.asker == Asker::Us && matches!(asked.what, Ask::HandOver { .. }))
+    }
+
+    /// This process is the one that is asked from here on. Whoever was asked to let us drive before is somebody else, if it is another one.
+    pub(super) fn follows(&mut self, board: &Board, driver: Option<u32>) {
+        if std::mem::replace(&mut self.driver, driver) == driver {
+            return;
+        }
+        let who = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+        for (number, what) in self.all() {
+            if matches!(what, Ask::HandOver { .. }) {
+                let words = format!("{who} drives now, and was not asked for it; ask again");
+                self.answer(board, number, Err(Refused::Usage(words)));
+            }
+        }
+    }
+
     /// Refuses everything that waits.
     pub(super) fn refuse_all(&mut self, board: &Board, words: &str) {
         for (number, _) in self.all() {
@@ -414,5 +517,26 @@ impl OpenAsks {
             .iter()
             .map(|(number, asked)| (*number, asked.what.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heir_of_a_driver_has_its_time_and_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+        let hand_to = |pid| DriverLock::try_take(&paths).unwrap().unwrap().hand_to(pid);
+        let mut heir = None;
+        let mut waits = |at| waits_for(&mut heir, &paths, Mono(at));
+        assert!(!waits(0));
+        // Some process that lives and is not this one.
+        hand_to(std::os::unix::process::parent_id());
+        assert!(waits(1_000) && waits(3_999));
+        assert!(!waits(4_000), "whoever comes first takes it");
+        hand_to(std::process::id());
+        assert!(!waits(4_000), "it is ours");
     }
 }

@@ -18,11 +18,11 @@ use tokio_util::codec::{Framed, LinesCodec};
 use super::{
     board::Board,
     rest::Rest,
-    session::{Asked, DRIVER_WITHIN, Ending, OpenAsks, Options},
+    session::{Asked, Asker, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
     domain::{Ask, AskId, News, Notice, NoticeLevel, exit},
-    store::Paths,
+    store::{DriverLock, Paths},
 };
 
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
@@ -30,8 +30,11 @@ const LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A client's question whether the driver is there.
 const PING: &str = "ping";
-/// The driver's answer to it, and his greeting.
+/// The driver's answer to it.
 const PONG: &str = "pong";
+/// The driver's first line; another one whenever what goes over the line means something else, so that two versions never
+/// misunderstand each other.
+const GREETING: &str = "longhaul 2";
 /// How often a silent driver is asked.
 const PING_EVERY: Duration = Duration::from_secs(2);
 /// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
@@ -100,9 +103,11 @@ pub(super) fn listen(
 
 /// One client: his asks in, the newest of everything out.
 async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Sender<Asked>) {
+    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let client = Asker::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     let subscription = board.subscribe();
-    if lines.send(PONG).await.is_err() {
+    if lines.send(GREETING).await.is_err() {
         return;
     }
     loop {
@@ -117,7 +122,8 @@ async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Se
                 }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
                 rest.attend();
-                if asks.send(Asked { reader: subscription.id, ask, what }).await.is_err() {
+                let asked = Asked { reader: subscription.id, asker: client, ask, what };
+                if asks.send(asked).await.is_err() {
                     return;
                 }
             }
@@ -157,17 +163,20 @@ pub(super) async fn follow(
         greeting = tokio::time::timeout(DRIVER_WITHIN, lines.next()) => greeting.ok()??.ok()?,
         _ = &mut *leaving => return Some(Ending::Left),
     };
-    if greeting != PONG {
+    if greeting != GREETING {
         return Some(sit_out(&mut lines, board, asks, leaving, open).await);
     }
+    open.keep_own();
+    open.follows(board, DriverLock::holder(&options.paths));
     // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
     let servers = options
         .servers
         .iter()
         .map(|server| (OWN_SERVER, Ask::Server(server.clone())));
-    let config =
-        (!options.config.is_empty()).then(|| (OWN_SERVER, Ask::Configure(options.config.clone())));
-    let trace = options.traces.then_some((
+    let tells = options.config.file.is_some() && !options.readonly;
+    let config = tells.then(|| (OWN_SERVER, Ask::Configure(options.config.clone())));
+    let traces = options.traces && !options.readonly;
+    let trace = traces.then_some((
         OWN_SERVER,
         Ask::Trace {
             server: None,
@@ -235,7 +244,7 @@ pub async fn ask_driver(paths: &Paths, what: Ask) {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
         let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
         let greeting = lines.next().await?.ok()?;
-        if greeting == PONG {
+        if greeting == GREETING {
             say(&mut lines, OWN_SERVER, what).await.ok()?;
         }
         while let Some(Ok(line)) = lines.next().await {

@@ -230,6 +230,8 @@ pub struct Link {
     takes_sign_in: bool,
     /// Whether the program that it is may be started.
     is_approved: bool,
+    /// The file of configuration that names the server no more.
+    gone_from: Option<String>,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
     spares_session: bool,
     is_view_stale: bool,
@@ -296,6 +298,7 @@ impl Link {
             withheld: None,
             takes_sign_in: false,
             is_approved: false,
+            gone_from: None,
             spares_session: false,
             is_view_stale: true,
             erasing: Vec::new(),
@@ -331,6 +334,12 @@ impl Link {
     /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
     pub fn withhold(&mut self, why: String) {
         self.withheld = Some(why);
+    }
+
+    /// The file of configuration that names the server no more; `None` once something names it again.
+    pub fn gone_from(&mut self, file: Option<String>) {
+        self.is_view_stale |= self.gone_from != file;
+        self.gone_from = file;
     }
 
     /// Whether credentials come from a sign-in, and not from the user's own headers.
@@ -436,7 +445,8 @@ impl Link {
         Ok(())
     }
 
-    fn has_unsettled(&self) -> bool {
+    /// Whether something here has not come to its end.
+    pub fn has_unsettled(&self) -> bool {
         self.tasks.values().any(|running| !running.is_settled())
     }
 
@@ -457,7 +467,16 @@ impl Link {
             Input::Timer => self.is_restless = true,
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
-            Input::Leave => {
+            Input::Leave | Input::HandOver => {
+                if matches!(input, Input::HandOver) {
+                    self.spares_session = true;
+                    // Watched until this moment, however quiet it was.
+                    let open = self
+                        .tasks
+                        .values_mut()
+                        .filter(|running| !running.is_settled());
+                    open.for_each(|running| running.touch(now));
+                }
                 (self.is_leaving, self.is_restless) = (true, true);
                 self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
@@ -519,6 +538,14 @@ impl Link {
                 .tasks
                 .values()
                 .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
+    }
+
+    /// The tasks that leaving would end, and why.
+    pub fn dying(&self) -> impl Iterator<Item = (&TaskId, String)> {
+        self.tasks.values().filter_map(|running| {
+            let price = Price::of_task(&running.task).filter(Price::dies)?;
+            Some((&running.task.id, price.why().to_owned()))
+        })
     }
 
     /// The task ids that this machine holds.
@@ -611,6 +638,7 @@ impl Link {
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
             footing: self.record.footing(),
             requests: self.requests,
+            gone_from: self.gone_from.clone(),
             latency: self.latency,
         }
     }

@@ -3,10 +3,10 @@
 use std::{
     fs::{File, Permissions},
     io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use tempfile::TempDir;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Consent, Event, Findings, Input, Setup, State, View},
+    app::{self, Command, Consent, Event, Findings, Input, Reread, Setup, State, View},
     domain::{
         Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
         Stamp, Task, TaskId, TaskView, Wall, WireEntry, element, place, text,
@@ -46,6 +46,29 @@ const WORDS_WAITING: usize = 16;
 /// How long a panicking thread may take to say what happened.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
+/// What tells a file from what it was before, without reading it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileMark {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    /// An editor may put another file in its place.
+    inode: u64,
+}
+
+impl FileMark {
+    /// The one of this file now.
+    pub fn of(path: &Path) -> Self {
+        let Ok(found) = path.metadata() else {
+            return Self::default();
+        };
+        Self {
+            modified: found.modified().ok(),
+            bytes: found.len(),
+            inode: found.ino(),
+        }
+    }
+}
+
 /// What the screen has done to the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
@@ -53,6 +76,8 @@ pub struct Configuration {
     pub import: fn(&Paths, bool) -> Result<Findings, String>,
     /// Writes a view into it, and says so in words.
     pub save_view: fn(&View) -> Result<String, String>,
+    /// What it says now, where its mark is another one than this or it is read anyway.
+    pub look: fn(&mut FileMark, bool) -> Option<Result<Reread, String>>,
     /// What it has for a server, agreed to where that is what was shown.
     pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, String>,
 }
@@ -68,10 +93,14 @@ pub struct Opening {
     pub aside: Aside,
     /// The task to stand on.
     pub attach: Option<TaskId>,
+    /// Whether to drive, whoever does.
+    pub drives: bool,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
     /// Finds the servers of other programs, and writes them into the configuration if told so.
     pub configuration: Configuration,
+    /// The mark of the file of configuration when it was read.
+    pub config_mark: FileMark,
     /// Opens pages, where there is one.
     pub browser: Option<Browser>,
     /// Opens files, where there is one.
@@ -107,6 +136,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     for event in events
         .into_iter()
         .chain(opening.attach.map(Event::Attached))
+        .chain(opening.drives.then_some(Event::WantsToDrive))
         .chain(opening.remarks.into_iter().map(Event::Failed))
     {
         todo.extend(app::update(&mut state, event, clock.now()));
@@ -124,6 +154,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         fuse,
     );
     (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
+    engine.config_mark = Arc::new(Mutex::new(opening.config_mark));
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
@@ -191,6 +222,7 @@ fn saved(paths: &Paths) -> Event {
                 server_info: record.server_info,
                 tools: record.tools_at.map(|_| record.tools.len()),
                 requests: 0,
+                gone_from: None,
                 latency: None,
             })
             .collect();
@@ -382,6 +414,7 @@ impl Surface for Terminal {
             | Command::FindServers
             | Command::TakeServers
             | Command::SaveView(_)
+            | Command::LookAtConfig { .. }
             | Command::ReadConsent(_)
             | Command::Agree { .. }
             | Command::Quit(_) => {}
@@ -397,6 +430,8 @@ struct Engine {
     paths: Paths,
     demo_dir: Option<PathBuf>,
     configuration: Configuration,
+    /// When that was read; whoever looks at it holds this, so that one look follows the other.
+    config_mark: Arc<Mutex<FileMark>>,
     browser: Option<Browser>,
     viewer: Option<Viewer>,
     /// Where the copies are that other programs were given; it goes with this.
@@ -427,6 +462,7 @@ impl Engine {
             paths,
             demo_dir,
             configuration,
+            config_mark: Arc::default(),
             browser: None,
             viewer: None,
             copies: None,
@@ -631,6 +667,23 @@ impl Backstage for Engine {
             let saved = (configuration.save_view)(&view);
             // The screen may be gone by now.
             let _ = words.blocking_send(saved.map_or_else(Event::Failed, Event::Worked));
+        });
+    }
+
+    fn look_at_config(&mut self, anyway: bool) {
+        let (words, configuration) = (self.words.clone(), self.configuration);
+        let mark = Arc::clone(&self.config_mark);
+        tokio::task::spawn_blocking(move || {
+            // A look that panicked left a whole value behind.
+            let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
+            let event = match (configuration.look)(&mut mark, anyway) {
+                Some(Ok(read)) => Event::ConfigRead(Box::new(read)),
+                Some(Err(why)) => Event::Failed(why),
+                None => return,
+            };
+            drop(mark);
+            // The screen may be gone by now.
+            let _ = words.blocking_send(event);
         });
     }
 

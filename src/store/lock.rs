@@ -17,7 +17,12 @@ use super::{
 #[derive(Debug)]
 pub struct DriverLock {
     file: File,
+    /// What is noted in it is for whoever comes next.
+    is_handed_on: bool,
 }
+
+/// What stands before the id of a process that the lock was handed to.
+const HEIR: &str = "heir ";
 
 impl DriverLock {
     /// Takes the lock if nobody holds it, and notes our process id in it.
@@ -43,28 +48,53 @@ impl DriverLock {
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Some(Self { file }))
+        Ok(Some(Self {
+            file,
+            is_handed_on: false,
+        }))
+    }
+
+    /// Lets go of it so that this process can take it first, which is only noted: the others look at [`Self::heir`].
+    pub fn hand_to(mut self, heir: u32) {
+        // Without the note whoever is first takes the lock.
+        let cleared = self.file.rewind().and_then(|()| self.file.set_len(0));
+        let noted = cleared.and_then(|()| write!(self.file, "{HEIR}{heir}"));
+        self.is_handed_on = noted.is_ok();
+    }
+
+    /// The process that the lock was handed to, as long as it lives and has not taken it.
+    pub fn heir(paths: &Paths) -> Option<u32> {
+        alive(noted(paths)?.strip_prefix(HEIR)?)
     }
 
     /// The process id of the driver; `None` when nobody drives.
     pub fn holder(paths: &Paths) -> Option<u32> {
-        let path = paths.lock();
-        check_file(&path).ok()??;
-        let mut text = String::new();
-        File::open(&path)
-            .ok()?
-            .take(16)
-            .read_to_string(&mut text)
-            .ok()?;
-        let pid: i32 = text.trim().parse().ok()?;
-        // After kill -9 the id is still noted. Asking the lock itself could keep a new driver from taking it.
-        let is_alive =
-            match rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?) {
-                Ok(()) => true,
-                Err(error) => error == rustix::io::Errno::PERM,
-            };
-        is_alive.then(|| pid.cast_unsigned())
+        alive(&noted(paths)?)
     }
+}
+
+/// What is noted in the lock's file.
+fn noted(paths: &Paths) -> Option<String> {
+    let path = paths.lock();
+    check_file(&path).ok()??;
+    let mut text = String::new();
+    File::open(&path)
+        .ok()?
+        .take(16)
+        .read_to_string(&mut text)
+        .ok()?;
+    Some(text)
+}
+
+/// The process of this id, if it lives.
+fn alive(pid: &str) -> Option<u32> {
+    let pid: i32 = pid.trim().parse().ok()?;
+    // After kill -9 the id is still noted. Asking the lock itself could keep a new driver from taking it.
+    let is_alive = match rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?) {
+        Ok(()) => true,
+        Err(error) => error == rustix::io::Errno::PERM,
+    };
+    is_alive.then(|| pid.cast_unsigned())
 }
 
 /// Whether an open file is the one at this place.
@@ -78,6 +108,9 @@ fn is_at(file: &File, path: &Path) -> bool {
 impl Drop for DriverLock {
     fn drop(&mut self) {
         // The lock goes with the file; an empty one says that nobody drives.
+        if self.is_handed_on {
+            return;
+        }
         let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
     }
 }
@@ -85,6 +118,24 @@ impl Drop for DriverLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_handed_on_names_its_heir_until_somebody_takes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+        let take = || DriverLock::try_take(&paths).unwrap().unwrap();
+        let us = std::process::id();
+        assert_eq!(DriverLock::heir(&paths), None);
+        take().hand_to(us);
+        assert_eq!(DriverLock::heir(&paths), Some(us));
+        assert_eq!(DriverLock::holder(&paths), None);
+        let lock = take();
+        assert_eq!(DriverLock::heir(&paths), None);
+        assert_eq!(DriverLock::holder(&paths), Some(us));
+        // One that is dead comes no more.
+        lock.hand_to(i32::MAX.cast_unsigned());
+        assert_eq!(DriverLock::heir(&paths), None);
+    }
 
     #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {

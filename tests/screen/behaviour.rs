@@ -5,12 +5,13 @@ use std::sync::Arc;
 use longhaul::{
     app::{
         Command, Consent, Event, Focus, Group, Grouping, Input, Keymap, LeaveNote, Leaving, Line,
-        Mark, Menu, Overlay, Pane, Setup, SortKey, State, Tab, Title, View, Wish, next_wake,
-        update,
+        Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View, Wish,
+        next_wake, update,
     },
     domain::{
         Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, NewCall, News, Notice,
-        NoticeLevel, Notify, Overall, Price, Progress, ServerName, Status, TaskView, Tell, Wall,
+        NoticeLevel, Notify, Overall, Price, Progress, Roster, ServerName, Status, TaskView, Tell,
+        Wall,
     },
 };
 
@@ -1779,4 +1780,61 @@ fn a_tool_is_found_among_those_of_all_servers_and_called_on_its_own() {
     );
     screen.keys("esc").keys("/ esc");
     assert!(screen.state.overlays.is_empty(), "one Esc closes it");
+}
+
+#[test]
+fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.drives_not().keys("y");
+    let drives = |is_forced| Ask::HandOver { is_forced };
+    assert_eq!(asks(&screen).last(), Some(&drives(false)), "a reflex");
+    screen.wait(500).keys("enter");
+    assert!(screen.state.overlays.is_empty());
+    screen.drives_not().wait(500).keys("y");
+    assert_eq!(asks(&screen).last(), Some(&drives(true)));
+
+    screen.todo.clear();
+    screen.event(Event::News(News::Driver {
+        pid: 7,
+        is_us: true,
+    }));
+    screen.keys(":").type_in("drive").keys("enter");
+    assert_eq!(answer(&screen), "this window drives already");
+    screen.state.setup.readonly = true;
+    screen.keys(":").type_in("drive").keys("enter");
+    assert!(answer(&screen).starts_with("read only"));
+    assert_eq!(asks(&screen), []);
+}
+
+#[test]
+fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_command() {
+    let look = |anyway| Command::LookAtConfig { anyway };
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.event(Event::Input(Input::FocusGained));
+    screen.keys("3");
+    screen.keys(":").type_in("reload").keys("enter");
+    let looks = |screen: &Screen| -> Vec<Command> {
+        let is_look = |it: &&Command| matches!(it, Command::LookAtConfig { .. });
+        screen.todo.iter().filter(is_look).cloned().collect()
+    };
+    assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
+    let roster = Roster {
+        file: Some("/c".to_owned()),
+        servers: Vec::new(),
+    };
+    screen.event(Event::ConfigRead(Box::new(Reread {
+        file: "~/c".to_owned(),
+        roster: roster.clone(),
+        views: vec![View::default()],
+        ..Reread::default()
+    })));
+    assert_eq!(asks(&screen).last(), Some(&Ask::Configure(roster)));
+    assert_eq!(screen.state.setup.views.len(), 1);
+    screen.todo.clear();
+    // Where nothing follows from it nobody looks.
+    screen.state.setup.readonly = true;
+    screen.event(Event::Input(Input::FocusGained));
+    screen.keys(":").type_in("reload").keys("enter");
+    assert_eq!(looks(&screen), []);
 }

@@ -8,8 +8,8 @@ use longhaul::{
     domain::{
         Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, Happening, Level,
         Limits, LinkState, LostReason, Mono, News, Passed, Phase, Price, Progress, Question,
-        QuestionWay, Resumability, ServerName, ServerTask, ServerView, Stamp, Status, Task,
-        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way,
+        QuestionWay, Refused, Resumability, ServerName, ServerTask, ServerView, Stamp, Status,
+        Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way,
         WireEntry,
     },
     ui,
@@ -331,6 +331,7 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
             ..Default::default()
         },
         requests: 42,
+        gone_from: None,
         latency: Some(Duration::from_millis(12)),
     }
 }
@@ -566,6 +567,24 @@ impl Screen {
         screen.go_to("k3v9ra").keys("enter").read();
         screen.todo.clear();
         screen
+    }
+
+    /// Asks for the session, which another process drives, and hears what that would end.
+    pub(crate) fn drives_not(&mut self) -> &mut Self {
+        self.event(Event::News(News::Driver {
+            pid: 4711,
+            is_us: false,
+        }));
+        self.keys(":").type_in("drive").keys("enter");
+        let Some(Command::Ask(ask, Ask::HandOver { is_forced: false })) = self.todo.last() else {
+            panic!("{:?}", self.todo);
+        };
+        let words = "process 4711 goes on driving, because this would end with it: pd6xw8 (it has no way back)";
+        self.event(Event::News(News::Answer {
+            ask: *ask,
+            outcome: Err(Refused::Costs(words.to_owned())),
+        }));
+        self
     }
 
     pub(crate) fn wait(&mut self, millis: i64) -> &mut Self {

@@ -549,6 +549,28 @@ fn the_session_is_ended_only_with_nothing_unsettled_in_it() {
 }
 
 #[test]
+fn who_hands_over_leaves_the_session_to_who_comes_next() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.bring(call, event("a", &result(&token)));
+    bench.feed(Input::HandOver);
+    let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
+    assert!(!bench.sent.iter().any(is_delete) && bench.link.is_at_rest());
+    assert!(bench.link.record().session.is_some());
+
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.secs(60);
+    let of_step = bench.saved().updated_at;
+    bench.feed(Input::HandOver);
+    assert!(
+        bench.saved().updated_at > of_step,
+        "it was quiet, and watched"
+    );
+}
+
+#[test]
 fn the_session_is_ended_only_once_its_last_end_is_on_disk() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -17,7 +17,7 @@ use super::{
         state::Pending,
         update::{quit, take_task},
     },
-    ask, ask_tools, mark_seen,
+    ask, ask_tools, look_at_config, mark_seen,
     moves::{
         find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, turn_tab,
     },
@@ -90,6 +90,8 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Break
             | Action::AddServer
             | Action::Import
+            | Action::Reload
+            | Action::Drive
             | Action::SignIn
             | Action::Trace
     );
@@ -173,6 +175,12 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
     match action {
         Action::Import if state.setup.is_demo => {
             Some("not in the demo; `longhaul servers import` does it".to_owned())
+        }
+        Action::Drive if matches!(state.driver, Some((_, true))) && !state.is_driverless => {
+            Some("this window drives already".to_owned())
+        }
+        Action::Reload if state.setup.is_demo => {
+            Some("not in the demo; whatever is configured, it is what it is".to_owned())
         }
         Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
         Action::SignIn => to_sign_in(state).err(),
@@ -381,6 +389,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             todo.push(Command::FindServers);
             state.answer("looking for the servers of other programs");
         }
+        Action::Reload => look_at_config(state, true, todo),
+        Action::Drive => drive(state, todo),
         Action::Palette => state.overlays.push(Overlay::Palette {
             field: Field::default(),
             cursor: 0,
@@ -403,6 +413,15 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         | Action::CopyPage
         | Action::ChoiceBefore
         | Action::ChoiceAfter => {}
+    }
+}
+
+/// Asks whoever drives for his place.
+pub(in crate::app) fn drive(state: &mut State, todo: &mut Vec<Command>) {
+    let what = Ask::HandOver { is_forced: false };
+    ask(state, what, Pending::Drive, todo);
+    if let Some((pid, false)) = state.driver {
+        state.answer(format!("asked process {pid} to let this window drive"));
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
         finds, select,
         update::is_reachable,
     },
-    ask_tools,
+    ask_tools, look_at_config,
 };
 
 /// Rows of a page, with one line of overlap.
@@ -159,6 +159,9 @@ pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
         state.focus = Focus::List;
         state.is_zoomed = false;
         select::keep_in_sight(state);
+    }
+    if pane == Pane::Servers {
+        look_at_config(state, false, todo);
     }
     if pane == Pane::Tools {
         let of_task = state

@@ -30,12 +30,14 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of},
 };
 use crate::domain::{
-    Convention, Limits, Notify, ServerConfig, ServerName, Tell, ThemeName, UsualLimits, text,
+    Convention, Limits, Notify, Roster, ServerConfig, ServerName, Tell, ThemeName, UsualLimits,
+    text,
 };
 use crate::{
     app::{Keymap, View},
     cli::{fail::Fail, json},
     engine::Hook,
+    shell::real::FileMark,
 };
 
 /// The environment's way to name another file.
@@ -156,6 +158,32 @@ pub(super) fn path() -> Option<PathBuf> {
     let named = std::env::var_os(PLACE).filter(|path| !path.is_empty());
     let usual = || Some(dirs::config_dir()?.join("longhaul").join("config.toml"));
     named.map(PathBuf::from).or_else(usual)
+}
+
+/// What the file says of servers; a file that is not there says that there are none.
+pub(super) fn roster(servers: Vec<ServerConfig>) -> Roster {
+    // By way of its directory where it is not there yet, as it will be called once it is.
+    let whole = |path: &Path| {
+        let of_dir = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+        path.canonicalize().ok().or_else(of_dir)
+    };
+    let file = path().map(|path| std::path::absolute(&path).unwrap_or(path));
+    let file = file.map(|path| whole(&path).unwrap_or(path));
+    Roster {
+        file: file.map(|file| file.to_string_lossy().into_owned()),
+        servers,
+    }
+}
+
+/// The same, read now; `None` where it cannot be read.
+pub(super) fn read_roster() -> Option<Roster> {
+    let config = read(path().as_deref()).ok()?;
+    Some(roster(config.servers))
+}
+
+/// What tells the file from what it was before.
+pub(super) fn mark() -> FileMark {
+    path().map_or_else(FileMark::default, |path| FileMark::of(&path))
 }
 
 /// Reads the file; without one nothing is configured. Fails in words that say which line to mend.

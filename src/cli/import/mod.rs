@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     app::Findings,
-    domain::{Program, ServerName, Template, place, text},
+    domain::{Program, Roster, ServerName, Template, place, text},
     store::{Paths, Reader},
 };
 
@@ -141,16 +141,16 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
                 one.outcome = "new";
             }
         }
-        let mut servers = Vec::new();
+        let mut roster = Roster::default();
         if takes && new > 0 {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;
-            servers = config.servers;
+            roster = config::roster(config.servers);
         }
         Ok(Findings {
             lines: lines(&told),
             new,
-            servers,
+            roster,
         })
     };
     found().map_err(Fail::into_words)

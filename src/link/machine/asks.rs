@@ -73,7 +73,7 @@ impl Link {
                 self.retry_now();
                 Ok(Done::Accepted)
             }
-            Ask::Server(_) | Ask::Configure(_) | Ask::SignIn(_) => {
+            Ask::Server(_) | Ask::Configure(_) | Ask::HandOver { .. } | Ask::SignIn(_) => {
                 self.unbar();
                 Ok(Done::Accepted)
             }

@@ -172,6 +172,9 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             let key = state.key(Action::Resume);
             parts.push(format!("Next try {} ({key} now)", until(*next, now)));
         }
+        _ if state.is_driverless && state.setup.readonly => {
+            parts.push("Nobody drives; this window only looks.".to_owned());
+        }
         _ if state.is_driverless => parts.push("Nobody drives; taking over.".to_owned()),
         _ if state.is_stale() => parts.push("Asking the servers.".to_owned()),
         _ => {}

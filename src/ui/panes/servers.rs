@@ -105,6 +105,11 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             }
             _ => {}
         }
+        if let Some(file) = &server.gone_from {
+            let words =
+                format!("no longer in {file}: what is under way goes on, nothing new begins there");
+            parts.insert(0, text::clean_line(&words).into_owned());
+        }
         let lines = wrap(
             &parts.join(", "),
             usize::from(columns.saturating_sub(6)).max(1),

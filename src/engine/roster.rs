@@ -1,0 +1,253 @@
+//! What files of configuration say of the servers of a session, as its driver has it.
+//!
+//! Invariant: what one file says is changed by that file only, and then as a whole; another one adds the names that
+//! nothing else has.
+
+use std::collections::BTreeMap;
+
+use super::board::ReaderId;
+use crate::domain::{Roster, ServerConfig, ServerName, text};
+
+/// Names that a sentence lists; more of them are counted.
+const LISTED: usize = 5;
+
+/// A server and the file that names it.
+#[derive(Debug)]
+struct Listed {
+    file: String,
+    server: ServerConfig,
+}
+
+/// Everything that was said of servers and holds.
+#[derive(Debug, Default)]
+pub(super) struct Rosters {
+    /// The file of whoever drives, which wins over what the session remembers.
+    own: Option<String>,
+    listed: BTreeMap<ServerName, Listed>,
+    /// What no file names any more. What is under way there goes on as it was told to.
+    gone: BTreeMap<ServerName, Listed>,
+    /// What single readers call by a name that means something else here, and why that is not used.
+    clashes: Vec<(ReaderId, ServerName, String)>,
+}
+
+/// What a file changed.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    /// These it names, with what it said of them before.
+    pub(super) told: Vec<(ServerName, Option<ServerConfig>)>,
+    /// These it names no more.
+    pub(super) gone: Vec<ServerName>,
+    /// What to tell whoever reads another file, in words.
+    pub(super) notices: Vec<String>,
+}
+
+impl Rosters {
+    /// Those of whoever begins to drive.
+    pub(super) fn of(own: &Roster) -> Self {
+        let mut rosters = Self {
+            own: own.file.clone(),
+            ..Self::default()
+        };
+        rosters.take(own.clone(), None, |_, _| None);
+        rosters
+    }
+
+    /// Takes in what a file says now. `elsewhere` tells in words where the session has another server of the same name; it
+    /// hears too whether another file named that one once.
+    pub(super) fn take(
+        &mut self,
+        roster: Roster,
+        from: Option<ReaderId>,
+        elsewhere: impl Fn(&ServerConfig, bool) -> Option<String>,
+    ) -> Change {
+        let mut change = Change::default();
+        let Roster {
+            file: Some(file),
+            servers,
+        } = roster
+        else {
+            return change;
+        };
+        self.clashes.retain(|(reader, ..)| Some(*reader) != from);
+        let is_theirs = |listed: &Listed| listed.file == file;
+        let is_named = |name: &ServerName| servers.iter().any(|server| server.name == *name);
+        let left: Vec<ServerName> = self
+            .listed
+            .iter()
+            .filter(|(name, listed)| is_theirs(listed) && !is_named(name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in left {
+            if let Some(listed) = self.listed.remove(&name) {
+                self.gone.insert(name.clone(), listed);
+                change.gone.push(name);
+            }
+        }
+        let mut clashes: BTreeMap<String, Vec<ServerName>> = BTreeMap::new();
+        for server in servers {
+            let name = server.name.clone();
+            let other = match self.listed.get(&name) {
+                Some(listed) if is_theirs(listed) => None,
+                Some(listed) if listed.server.is_like(&server) => continue,
+                Some(listed) => Some(format!("from {}", listed.file)),
+                None if self.own.as_ref() == Some(&file) => None,
+                None => {
+                    let was_named = self.gone.get(&name).is_some_and(|it| !is_theirs(it));
+                    elsewhere(&server, was_named).map(|url| format!("at {url}"))
+                }
+            };
+            if let Some(other) = other {
+                clashes.entry(other).or_default().push(name);
+                continue;
+            }
+            let listed = Listed {
+                file: file.clone(),
+                server,
+            };
+            let old = self.listed.insert(name.clone(), listed);
+            let old = old.or_else(|| self.gone.remove(&name));
+            change.told.push((name, old.map(|old| old.server)));
+        }
+        for (other, names) in clashes {
+            change.notices.push(clash(&file, &names, &other));
+            if let Some(reader) = from {
+                let one = |name: ServerName| {
+                    let words = clash(&file, std::slice::from_ref(&name), &other);
+                    (reader, name, words)
+                };
+                self.clashes.extend(names.into_iter().map(one));
+            }
+        }
+        change
+    }
+
+    /// What is said of a server now.
+    pub(super) fn of_name(&self, name: &ServerName) -> Option<&ServerConfig> {
+        self.listed.get(name).map(|listed| &listed.server)
+    }
+
+    /// The same for what connects there: what is under way goes on with what it had.
+    pub(super) fn to_connect(&self, name: &ServerName) -> Option<&ServerConfig> {
+        let listed = self.listed.get(name).or_else(|| self.gone.get(name));
+        listed.map(|listed| &listed.server)
+    }
+
+    /// The file that names a server no more.
+    pub(super) fn gone_from(&self, name: &ServerName) -> Option<&String> {
+        self.gone.get(name).map(|listed| &listed.file)
+    }
+
+    /// The user says himself where it is, whatever the configuration says.
+    pub(super) fn named_again(&mut self, name: &ServerName) {
+        self.gone.remove(name);
+    }
+
+    /// Why nothing new may be asked of this server by this reader.
+    pub(super) fn why_not(&self, from: Option<ReaderId>, name: &ServerName) -> Option<String> {
+        let mut clashes = self.clashes.iter();
+        let clash = clashes.find(|(reader, of, _)| (Some(*reader), of) == (from, name));
+        let gone = self.gone.get(name).map(|listed| {
+            format!(
+                "{name} is no longer in {}, so nothing new begins there; `longhaul servers add` puts it back",
+                listed.file
+            )
+        });
+        let words = clash.map(|(.., words)| words.clone()).or(gone)?;
+        Some(text::clean_line(&words).into_owned())
+    }
+
+    /// Forgets readers that are gone.
+    pub(super) fn forget_readers(&mut self, is_there: impl Fn(ReaderId) -> bool) {
+        self.clashes.retain(|(reader, ..)| is_there(*reader));
+    }
+}
+
+fn clash(file: &str, names: &[ServerName], other: &str) -> String {
+    let listed: Vec<&str> = names.iter().take(LISTED).map(ServerName::as_str).collect();
+    let more = match names.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (are, another, them) = match names.len() {
+        1 => ("is", "another one of that name", "it"),
+        _ => ("are", "others of these names", "them"),
+    };
+    let pid = std::process::id();
+    let words = format!(
+        "{}{more} of {file} {are} not used: whoever drives this session (process {pid}) has {another}, {other}; \
+         name {them} otherwise, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
+        listed.join(", "),
+    );
+    text::clean_line(&words).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str, url: &str) -> ServerConfig {
+        ServerConfig {
+            url: Some(url.to_owned()),
+            ..ServerConfig::new(ServerName::new(name))
+        }
+    }
+
+    fn roster(file: &str, servers: &[(&str, &str)]) -> Roster {
+        Roster {
+            file: Some(file.to_owned()),
+            servers: servers
+                .iter()
+                .map(|(name, url)| server(name, url))
+                .collect(),
+        }
+    }
+
+    fn url(rosters: &Rosters, name: &str) -> Option<String> {
+        rosters.of_name(&ServerName::new(name))?.url.clone()
+    }
+
+    #[test]
+    fn a_file_replaces_all_that_it_said_and_another_one_only_adds() {
+        let mut rosters = Rosters::of(&roster("/a", &[("lab", "u1"), ("ci", "u2")]));
+        let known =
+            |server: &ServerConfig, _| (server.name.as_str() == "old").then(|| "u9".to_owned());
+        let theirs = [("lab", "u3"), ("ci", "u2"), ("new", "u4"), ("old", "u5")];
+        let change = rosters.take(roster("/b", &theirs), Some(7), known);
+        assert_eq!(
+            change.told,
+            [(ServerName::new("new"), None)],
+            "only what nobody had; the same is no clash"
+        );
+        let [by_url, by_file] = change.notices.as_slice() else {
+            panic!("{change:?}");
+        };
+        assert!(by_file.starts_with("lab of /b is not used") && by_file.contains("from /a"));
+        assert!(by_url.starts_with("old of /b is not used") && by_url.contains("at u9"));
+        let lab = ServerName::new("lab");
+        assert!(
+            rosters.why_not(Some(7), &lab).is_some() && rosters.why_not(Some(8), &lab).is_none()
+        );
+        rosters.forget_readers(|reader| reader == 8);
+        assert!(rosters.why_not(Some(7), &lab).is_none());
+
+        // What the other file added is not this one's to take away.
+        let change = rosters.take(roster("/a", &[("lab", "u6")]), None, known);
+        assert_eq!(change.gone, [ServerName::new("ci")]);
+        assert_eq!(url(&rosters, "lab").as_deref(), Some("u6"));
+        assert_eq!(url(&rosters, "new").as_deref(), Some("u4"));
+        let ci = ServerName::new("ci");
+        assert!(rosters.of_name(&ci).is_none() && rosters.to_connect(&ci).is_some());
+        assert!(
+            rosters
+                .why_not(Some(8), &ci)
+                .unwrap()
+                .contains("no longer in /a")
+        );
+        let change = rosters.take(roster("/b", &[]), Some(7), known);
+        assert_eq!(change.gone, [ServerName::new("new")]);
+
+        // Without a file nothing is said.
+        let change = rosters.take(Roster::default(), Some(7), known);
+        assert!(change.gone.is_empty() && url(&rosters, "lab").is_some());
+    }
+}

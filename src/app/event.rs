@@ -94,6 +94,8 @@ pub struct Findings {
     pub new: usize,
     /// What the configuration says after they were taken over.
     pub servers: Vec<ServerConfig>,
+    /// Those of the new ones that wait for a person's word.
+    pub waiting: Vec<ServerName>,
 }
 
 /// How it stands with what the configuration has for a server and nothing happens of without the user's word.

@@ -92,6 +92,13 @@ impl Menu {
 pub enum Act {
     /// Nothing.
     Close,
+    /// Show what the choice is about as a page above it.
+    Read {
+        /// What it is.
+        title: String,
+        /// Its lines.
+        lines: Vec<String>,
+    },
     /// Ask the engine.
     Ask(Vec<Ask>),
     /// Copy this.
@@ -516,11 +523,19 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
                 },
             ),
         ],
-        Menu::Import { new, .. } => {
+        Menu::Import { lines, new } => {
             let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");
             let take = item('t', format!("take {count} over"), Act::TakeServers);
             let why_not = (*new == 0).then(|| "none is new here".to_owned());
-            vec![item('n', "not now", Act::Close), Item { why_not, ..take }]
+            let read = Act::Read {
+                title: "What was found".to_owned(),
+                lines: lines.clone(),
+            };
+            let read = (!fits(state, lines)).then(|| item('r', "read all of it", read));
+            [item('n', "not now", Act::Close), Item { why_not, ..take }]
+                .into_iter()
+                .chain(read)
+                .collect()
         }
         Menu::Break => vec![
             item(

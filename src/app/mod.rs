@@ -27,6 +27,7 @@ mod status;
 mod update;
 mod views;
 mod wake;
+mod wants;
 
 pub use crate::domain::Colour;
 pub use crate::domain::Input;
@@ -54,3 +55,4 @@ pub use status::{Attention, attention, footer_keys, in_time, pane_scope, scope, 
 pub use update::{update, update_all};
 pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};
+pub use wants::{waits_for, wants};

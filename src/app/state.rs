@@ -309,6 +309,15 @@ pub enum Overlay {
         /// Which match is chosen.
         cursor: usize,
     },
+    /// Lines to be read.
+    Page {
+        /// What they are.
+        title: String,
+        /// The lines.
+        lines: Vec<String>,
+        /// Lines scrolled down.
+        scroll: usize,
+    },
     /// A choice.
     Menu {
         /// Of what.
@@ -606,6 +615,8 @@ pub struct State {
     pub(super) undo: Vec<Vec<TaskId>>,
     /// Those of them that were asked back and have not come yet.
     pub(super) returning: BTreeSet<TaskId>,
+    /// Servers that were just taken over and wait for a person's word, in the order in which it is asked for.
+    pub(super) to_agree: VecDeque<ServerName>,
     /// Asks without an answer.
     pub(super) pending: BTreeMap<AskId, Pending>,
     /// The number of the next ask.
@@ -687,6 +698,7 @@ impl State {
             over: None,
             undo: Vec::new(),
             returning: BTreeSet::new(),
+            to_agree: VecDeque::new(),
             pending: BTreeMap::new(),
             next_ask: 1,
             ids_made: 0,

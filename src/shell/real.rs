@@ -181,6 +181,7 @@ fn saved(paths: &Paths) -> Event {
                 name: record.name,
                 url: place::shown(&record.url).into_owned(),
                 state: LinkState::Idle,
+                obstacle: None,
                 era: record
                     .version
                     .map_or(String::new(), |version| version.word().to_owned()),

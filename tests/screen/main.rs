@@ -11,4 +11,6 @@ mod properties;
 mod questions;
 mod results;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod support;

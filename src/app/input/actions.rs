@@ -771,7 +771,7 @@ fn no_server(state: &mut State) {
 
 /// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it.
 fn to_sign_in(state: &State) -> Result<&ServerView, String> {
-    let waits = |server: &&ServerView| server.state.waits_for_consent();
+    let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
     let of_task = || {
         let task = &state.selected()?.view.task;

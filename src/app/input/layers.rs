@@ -15,7 +15,7 @@ use super::{
         update::quit,
     },
     actions::{adopt_from, apply_filter, forget, perform, run_again, why_not},
-    ask, ask_tools,
+    ask, ask_consent, ask_tools,
     forms::repeat,
     mark_seen,
     moves::find_from_here,
@@ -27,8 +27,30 @@ const CANCEL_ALL: Duration = Duration::from_secs(5);
 pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
     let lines = state.setup.keys.help_page(state.size.0).len();
     let rows = usize::from(state.size.1).saturating_sub(4).max(1);
-    let most = lines.saturating_sub(rows);
-    let scroll = match action {
+    let scroll = scrolled(at, lines.saturating_sub(rows), rows, action)?;
+    Some(Overlay::Help { scroll })
+}
+
+pub(super) fn page_key(
+    state: &State,
+    title: String,
+    lines: Vec<String>,
+    at: usize,
+    action: Option<Action>,
+) -> Option<Overlay> {
+    // A line may be wrapped to several rows, so a page is at least half of what could stand there.
+    let rows = usize::from(state.size.1 / 2).saturating_sub(2).max(1);
+    let scroll = scrolled(at, lines.len().saturating_sub(1), rows, action)?;
+    Some(Overlay::Page {
+        title,
+        lines,
+        scroll,
+    })
+}
+
+/// Where a page stands after a key; `None` once it has been read.
+fn scrolled(at: usize, most: usize, rows: usize, action: Option<Action>) -> Option<usize> {
+    Some(match action {
         Some(Action::Down) => (at + 1).min(most),
         Some(Action::Up) => at.saturating_sub(1),
         Some(Action::PageDown) => (at + rows).min(most),
@@ -37,8 +59,7 @@ pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> 
         Some(Action::Last) => most,
         // Any other key has read enough.
         _ => return None,
-    };
-    Some(Overlay::Help { scroll })
+    })
 }
 
 #[expect(
@@ -76,6 +97,11 @@ pub(super) fn menu_key(
         if menu == Menu::Leave {
             state.leaving = Leaving::No;
         }
+        if matches!(menu, Menu::Consent { .. }) {
+            state.to_agree.clear();
+            let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
+            state.answer(format!("later: {key} on a server in {servers} asks again"));
+        }
         return None;
     }
     if menu.is_grave() && now.mono.since(opened) < REFLEX {
@@ -107,13 +133,30 @@ pub(super) fn menu_key(
     if let Menu::WhatNow(id) = &menu {
         mark_seen(state, id, todo);
     }
+    if let Act::Read { title, lines } = item.act.clone() {
+        let menu = Overlay::Menu {
+            menu,
+            cursor: picked,
+            opened,
+        };
+        state.overlays.push(menu);
+        return Some(Overlay::Page {
+            title,
+            lines,
+            scroll: 0,
+        });
+    }
     act(state, item.act.clone(), now, todo);
+    if matches!(menu, Menu::Consent { .. }) && item.act == Act::Close {
+        ask_consent(state, todo);
+    }
     None
 }
 
 pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Command>) {
     match act {
-        Act::Close => {}
+        // A page lies over its choice, which stays.
+        Act::Close | Act::Read { .. } => {}
         Act::Ask(asks) => {
             let count = asks.len();
             for one in asks {

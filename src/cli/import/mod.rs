@@ -141,16 +141,25 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
                 one.outcome = "new";
             }
         }
-        let mut servers = Vec::new();
+        let (mut servers, mut waiting) = (Vec::new(), Vec::new());
         if takes && new > 0 {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;
             servers = config.servers;
+            let taken = told.iter().filter(|one| one.is_taken());
+            let is_taken = |name: &ServerName| {
+                let mut known_as = taken.clone().filter_map(|one| one.known_as.as_deref());
+                known_as.any(|known| known == name.as_str())
+            };
+            let withheld = servers.iter().filter(|server| server.withheld.is_some());
+            let withheld = withheld.map(|server| server.name.clone());
+            waiting = withheld.filter(is_taken).collect();
         }
         Ok(Findings {
             lines: lines(&told),
             new,
             servers,
+            waiting,
         })
     };
     found().map_err(Fail::into_words)

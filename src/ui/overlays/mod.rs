@@ -22,6 +22,11 @@ pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     for overlay in &state.overlays {
         match overlay {
             Overlay::Help { scroll } => pages::help(canvas, state, *scroll),
+            Overlay::Page {
+                title,
+                lines,
+                scroll,
+            } => pages::page(canvas, title, lines, *scroll),
             Overlay::Palette { field, cursor } => pages::palette(canvas, state, field, *cursor),
             Overlay::Menu { menu, cursor, .. } => menu::menu(canvas, state, menu, *cursor, now),
             Overlay::Call(form) => call::call(canvas, state, form, now),

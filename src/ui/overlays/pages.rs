@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::{
-    super::{canvas::Canvas, theme::Role},
+    super::{canvas::Canvas, panes::detail::wrap, theme::Role},
     typed,
 };
 
@@ -37,6 +37,41 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, scroll: usize) {
         let end = window.columns();
         let down = window.glyphs().arrows[1];
         window.put_before(end, last, &format!(" {below} more {down}"), Role::Dim);
+    }
+}
+
+/// Lines to be read, wrapped, from the one scrolled to.
+pub(super) fn page(canvas: &mut Canvas<'_>, title: &str, lines: &[String], scroll: usize) {
+    let columns = canvas.window_columns(92);
+    let room = usize::from(columns.saturating_sub(4)).max(1);
+    let wrapped = |line: &String| wrap(&text::clean_line(line), room);
+    let all: usize = lines.iter().map(|line| wrapped(line).len()).sum();
+    let rows = u16::try_from(all + 2).unwrap_or(u16::MAX);
+    let most = canvas.rows().saturating_sub(1);
+    let mut window = canvas.window(columns, rows.min(most), title);
+    let last = window.rows();
+    let mut y = 0;
+    let mut read = scroll;
+    for line in lines.iter().skip(scroll) {
+        // Where a line follows that has no room, its place says so.
+        let rows = wrapped(line);
+        let is_last = read + 1 == lines.len();
+        let fitting = last.saturating_sub(u16::from(!is_last));
+        if y > 0 && usize::from(y) + rows.len() > usize::from(fitting) {
+            break;
+        }
+        for row in rows {
+            window.put(0, y, &row, Role::Plain);
+            y += 1;
+        }
+        read += 1;
+    }
+    let below = lines.len().saturating_sub(read);
+    if below > 0 {
+        let end = window.columns();
+        let down = window.glyphs().arrows[1];
+        let words = format!(" {below} more {down}");
+        window.put_before(end, last.saturating_sub(1), &words, Role::Dim);
     }
 }
 

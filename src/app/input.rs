@@ -120,8 +120,8 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
-            Overlay::SaveAs { field, task, part } => {
-                save_key(state, (field, task, part), action, chord, todo)
+            Overlay::SaveAs { field, task, what } => {
+                save_key(state, (field, task, what), action, chord, todo)
             }
             Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
@@ -235,6 +235,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             Menu::StopNow(task)
             | Menu::WhatNow(task)
             | Menu::Copy(task)
+            | Menu::Export(task)
             | Menu::Part { task, .. } => task == id,
             Menu::Cancel(tasks) => tasks.contains(id),
             Menu::Leave

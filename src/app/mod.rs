@@ -35,7 +35,7 @@ pub use away::away_line;
 pub use call::{CallForm, Refusal, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use document::{Document, Kind, Match, Shown, finds, matches_in};
-pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Setup};
+pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Saved, Setup};
 pub use field::Field;
 pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;

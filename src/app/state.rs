@@ -13,7 +13,7 @@ use crate::domain::{
 
 use super::{
     Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
-    Setup, SortKey, TaskLog, log::ResultText, notify::Telling, pane_scope,
+    Saved, Setup, SortKey, TaskLog, log::ResultText, notify::Telling, pane_scope,
 };
 
 /// Messages kept; older ones are counted.
@@ -337,14 +337,14 @@ pub enum Overlay {
     Filter(Field),
     /// The search being typed.
     Search(Field),
-    /// Where a part of a result is saved to, being typed.
+    /// Where something of a task is saved to, being typed.
     SaveAs {
         /// The path.
         field: Field,
-        /// Whose result.
+        /// Of which task.
         task: TaskId,
-        /// Which part, from 0.
-        part: usize,
+        /// What of it.
+        what: Saved,
     },
 }
 

@@ -191,8 +191,10 @@ pub(super) fn show(
         configuration: Configuration {
             import: super::import::findings,
             save_view: super::config::save_view,
+            export: super::export::on_screen,
             consent: super::roster::consent_on_screen,
         },
+        given: super::export::given(context),
         browser: Browser::find(None, variable),
         viewer,
         remarks: remarks.chain(extra.remarks).collect(),

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
+use secrecy::SecretString;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Consent, Event, Findings, Input, Setup, State, View},
+    app::{self, Command, Consent, Event, Findings, Input, Saved, Setup, State, View},
     domain::{
         Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
         Stamp, Task, TaskId, TaskView, Wall, element, place, text,
@@ -43,13 +44,15 @@ const WORDS_WAITING: usize = 16;
 /// How long a panicking thread may take to say what happened.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
-/// What the screen has done to the configuration.
+/// What the screen has done by the rooms that know the configuration and the traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Finds the servers of other programs, and writes those that this session does not know into it if told so.
     pub import: fn(&Paths, bool) -> Result<Findings, String>,
     /// Writes a view into it, and says so in words.
     pub save_view: fn(&View) -> Result<String, String>,
+    /// What happened to a task as of now, as a page or JSON; the secrets of the command line are not in it either.
+    pub export: fn(&Paths, &TaskId, Saved, Wall, &[SecretString]) -> Result<String, String>,
     /// What it has for a server, agreed to where that is what was shown.
     pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, String>,
 }
@@ -67,8 +70,10 @@ pub struct Opening {
     pub attach: Option<TaskId>,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
-    /// Finds the servers of other programs, and writes them into the configuration if told so.
+    /// What is done by the rooms that know the configuration and the traces.
     pub configuration: Configuration,
+    /// The secrets of the command line, for whoever has to leave them out.
+    pub given: Vec<SecretString>,
     /// Opens pages, where there is one.
     pub browser: Option<Browser>,
     /// Opens files, where there is one.
@@ -118,9 +123,11 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         paths,
         opening.demo_dir,
         opening.configuration,
+        clock,
         fuse,
     );
     (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
+    engine.given = opening.given;
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
@@ -374,7 +381,7 @@ impl Surface for Terminal {
             | Command::ReadResult(_)
             | Command::Break(_)
             | Command::OpenPage(_)
-            | Command::SavePart { .. }
+            | Command::Save { .. }
             | Command::OpenPart { .. }
             | Command::FindServers
             | Command::TakeServers
@@ -394,6 +401,8 @@ struct Engine {
     paths: Paths,
     demo_dir: Option<PathBuf>,
     configuration: Configuration,
+    clock: Clock,
+    given: Vec<SecretString>,
     browser: Option<Browser>,
     viewer: Option<Viewer>,
     /// Where the copies are that other programs were given; it goes with this.
@@ -414,6 +423,7 @@ impl Engine {
         paths: Paths,
         demo_dir: Option<PathBuf>,
         configuration: Configuration,
+        clock: Clock,
         fuse: Fuse,
     ) -> Self {
         let subscription = session.subscribe();
@@ -424,6 +434,8 @@ impl Engine {
             paths,
             demo_dir,
             configuration,
+            clock,
+            given: Vec::new(),
             browser: None,
             viewer: None,
             copies: None,
@@ -555,14 +567,19 @@ impl Backstage for Engine {
         });
     }
 
-    fn save_part(&mut self, task: &TaskId, part: usize, path: &str) {
+    fn save(&mut self, task: &TaskId, what: Saved, path: &str) {
         let (paths, task) = (self.paths.clone(), task.clone());
+        let (configuration, given) = (self.configuration, self.given.clone());
+        let now = self.clock.now().wall;
         let file = match path.strip_prefix("~/") {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
             None => PathBuf::from(path),
         };
         self.behind(move || {
-            let (bytes, _) = part_of(&paths, &task, part)?;
+            let bytes = match what {
+                Saved::Part(part) => part_of(&paths, &task, part)?.0,
+                trace => (configuration.export)(&paths, &task, trace, now, &given)?.into_bytes(),
+            };
             // What is there stays: a name that a key left standing must not cost a file.
             let write = || File::create_new(&file)?.write_all(&bytes);
             write().map_err(|error| format!("could not write {}: {error}", file.display()))?;

@@ -59,7 +59,9 @@ pub(crate) fn state_of(
     let task = &entity.view.task;
     let contact = entity.view.contact.at(now);
     match &task.status {
-        Status::Completed => return Shown::new(glyphs.done, "done", Role::Done),
+        Status::Completed => {
+            return Shown::new(glyphs.done, task.status.row_word(), Role::Done);
+        }
         Status::Failed => return Shown::new(glyphs.failed, "failed", Role::Failed),
         Status::Cancelled => return Shown::new(glyphs.cancelled, "cancelled", Role::Cancelled),
         Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
@@ -67,7 +69,8 @@ pub(crate) fn state_of(
         Status::InputRequired => {
             let asked_at = task.open_question().map(|question| question.asked_at);
             let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
-            return Shown::new(glyphs.asks, format!("asks {age}"), Role::Needs);
+            let word = task.status.row_word();
+            return Shown::new(glyphs.asks, format!("{word} {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}
     }

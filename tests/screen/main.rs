@@ -14,3 +14,5 @@ mod results;
 mod servers;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod words;

@@ -6,7 +6,8 @@ use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, S
 
 use super::{
     super::{
-        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, SortKey, Stage, State, View,
+        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, Saved, SortKey, Stage, State,
+        View,
         call::name_from_url,
         keymap::Action,
         menu::{self, Act, REFLEX},
@@ -14,7 +15,7 @@ use super::{
         state::Pending,
         update::quit,
     },
-    actions::{adopt_from, apply_filter, forget, perform, run_again, why_not},
+    actions::{adopt_from, apply_filter, asked_of, forget, perform, run_again, why_not},
     ask, ask_consent, ask_tools,
     forms::repeat,
     mark_seen,
@@ -147,6 +148,9 @@ pub(super) fn menu_key(
         });
     }
     act(state, item.act.clone(), now, todo);
+    if let (Menu::Cancel(tasks), Act::Ask(_)) = (&menu, &item.act) {
+        asked_of(state, tasks, "cancel");
+    }
     if matches!(menu, Menu::Consent { .. }) && item.act == Act::Close {
         ask_consent(state, todo);
     }
@@ -158,13 +162,8 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         // A page lies over its choice, which stays.
         Act::Close | Act::Read { .. } => {}
         Act::Ask(asks) => {
-            let count = asks.len();
             for one in asks {
                 ask(state, one, Pending::Plain, todo);
-            }
-            if count > 1 {
-                state.answer(format!("asked of {count} tasks"));
-                state.marks.clear();
             }
         }
         Act::Copy(copied) => {
@@ -185,10 +184,10 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
                 "opened in your browser; {key} names the page again"
             ));
         }
-        Act::SaveAs { task, part, name } => state.overlays.push(Overlay::SaveAs {
+        Act::SaveAs { task, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
             task,
-            part,
+            what,
         }),
         Act::OpenPart { task, part } => {
             todo.push(Command::OpenPart { task, part });
@@ -422,7 +421,7 @@ pub(super) fn filter_key(
 
 pub(super) fn save_key(
     state: &mut State,
-    (mut field, task, part): (Field, TaskId, usize),
+    (mut field, task, what): (Field, TaskId, Saved),
     action: Option<Action>,
     chord: Chord,
     todo: &mut Vec<Command>,
@@ -433,7 +432,7 @@ pub(super) fn save_key(
             if path.is_empty() {
                 state.answer("nothing is saved without the name of a file");
             } else {
-                todo.push(Command::SavePart { task, part, path });
+                todo.push(Command::Save { task, what, path });
             }
             None
         }
@@ -443,7 +442,7 @@ pub(super) fn save_key(
         }
         _ => {
             field.key(chord);
-            Some(Overlay::SaveAs { field, task, part })
+            Some(Overlay::SaveAs { field, task, what })
         }
     }
 }
@@ -465,7 +464,10 @@ pub(super) fn search_key(
             }
             None
         }
-        Some(Action::Back) => None,
+        Some(Action::Back) => {
+            state.search = None;
+            None
+        }
         _ => {
             field.key(chord);
             Some(Overlay::Search(field))

@@ -107,17 +107,23 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             (false, Some(_)) => Role::Dim,
         };
         window.put(2, y, binding.word, role);
-        window.put_in(13, y, 6, &state.setup.keys.first_key(binding), Role::Key);
+        let keys = &state.setup.keys;
+        // A key that means something else here is no key of it: it is named with its place.
+        let here = keys.lookup_first(below, binding);
+        window.put_in(13, y, 6, here.as_deref().unwrap_or_default(), Role::Key);
+        let elsewhere = match (&here, keys.first_key(binding).as_str(), binding.scopes) {
+            (None, key, [scope, ..]) if !key.is_empty() => {
+                format!("{key} {}: ", scope.title().to_lowercase())
+            }
+            _ => String::new(),
+        };
         let words = match &reason {
-            Some(why) => format!("not now: {}", text::clean_line(why)),
-            None => binding.help.to_owned(),
+            Some(why) => format!("{elsewhere}not now: {}", text::clean_line(why)),
+            None => format!("{elsewhere}{}", binding.help),
         };
         if is_on && text::width(&words) + 20 > usize::from(window.columns()) {
             window.put(0, 1, &words, Role::Plain);
         }
-        let end = window.put(20, y, &words, Role::Dim);
-        if is_on && reason.is_none() && !binding.scopes.contains(&below) {
-            window.put(end + 2, y, "(in its own pane)", Role::Dim);
-        }
+        window.put(20, y, &words, Role::Dim);
     }
 }

@@ -515,7 +515,10 @@ fn end(
     match (left, until) {
         (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),
         (None, Some(at)) => {
-            let words = format!("by {}", state.clock_short(at, now));
+            let at = state.clock_short(at, now);
+            // An hour of one digit, so that it is not taken for the time at which something ended.
+            let hour = at.strip_prefix('0').filter(|hour| hour.contains(':'));
+            let words = format!("by {}", hour.unwrap_or(&at));
             put(canvas, y, column, &words, Role::Dim);
         }
         (None, None) => put(canvas, y, column, "-", Role::Dim),

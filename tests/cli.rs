@@ -734,7 +734,7 @@ fn lines_say_whose_they_are_and_quiet_ones_only_how_it_ends() {
     let call = ["call", "get_forecast", "city=Oslo", "delay_ms=1"];
     let ran = run(&state, &with(&url, &call));
     let id = tasks(&state)[0].id.to_string();
-    let started = format!("started  {id}, attempt 1 sent, ");
+    let started = format!("started  {id}, call sent (MCP ");
     assert_eq!(ran.err.matches(&id).count(), 1, "{ran:#?}");
     assert!(ran.err.contains(&started), "{ran:#?}");
     let loud = run(&state, &["watch", &id]).out;

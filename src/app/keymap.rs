@@ -607,7 +607,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "help",
         "keys",
-        "this page",
+        "all keys",
     ),
     bind(
         Action::Leave,

@@ -156,6 +156,7 @@ fn a_group_is_called_as_its_rows_are() {
 fn a_message_never_covers_the_row_under_the_cursor() {
     for size in [WIDE, USUAL, SMALL] {
         let mut screen = Screen::morning(size, colour());
+        screen.keys("g");
         for _ in 0..12 {
             let row = |screen: &Screen| {
                 let drawn = screen.draw();

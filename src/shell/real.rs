@@ -44,6 +44,9 @@ const WORDS_WAITING: usize = 16;
 /// How long a panicking thread may take to say what happened.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
+/// Makes the trace of a task as of a time, without the secrets that it is given beside those that it finds.
+pub type MakeTrace = fn(&Paths, &TaskId, Saved, Wall, &[SecretString]) -> Result<String, String>;
+
 /// What the screen has done by the rooms that know the configuration and the traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
@@ -52,7 +55,7 @@ pub struct Configuration {
     /// Writes a view into it, and says so in words.
     pub save_view: fn(&View) -> Result<String, String>,
     /// What happened to a task as of now, as a page or JSON; the secrets of the command line are not in it either.
-    pub export: fn(&Paths, &TaskId, Saved, Wall, &[SecretString]) -> Result<String, String>,
+    pub export: MakeTrace,
     /// What it has for a server, agreed to where that is what was shown.
     pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, String>,
 }

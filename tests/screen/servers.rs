@@ -129,10 +129,12 @@ fn asks_for(name: &str) -> Event {
 }
 
 fn reads(screen: &Screen) -> Vec<&str> {
-    let name = |command| match command {
-        &Command::ReadConsent(ref name) => Some(name.as_str()),
-        _ => None,
-    };
+    fn name(command: &Command) -> Option<&str> {
+        match command {
+            Command::ReadConsent(name) => Some(name.as_str()),
+            _ => None,
+        }
+    }
     screen.todo.iter().filter_map(name).collect()
 }
 

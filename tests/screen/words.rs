@@ -66,7 +66,8 @@ fn what_acts_on_one_task_says_so_while_others_are_marked() {
     assert!(screen.draw().contains("ids of the 2 marked tasks"));
     screen.todo.clear();
     screen.keys("m");
-    let marked: Vec<&str> = screen.state.marks.iter().map(|id| id.as_str()).collect();
+    let marks = screen.state.marks.iter();
+    let marked: Vec<&str> = marks.map(longhaul::domain::TaskId::as_str).collect();
     assert_eq!(screen.todo, [Command::Copy(marked.join(" "))]);
 }
 

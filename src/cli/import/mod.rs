@@ -146,9 +146,9 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;
             servers = config.servers;
-            let taken = told.iter().filter(|one| one.is_taken());
+            let ours = told.iter().filter(|one| one.is_taken());
             let is_taken = |name: &ServerName| {
-                let mut known_as = taken.clone().filter_map(|one| one.known_as.as_deref());
+                let mut known_as = ours.clone().filter_map(|one| one.known_as.as_deref());
                 known_as.any(|known| known == name.as_str())
             };
             let withheld = servers.iter().filter(|server| server.withheld.is_some());

@@ -2,7 +2,7 @@
 
 use longhaul::{
     app::{Command, Event, Focus, Overlay, Saved, Tab},
-    domain::{Ask, Status},
+    domain::{Ask, Status, TaskId},
 };
 
 use crate::support::*;
@@ -29,7 +29,7 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
         "asked: cancel 5 tasks; 4 passed over, still marked: they have ended"
     );
     assert_eq!(screen.state.marks.len(), 4);
-    let has_ended = |name: &longhaul::domain::TaskId| {
+    let has_ended = |name: &TaskId| {
         let task = screen.state.task(name);
         task.is_some_and(|entity| entity.view.task.status.is_settled())
     };
@@ -67,7 +67,7 @@ fn what_acts_on_one_task_says_so_while_others_are_marked() {
     screen.todo.clear();
     screen.keys("m");
     let marks = screen.state.marks.iter();
-    let marked: Vec<&str> = marks.map(longhaul::domain::TaskId::as_str).collect();
+    let marked: Vec<&str> = marks.map(TaskId::as_str).collect();
     assert_eq!(screen.todo, [Command::Copy(marked.join(" "))]);
 }
 
@@ -198,4 +198,39 @@ fn one_esc_leaves_a_search() {
         (screen.state.search.clone(), screen.state.focus),
         (None, Focus::Detail)
     );
+}
+
+#[test]
+fn of_five_hundred_tasks_on_five_servers_those_of_a_filter_are_marked_and_cancelled() {
+    let mut screen = Screen::new(USUAL, colour());
+    let mut of_s3 = std::collections::BTreeSet::new();
+    for at in 0..500_u32 {
+        let server = format!("s{}", at % 5);
+        let age = i64::from(at) * SECOND;
+        let mut view = task("q7m2xk", &server, "render_movie", "{}", age);
+        view.task.id = TaskId::from_bits(u64::from(at + 1) << 40 | u64::from(at + 1));
+        if server == "s3" {
+            of_s3.insert(view.task.id.clone());
+        }
+        screen.news(view);
+    }
+    assert_eq!((screen.state.tasks.len(), of_s3.len()), (500, 100));
+    screen.wait(2_000);
+    assert!(screen.draw().contains("RUNNING 500"), "{}", screen.draw());
+    screen.keys("/").type_in("server:s3").keys("enter a");
+    assert!(
+        screen.draw().contains("100 tasks marked"),
+        "{}",
+        screen.draw()
+    );
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("y");
+    let cancelled = |command: &Command| match command {
+        Command::Ask(_, Ask::Cancel(id)) => Some(id.clone()),
+        _ => None,
+    };
+    let asked = screen.todo.iter().filter_map(cancelled);
+    assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), of_s3);
+    assert_eq!(answer(&screen), "asked: cancel 100 tasks");
+    assert!(screen.state.marks.is_empty());
 }

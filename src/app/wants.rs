@@ -19,12 +19,13 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
             names.join(", ")
         ),
         (Some(Obstacle::Variables(names)), _) => {
-            let (what, is, it) = match names.as_slice() {
-                [_] => ("variable", "is", "it"),
-                _ => ("variables", "are", "them"),
+            let (what, were, it) = match names.as_slice() {
+                [_] => ("variable", "was", "it"),
+                _ => ("variables", "were", "them"),
             };
+            // Short enough for the detail of a task, which gives it three lines.
             format!(
-                "it wants the {what} {}, which {is} not set where longhaul was started; set {it} there and start longhaul again",
+                "it wants the {what} {}, which {were} not set when longhaul was started; start it anew with {it}",
                 names.join(", ")
             )
         }

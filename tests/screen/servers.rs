@@ -44,7 +44,7 @@ fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
         (
             variable(),
             "lab needs $LAB_TOKEN",
-            "not set where longhaul was started",
+            "not set when longhaul was started",
         ),
     ] {
         let mut screen = Screen::new(WIDE, colour());
@@ -52,6 +52,7 @@ fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
         assert!(screen.draw().contains(word), "{}", screen.draw());
         screen.keys("3");
         assert!(screen.draw().contains(todo), "{}", screen.draw());
+        assert!(screen.draw().contains("L what it needs"));
         screen.todo.clear();
         screen.keys("L");
         let read = Command::ReadConsent(ServerName::new("lab"));
@@ -73,7 +74,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             Some(variable()),
             LinkState::Idle,
             "needs $LAB_TOKEN",
-            "set it there",
+            "start it anew with it",
         ),
         (
             Some(consent()),
@@ -190,6 +191,8 @@ fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
     for at in 0..30 {
         assert!(seen.contains(&format!("end-{at}")), "{at}: {seen}");
     }
+    // The end of it stays at the end of the page.
+    assert!(screen.draw().contains("end-28"), "{}", screen.draw());
     screen.keys("esc");
     assert!(screen.state.overlays.is_empty());
     // The same before anything is taken; the choice stays below.

@@ -50,6 +50,16 @@ pub(super) fn page(canvas: &mut Canvas<'_>, title: &str, lines: &[String], scrol
     let most = canvas.rows().saturating_sub(1);
     let mut window = canvas.window(columns, rows.min(most), title);
     let last = window.rows();
+    // The end of it stays at the end of the page.
+    let mut room = usize::from(last);
+    let fits = |line: &&String| {
+        let rows = wrapped(line).len();
+        let has_room = rows <= room;
+        room = room.saturating_sub(rows);
+        has_room
+    };
+    let at_the_end = lines.iter().rev().take_while(fits).count();
+    let scroll = scroll.min(lines.len().saturating_sub(at_the_end.max(1)));
     let mut y = 0;
     let mut read = scroll;
     for line in lines.iter().skip(scroll) {

@@ -635,6 +635,18 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         "{ran:#?}"
     );
     assert_eq!(tasks(&state).len(), 1, "what was refused left a task");
+    // Beside another one that drives, leaving ends nothing.
+    let other = Odd::start();
+    let state = bench.state("d");
+    let mut drives = Running::start(&mut program(
+        &state,
+        &with(&url, &["call", "hangs", "--json"]),
+    ));
+    drives.prints(|event| event["event"] == "progress");
+    let ran = run(&state, &with(&other.url(), &["call", "hangs", "--detach"]));
+    assert_eq!((ran.code, other.calls()), (Some(0), 1), "{ran:#?}");
+    assert!(!ran.err.contains("would end"), "{ran:#?}");
+    drop(drives);
     // A call that is over before it can be left is no secret.
     let ran = run(
         &bench.state("c"),

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, Input, LeaveNote, State, View},
+    app::{self, Command, Event, Input, LeaveNote, Saved, State, View},
     domain::{Ask, AskId, Entry, Mono, News, ServerName, Stamp, TaskId},
 };
 
@@ -55,8 +55,8 @@ pub trait Backstage {
     fn wire(&mut self, task: TaskId, server: ServerName);
     /// Opens a page in the user's browser; only a failure is an event later.
     fn open_page(&mut self, url: &str);
-    /// Writes a part of a result to a file that is not there yet; what came of it is an event later.
-    fn save_part(&mut self, task: &TaskId, part: usize, path: &str);
+    /// Writes something of a task to a file that is not there yet; what came of it is an event later.
+    fn save(&mut self, task: &TaskId, what: Saved, path: &str);
     /// Gives a private copy of a part of a result to the program that opens files; what came of it is an event later.
     fn open_part(&mut self, task: &TaskId, part: usize);
     /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
@@ -339,8 +339,8 @@ async fn carry_out<S: Surface, B: Backstage>(
             backstage.open_page(&url);
             Vec::new()
         }
-        Command::SavePart { task, part, path } => {
-            backstage.save_part(&task, part, &path);
+        Command::Save { task, what, path } => {
+            backstage.save(&task, what, &path);
             Vec::new()
         }
         Command::OpenPart { task, part } => {

@@ -1019,7 +1019,7 @@ fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_
     let mut screen = desk
         .house
         .open_with(&browser, pty::program(), &words, (120, 36));
-    screen.wait_for("sign-in (L)");
+    screen.wait_for("needs sign-in: L");
     screen.press("L");
     let host = world.change(|known| known.issuer.replace("http://", "A page at "));
     screen.wait_for(&host);

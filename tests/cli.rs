@@ -635,6 +635,18 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         "{ran:#?}"
     );
     assert_eq!(tasks(&state).len(), 1, "what was refused left a task");
+    // Beside another one that drives, leaving ends nothing.
+    let other = Odd::start();
+    let state = bench.state("d");
+    let mut drives = Running::start(&mut program(
+        &state,
+        &with(&url, &["call", "hangs", "--json"]),
+    ));
+    drives.prints(|event| event["event"] == "progress");
+    let ran = run(&state, &with(&other.url(), &["call", "hangs", "--detach"]));
+    assert_eq!((ran.code, other.calls()), (Some(0), 1), "{ran:#?}");
+    assert!(!ran.err.contains("would end"), "{ran:#?}");
+    drop(drives);
     // A call that is over before it can be left is no secret.
     let ran = run(
         &bench.state("c"),
@@ -734,7 +746,7 @@ fn lines_say_whose_they_are_and_quiet_ones_only_how_it_ends() {
     let call = ["call", "get_forecast", "city=Oslo", "delay_ms=1"];
     let ran = run(&state, &with(&url, &call));
     let id = tasks(&state)[0].id.to_string();
-    let started = format!("started  {id}, attempt 1 sent, ");
+    let started = format!("started  {id}, call sent (MCP ");
     assert_eq!(ran.err.matches(&id).count(), 1, "{ran:#?}");
     assert!(ran.err.contains(&started), "{ran:#?}");
     let loud = run(&state, &["watch", &id]).out;

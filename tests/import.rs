@@ -312,15 +312,30 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     screen.press("i");
     screen.wait_for("take 1 server over");
     screen.press("t");
-    screen.wait_for("took 1 server over");
-    screen.press("3");
+    screen.wait_for("Took 1 server over");
+    screen.wait_for(&format!("taken lab: http://{addr}/mcp"));
+    screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
     screen.press("i");
     screen.wait_for("none is new here");
-    screen.press("nqq");
+    screen.press("n");
+    // What may not go out without a word is asked for at once; later is an answer too.
+    write(format!(
+        r#"{{"mcpServers": {{"ours": {{"url": "http://{addr}/mcp", "headers": {{"X-Key": "${{X}}"}}}}}}}}"#
+    ));
+    screen.press("i");
+    screen.wait_for("take 1 server over");
+    screen.press("t");
+    screen.wait_for("Send this to ours?");
+    screen.wait_for(&format!("X would go to http://{addr} in the header X-Key"));
+    screen.press("\x1b");
+    screen.wait_for("ours needs consent");
+    screen.wait_for("Took 1 server over");
+    screen.press("qqq");
     screen.end();
     let config = fs::read_to_string(house.path().join("config.toml")).unwrap();
     assert!(config.contains("[servers.lab]"), "{config}");
+    assert!(!config.contains("consent ="), "{config}");
     assert_eq!(connections.load(Ordering::SeqCst), 0);
 }
 

@@ -8,6 +8,8 @@
 
 use std::path::Path;
 
+use longhaul::app::Keymap;
+
 const README: &str = include_str!("../README.md");
 
 /// The part of the text under this heading.
@@ -76,4 +78,39 @@ fn every_promise_names_a_test_that_is_there() {
             assert!(is_there(test), "{test} of {promise}");
         }
     }
+}
+
+/// Every key of the program where the user changed none, under the place where it holds.
+fn keys() -> String {
+    let row = |(keys, words): (String, String)| match (keys.as_str(), words.as_str()) {
+        ("", "") => None,
+        ("", place) => Some(format!("| **{place}** | |\n")),
+        (keys, words) => {
+            let keys: Vec<String> = keys.split(' ').map(|key| format!("`{key}`")).collect();
+            Some(format!("| {} | {words} |\n", keys.join(" ")))
+        }
+    };
+    let rows = Keymap::default().help_lines().into_iter().filter_map(row);
+    std::iter::once("| key | does |\n|---|---|\n".to_owned())
+        .chain(rows)
+        .collect()
+}
+
+#[test]
+fn the_table_of_keys_is_that_of_the_program() {
+    let written = section("Keys");
+    let begin = written.find("| key | does |").unwrap();
+    let table = written[begin..].split("\n\n").next().unwrap();
+    let keys = keys();
+    if std::env::var_os("LONGHAUL_README").is_some_and(|what| what == "write") {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let whole = README.replacen(table, keys.trim_end(), 1);
+        longhaul::store::write_atomically(&path, whole.as_bytes()).unwrap();
+        return;
+    }
+    // Line by line, so that a failure names the key.
+    for (written, key) in table.lines().zip(keys.lines()) {
+        assert_eq!(written, key, "LONGHAUL_README=write writes the table anew");
+    }
+    assert_eq!(table.lines().count(), keys.lines().count());
 }

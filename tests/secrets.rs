@@ -320,7 +320,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
 
     write_atomically(&config, text.as_bytes()).unwrap();
     let mut screen = house.open_with(&variables, pty::program(), &[], (120, 36));
-    screen.wait_for("lab idle");
+    screen.wait_for("lab needs consent");
     screen.press("n");
     screen.wait_for("In the list, L sees to it");
     screen.press("\x1b");
@@ -365,7 +365,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     write_atomically(&config, text.as_bytes()).unwrap();
     let named = ["--session", "other"];
     let mut screen = house.open_with(&variables, pty::program(), &named, (120, 36));
-    screen.wait_for("lab idle");
+    screen.wait_for("lab needs consent");
     screen.press("n");
     screen.wait_for("In the list, L sees to it");
     assert!(is_silent());
@@ -403,9 +403,10 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let _ = first.end();
     let id = started["id"].as_str().unwrap();
     let mut screen = house.open(&["attach", id], (120, 36));
-    screen.wait_for("sign in");
+    screen.wait_for_line(&["waits", "needs $LAB_TOKEN"]);
     screen.press("3");
     screen.wait_for("wants the variable LAB_TOKEN");
+    screen.wait_for("0 requests");
     // Nothing left this one: whatever the server read, the first one sent.
     let knows = |head: &HeaderMap| head.get("x-key").is_some_and(|key| key == "canary");
     assert!(plain.shared.heads.lock().unwrap().iter().all(knows));

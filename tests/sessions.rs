@@ -516,7 +516,7 @@ fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
 
 #[test]
 fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
-    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
     let before = driver(house.path());
     let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
     let mut line = UnixStream::connect(paths.socket()).unwrap();
@@ -571,7 +571,7 @@ fn a_window_that_only_looks_takes_nothing_over() {
 
 #[test]
 fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
-    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
     let mut screen = house.open(&[], (120, 36));
     screen.wait_for_line(&["running", "resumable_data"]);
     shell.signal(Signal::STOP);

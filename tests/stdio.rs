@@ -442,7 +442,7 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     let house = House::new();
     configure(house.path());
     let mut screen = house.open(&[], (120, 36));
-    screen.wait_for("not approved");
+    screen.wait_for("needs approval");
     screen.press("3");
     screen.wait_for("longhaul servers approve files");
     screen.press("L");

@@ -127,16 +127,16 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     let mut lines = Vec::new();
     for attempt in &task.attempts {
         let phase = match attempt.phase {
-            Phase::Queued => "waits to be sent",
-            Phase::Sent => "sent",
-            Phase::Open => "open",
-            Phase::Ended => "ended",
+            Phase::Queued => "and waits to be sent",
+            Phase::Sent => "then sent",
+            Phase::Open => "then sent; its stream is open",
+            Phase::Ended => "then sent; it ended",
         };
         let ended = attempt.ended_at.map_or(String::new(), |at| {
             format!(" at {}", state.clock_seconds(at))
         });
         lines.push(format!(
-            "attempt {}: intent saved {}, {phase}{ended}",
+            "attempt {}: saved at {}, {phase}{ended}",
             attempt.number,
             state.clock_seconds(attempt.started_at)
         ));
@@ -151,12 +151,15 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
             id.as_deref()
                 .map_or("none".to_owned(), |id| clean(&text::truncate(id, 40)))
         };
-        lines.push(format!(
-            "  cursors: with data {}, newest {}, first {}",
-            cursor(&attempt.cursors.data),
-            cursor(&attempt.cursors.newest),
-            cursor(&attempt.cursors.first)
-        ));
+        lines.push(match &attempt.cursors.newest {
+            None => "  no event id came, so no stream can be asked for again".to_owned(),
+            newest => format!(
+                "  event ids: newest with data {}, newest {}, first {}",
+                cursor(&attempt.cursors.data),
+                cursor(newest),
+                cursor(&attempt.cursors.first)
+            ),
+        });
         if let Some(retry) = attempt.retry_ms {
             lines.push(format!("  the server wants {retry} ms between tries"));
         }

@@ -94,6 +94,8 @@ pub struct Findings {
     pub new: usize,
     /// What the configuration says after they were taken over; nothing where none was.
     pub roster: Roster,
+    /// Those of the new ones that wait for a person's word.
+    pub waiting: Vec<ServerName>,
 }
 
 /// How it stands with what the configuration has for a server and nothing happens of without the user's word.
@@ -191,6 +193,17 @@ pub enum Event {
     Failed(String),
 }
 
+/// What of a task is written to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// A part of its result, from 0.
+    Part(usize),
+    /// What happened to it, as a page with its timeline.
+    Page,
+    /// What happened to it, as JSON.
+    Json,
+}
+
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -253,18 +266,17 @@ pub enum Command {
     },
     /// Open this page in the user's browser; http or https, and the user has agreed.
     OpenPage(String),
-    /// Write a part of a task's result to a file that is not there yet; answered by [`Event::Worked`] or
-    /// [`Event::Failed`].
-    SavePart {
-        /// Whose.
+    /// Write something of a task to a file that is not there yet; answered by [`Event::Worked`] or [`Event::Failed`].
+    Save {
+        /// Of which one.
         task: TaskId,
-        /// Which one, from 0.
-        part: usize,
+        /// What of it.
+        what: Saved,
         /// Where to, as it was typed.
         path: String,
     },
     /// Give a private copy of a part of a task's result to the program that opens files; the user has agreed. Answered as
-    /// [`Command::SavePart`].
+    /// [`Command::Save`].
     OpenPart {
         /// Whose.
         task: TaskId,

@@ -24,7 +24,7 @@ pub(super) use questions::{close_gone, took_answer};
 
 use actions::{apply_filter, interrupt, perform};
 use forms::{call_key, edit_key};
-use layers::{filter_key, help_key, menu_key, palette_key, save_key, search_key};
+use layers::{filter_key, help_key, menu_key, page_key, palette_key, save_key, search_key};
 use questions::question_key;
 
 /// A row counts as looked at after the cursor has rested on it this long.
@@ -81,7 +81,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
                 None => state.answer("pasted text needs a field; Tab goes to one"),
             }
         }
-        Some(Overlay::Help { .. } | Overlay::Menu { .. }) => {}
+        Some(Overlay::Help { .. } | Overlay::Page { .. } | Overlay::Menu { .. }) => {}
         None => {
             let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
             let keys = keys.join(" ");
@@ -109,6 +109,11 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
     if let Some(overlay) = state.overlays.pop() {
         let stays = match overlay {
             Overlay::Help { scroll } => help_key(state, scroll, action),
+            Overlay::Page {
+                title,
+                lines,
+                scroll,
+            } => page_key(state, title, lines, scroll, action),
             Overlay::Menu {
                 menu,
                 cursor,
@@ -119,8 +124,8 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
-            Overlay::SaveAs { field, task, part } => {
-                save_key(state, (field, task, part), action, chord, todo)
+            Overlay::SaveAs { field, task, what } => {
+                save_key(state, (field, task, what), action, chord, todo)
             }
             Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
@@ -227,6 +232,13 @@ pub(super) fn ask_tools(state: &mut State, server: &ServerName, todo: &mut Vec<C
     tools.refused = None;
 }
 
+/// Asks for the word of the user's that the next of the servers waits for that were just taken over.
+pub(super) fn ask_consent(state: &mut State, todo: &mut Vec<Command>) {
+    if let Some(server) = state.to_agree.pop_front() {
+        todo.push(Command::ReadConsent(server));
+    }
+}
+
 /// Whether a layer is about one task only.
 pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     match overlay {
@@ -234,6 +246,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             Menu::StopNow(task)
             | Menu::WhatNow(task)
             | Menu::Copy(task)
+            | Menu::Export(task)
             | Menu::Part { task, .. } => task == id,
             Menu::Cancel(tasks) => tasks.contains(id),
             Menu::Leave

@@ -52,6 +52,7 @@ pub enum Action {
     Edit,
     Answer,
     CopyMenu,
+    Export,
     Print,
     Forget,
     Undo,
@@ -280,7 +281,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "again",
         "run again",
-        "run again, with the arguments filled in",
+        "run the row under the cursor again, with the arguments filled in",
     ),
     bind(
         Action::Pause,
@@ -345,6 +346,14 @@ pub const BINDINGS: &[Binding] = &[
         "copy",
         "copy",
         "copy to the terminal's clipboard",
+    ),
+    bind(
+        Action::Export,
+        &["E"],
+        TASK,
+        "export",
+        "export",
+        "export what happened as a page or as JSON; asks where to",
     ),
     bind(
         Action::Print,
@@ -424,7 +433,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "mark",
         "mark",
-        "mark; actions are then meant for all that is marked",
+        "mark and go down; actions are then meant for all that is marked",
     ),
     bind(
         Action::MarkAll,
@@ -626,7 +635,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "help",
         "keys",
-        "this page",
+        "all keys",
     ),
     bind(
         Action::Leave,
@@ -823,6 +832,12 @@ impl Keymap {
         let row = rows.find(|(row, _)| *row == binding);
         row.and_then(|(_, chords)| chords.first())
             .map_or(String::new(), |chord| pretty(*chord))
+    }
+
+    /// The first key of a row of the table as people write it, if it holds in this scope.
+    pub fn lookup_first(&self, scope: Scope, binding: &Binding) -> Option<String> {
+        let key = self.first_key(binding);
+        (binding.scopes.contains(&scope) && !key.is_empty()).then_some(key)
     }
 
     fn row(&self, scope: Scope, action: Action) -> Option<&(&'static Binding, Vec<Chord>)> {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
 use super::{
-    Action, Part, Prices, State, Tab, View, call::command, detail, leave::is_viewer,
+    Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
     select::hidden_marks,
 };
 
@@ -28,6 +28,8 @@ pub enum Menu {
     WhatNow(TaskId),
     /// Copy something of it.
     Copy(TaskId),
+    /// Write what happened to it to a file.
+    Export(TaskId),
     /// Break something of the demo.
     Break,
     /// Take over the servers that other programs know.
@@ -84,7 +86,7 @@ impl Menu {
     pub(super) fn is_grave(&self) -> bool {
         !matches!(
             self,
-            Self::Copy(_) | Self::Break | Self::Views | Self::Import { .. }
+            Self::Copy(_) | Self::Export(_) | Self::Break | Self::Views | Self::Import { .. }
         )
     }
 }
@@ -94,6 +96,13 @@ impl Menu {
 pub enum Act {
     /// Nothing.
     Close,
+    /// Show what the choice is about as a page above it.
+    Read {
+        /// What it is.
+        title: String,
+        /// Its lines.
+        lines: Vec<String>,
+    },
     /// Ask the engine.
     Ask(Vec<Ask>),
     /// Copy this.
@@ -113,12 +122,12 @@ pub enum Act {
     },
     /// Open this page in the browser.
     OpenPage(String),
-    /// Ask for a file to save a part of a result to.
+    /// Ask for a file to save something of a task to.
     SaveAs {
-        /// Whose result.
+        /// Of which one.
         task: TaskId,
-        /// Which part, from 0.
-        part: usize,
+        /// What of it.
+        what: Saved,
         /// A name for the file.
         name: String,
     },
@@ -205,6 +214,7 @@ pub fn title(menu: &Menu) -> String {
         Menu::StopNow(_) => "Still moving".to_owned(),
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
+        Menu::Export(id) => format!("Export {id}"),
         Menu::Part { task, part } => match part.link {
             Some(_) => format!("A link of {task}"),
             None => format!("Part {} of {task}", part.number + 1),
@@ -337,6 +347,17 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             lines
         }
         Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
+        Menu::Export(id) => {
+            let flags = &state.setup.flags;
+            vec![
+                told(
+                    "What happened to it, for a bug report: no secrets, and of what people and servers wrote the size.",
+                ),
+                told(format!(
+                    "longhaul export {id}{flags} --with-content has that too."
+                )),
+            ]
+        }
         Menu::Repeat {
             server,
             tool,
@@ -478,6 +499,22 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
         ],
         Menu::WhatNow(id) => what_now(state, id),
         Menu::Copy(id) => copies(state, id),
+        Menu::Export(id) => {
+            let save = |what, ending: &str| Act::SaveAs {
+                task: id.clone(),
+                what,
+                name: format!("{id}.{ending}"),
+            };
+            vec![
+                item(
+                    'p',
+                    "as a page with its timeline",
+                    save(Saved::Page, "html"),
+                ),
+                item('j', "as JSON", save(Saved::Json, "json")),
+                item('n', "no, leave it", Act::Close),
+            ]
+        }
         Menu::Part { task, part } => of_part(state, task, part),
         Menu::SignIn { page, .. } => vec![
             item(
@@ -531,11 +568,19 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
                 },
             ),
         ],
-        Menu::Import { new, .. } => {
+        Menu::Import { lines, new } => {
             let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");
             let take = item('t', format!("take {count} over"), Act::TakeServers);
             let why_not = (*new == 0).then(|| "none is new here".to_owned());
-            vec![item('n', "not now", Act::Close), Item { why_not, ..take }]
+            let read = Act::Read {
+                title: "What was found".to_owned(),
+                lines: lines.clone(),
+            };
+            let read = (!fits(state, lines)).then(|| item('r', "read all of it", read));
+            [item('n', "not now", Act::Close), Item { why_not, ..take }]
+                .into_iter()
+                .chain(read)
+                .collect()
         }
         Menu::Break => vec![
             item(
@@ -609,7 +654,7 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
     }
     let save = Act::SaveAs {
         task: task.clone(),
-        part: part.number,
+        what: Saved::Part(part.number),
         name: format!("{task}-{}.{}", part.number + 1, part.extension),
     };
     let open = Act::OpenPart {
@@ -749,6 +794,15 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
     if let Some(link) = part.and_then(|part| part.link.as_ref()) {
         items.push(item('u', "URI of this link", Act::Copy(link.whole())));
+    }
+    if !state.marks.is_empty() {
+        let ids: Vec<&str> = state.marks.iter().map(TaskId::as_str).collect();
+        let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        let label = match count {
+            1 => "id of the marked task".to_owned(),
+            _ => format!("ids of the {}", text::plural(count, "marked task")),
+        };
+        items.push(item('m', label, Act::Copy(ids.join(" "))));
     }
     if let Some(line) = detail::curl(state, entity) {
         items.push(item(

@@ -27,6 +27,7 @@ mod status;
 mod update;
 mod views;
 mod wake;
+mod wants;
 
 pub use crate::domain::Colour;
 pub use crate::domain::Input;
@@ -34,7 +35,7 @@ pub use away::away_line;
 pub use call::{CallForm, Refusal, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use document::{Document, Kind, Match, Shown, finds, matches_in};
-pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Reread, Setup};
+pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Reread, Saved, Setup};
 pub use field::Field;
 pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
@@ -54,3 +55,4 @@ pub use status::{Attention, attention, footer_keys, in_time, pane_scope, scope, 
 pub use update::{update, update_all};
 pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};
+pub use wants::{waits_for, wants};

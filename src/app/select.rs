@@ -77,7 +77,7 @@ impl Grouping {
         match self {
             Self::Need => Title::Need(entity.home),
             Self::Server => Title::Server(entity.view.task.server.clone()),
-            Self::Status => Title::Status(entity.view.task.status.word()),
+            Self::Status => Title::Status(entity.view.task.status.row_word()),
         }
     }
 }
@@ -89,7 +89,7 @@ pub enum Title {
     Need(Group),
     /// The server.
     Server(ServerName),
-    /// The word of the status.
+    /// The status, by the word of its rows.
     Status(&'static str),
 }
 
@@ -99,7 +99,7 @@ impl Title {
         match self {
             Self::Need(group) => entity.belongs() == *group,
             Self::Server(server) => entity.view.task.server == *server,
-            Self::Status(word) => entity.view.task.status.word() == *word,
+            Self::Status(word) => entity.view.task.status.row_word() == *word,
         }
     }
 }
@@ -569,12 +569,17 @@ pub(super) fn chosen(state: &State) -> Vec<TaskId> {
 
 /// How many marked tasks are not shown at present.
 pub(super) fn hidden_marks(state: &State) -> usize {
+    hidden(state, state.marks.iter())
+}
+
+/// How many of these tasks are not shown at present.
+pub(super) fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
         state.task(id).is_some_and(|entity| {
             is_shown(state, entity) && !(state.is_folded && entity.home == Group::Done)
         })
     };
-    state.marks.iter().filter(|id| !is_seen(id)).count()
+    tasks.filter(|id| !is_seen(id)).count()
 }
 
 /// Whether rows may change their places: not within a second of a key.

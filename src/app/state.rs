@@ -13,7 +13,7 @@ use crate::domain::{
 
 use super::{
     Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
-    Setup, SortKey, TaskLog,
+    Saved, Setup, SortKey, TaskLog,
     log::{ResultText, WireText},
     notify::Telling,
     pane_scope,
@@ -312,6 +312,15 @@ pub enum Overlay {
         /// Which match is chosen.
         cursor: usize,
     },
+    /// Lines to be read.
+    Page {
+        /// What they are.
+        title: String,
+        /// The lines.
+        lines: Vec<String>,
+        /// Lines scrolled down.
+        scroll: usize,
+    },
     /// A choice.
     Menu {
         /// Of what.
@@ -331,14 +340,14 @@ pub enum Overlay {
     Filter(Field),
     /// The search being typed.
     Search(Field),
-    /// Where a part of a result is saved to, being typed.
+    /// Where something of a task is saved to, being typed.
     SaveAs {
         /// The path.
         field: Field,
-        /// Whose result.
+        /// Of which task.
         task: TaskId,
-        /// Which part, from 0.
-        part: usize,
+        /// What of it.
+        what: Saved,
     },
 }
 
@@ -613,6 +622,8 @@ pub struct State {
     pub(super) undo: Vec<Vec<TaskId>>,
     /// Those of them that were asked back and have not come yet.
     pub(super) returning: BTreeSet<TaskId>,
+    /// Servers that were just taken over and wait for a person's word, in the order in which it is asked for.
+    pub(super) to_agree: VecDeque<ServerName>,
     /// Asks without an answer.
     pub(super) pending: BTreeMap<AskId, Pending>,
     /// The number of the next ask.
@@ -695,6 +706,7 @@ impl State {
             over: None,
             undo: Vec::new(),
             returning: BTreeSet::new(),
+            to_agree: VecDeque::new(),
             pending: BTreeMap::new(),
             next_ask: 1,
             ids_made: 0,

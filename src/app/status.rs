@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{AskedFor, Contact, Stamp, Status, TaskId, Wall, text};
+use crate::domain::{AskedFor, Contact, ServerView, Stamp, Status, TaskId, Wall, text};
 
 use super::{
     Document, Focus, Leaving, Overlay, Pane, Stage, State, Tab,
@@ -253,7 +253,7 @@ pub fn in_time(at: Wall, now: Stamp) -> String {
 /// Where keys go at present.
 pub fn scope(state: &State) -> Scope {
     match state.overlays.last() {
-        Some(Overlay::Help { .. } | Overlay::Menu { .. }) => Scope::Menu,
+        Some(Overlay::Help { .. } | Overlay::Page { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
         Some(
@@ -349,14 +349,21 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             keys
         }
         Scope::Tools => vec![Do::Open, Do::FindTool, Do::AddServer, Do::Back],
-        Scope::Servers => vec![
-            Do::Open,
-            Do::Resume,
-            Do::AddServer,
-            Do::Import,
-            Do::Adopt,
-            Do::Back,
-        ],
+        Scope::Servers => {
+            let mut keys = vec![
+                Do::Open,
+                Do::Resume,
+                Do::AddServer,
+                Do::Import,
+                Do::Adopt,
+                Do::Back,
+            ];
+            let server = state.servers.get(state.cursors[1]);
+            if server.is_some_and(ServerView::waits_for_consent) {
+                keys.insert(0, Do::SignIn);
+            }
+            keys
+        }
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
         Scope::Form => match state.overlays.last() {
@@ -387,6 +394,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
+                (Do::SignIn, Scope::Servers, _) => "what it needs",
                 (Do::Markdown, _, _) if state.is_raw => "render",
                 (Do::NextField, Scope::Page, _) => "to the buttons",
                 (Do::Back, _, _) if question.is_some() => "later",

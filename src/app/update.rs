@@ -8,8 +8,8 @@ use crate::domain::{
 };
 
 use super::{
-    CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane, Reread,
-    ResultText, Stage, State, Tab, WireText, away, input, leave_note, notify,
+    Action, CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane,
+    Reread, ResultText, Stage, State, Tab, WireText, away, input, leave_note, notify,
     select::{self, settle_places},
     state::{Entity, Mark, Pending, Tools},
 };
@@ -81,9 +81,18 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 state.note(NoticeLevel::Info, line, now.wall);
             }
             let count = text::plural(u64::try_from(taken.new).unwrap_or(u64::MAX), "server");
-            let words = format!("took {count} over; 4 lists what became of each");
+            let key = state.key(Action::ShowMessages);
+            let words = format!("took {count} over; {key} lists what became of each");
             state.say(NoticeLevel::Info, &words, now);
+            state.overlays.push(Overlay::Page {
+                title: format!("Took {count} over"),
+                lines: taken.lines,
+                scroll: 0,
+            });
             let _ = input::ask(state, Ask::Configure(taken.roster), Pending::Plain, todo);
+            // Above what became of each: what waits for a word of the user's is asked for at once.
+            state.to_agree = taken.waiting.into();
+            input::ask_consent(state, todo);
         }
         Event::ConsentRead(server, consent) => {
             let Consent {
@@ -95,6 +104,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             } = consent;
             if lines.is_empty() {
                 state.say(NoticeLevel::Info, &words, now);
+                input::ask_consent(state, todo);
             } else {
                 let menu = Menu::Consent {
                     server,
@@ -192,7 +202,7 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
         }
         News::Erased(id) => erase(state, &id),
         News::Server(server) => {
-            let wants = |view: &ServerView| view.state.waits_for_consent();
+            let wants = ServerView::waits_for_consent;
             let did_want = state.server(&server.name).is_some_and(wants);
             let lets_in = did_want && !wants(&server);
             take_server(state, (*server).clone());

@@ -322,7 +322,7 @@ async fn follow_to(
         }
         if let Some(view) = live.tasks.get(&id).cloned() {
             if *until == Until::Detachable {
-                match detaches(&view) {
+                match detaches(&view, live.is_driver) {
                     Detach::Now => {
                         if view.task.status.ends_waiting() {
                             let status = view.task.status.word();
@@ -350,7 +350,8 @@ async fn follow_to(
                         let since = *waits_since.get_or_insert_with(|| context.clock.now().mono);
                         let waited = context.clock.now().mono.since(since);
                         if let Some(words) =
-                            waiting_words(view.leaving.as_ref(), waited).filter(|_| !was_waiting)
+                            waiting_words(view.leaving.as_ref(), live.is_driver, waited)
+                                .filter(|_| !was_waiting)
                         {
                             was_waiting = true;
                             context.terminal.remark(&words);
@@ -476,15 +477,21 @@ fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, F
 const WAITS_SILENTLY: Duration = Duration::from_secs(1);
 
 /// What is said of a call that could not be left yet after so long.
-fn waiting_words(leaving: Option<&Price>, waited: Duration) -> Option<String> {
+fn waiting_words(leaving: Option<&Price>, is_driver: bool, waited: Duration) -> Option<String> {
     let Some(Price::Dies { why }) = leaving else {
         return None;
     };
     (waited >= WAITS_SILENTLY).then(|| {
-        format!(
-            "waiting: leaving now would end it ({}); Ctrl-C twice leaves all the same",
-            text::clean_line(why)
-        )
+        if is_driver {
+            format!(
+                "waiting: leaving now would end it ({}); Ctrl-C twice leaves all the same",
+                text::clean_line(why)
+            )
+        } else {
+            // Only the driver ends a call by leaving.
+            "waiting for the first sign of the call; another longhaul drives it, so Ctrl-C leaves without ending it"
+                .to_owned()
+        }
     })
 }
 
@@ -496,7 +503,7 @@ enum Detach {
     Refused,
 }
 
-fn detaches(view: &Arc<TaskView>) -> Detach {
+fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.leaving, phase) {
         _ if view.task.error.is_some() => Detach::Refused,
@@ -504,7 +511,12 @@ fn detaches(view: &Arc<TaskView>) -> Detach {
         (Some(Price::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
-            Detach::Never(why.clone())
+            // Whoever drives stays with it.
+            if is_driver {
+                Detach::Never(why.clone())
+            } else {
+                Detach::Now
+            }
         }
         (Some(Price::Dies { .. }), _) => Detach::NotYet,
         _ if view.task.status.ends_waiting() => Detach::Now,
@@ -723,9 +735,15 @@ mod tests {
             why: "nothing came yet".to_owned(),
         };
         let short = Duration::from_millis(300);
-        assert_eq!(waiting_words(Some(&dies), short), None);
-        let words = waiting_words(Some(&dies), WAITS_SILENTLY).unwrap();
+        assert_eq!(waiting_words(Some(&dies), true, short), None);
+        let words = waiting_words(Some(&dies), true, WAITS_SILENTLY).unwrap();
         assert!(words.starts_with("waiting: leaving now would end it (nothing came yet)"));
-        assert_eq!(waiting_words(None, WAITS_SILENTLY), None);
+        assert_eq!(waiting_words(None, true, WAITS_SILENTLY), None);
+        let beside = waiting_words(Some(&dies), false, WAITS_SILENTLY).unwrap();
+        assert!(
+            beside.contains("Ctrl-C leaves without ending it"),
+            "{beside}"
+        );
+        assert!(!beside.contains("would end"), "{beside}");
     }
 }

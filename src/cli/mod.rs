@@ -249,6 +249,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     code
 }
 
+/// Who is signed in where.
+fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
+    Logins::new(&paths.logins(), keychain(paths, defaults))
+}
+
 /// The keychain of this desktop, if it is to be used and there may be one.
 fn keychain(paths: &Paths, defaults: Option<&config::Defaults>) -> Keychain {
     if defaults.is_some_and(|it| it.no_keychain) {
@@ -299,7 +304,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let state_dir = global.state_dir.clone().or_else(from_environment);
     let paths = Paths::resolve(state_dir, session)?;
     start_log(&global, &paths)?;
-    let logins = Logins::new(&paths.logins(), keychain(&paths, defaults));
+    let logins = logins(&paths, defaults);
     let mut context = Context {
         logins,
         global,

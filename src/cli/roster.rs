@@ -21,8 +21,8 @@ use super::{
 use crate::{
     app::Consent,
     domain::{
-        Ask, Limits, Price, Program, ProtocolVersion, ServerConfig, ServerName, ServerRef,
-        ServerView, Task, Template, Tool, place, text,
+        Ask, Limits, Obstacle, Price, Program, ProtocolVersion, ServerConfig, ServerName,
+        ServerRef, ServerView, Task, Template, Tool, place, text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
     store::ListFilter,
@@ -35,29 +35,36 @@ const NAMED: usize = 4;
 
 /// Why a server of the configuration cannot be used as it stands.
 fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
-    if server.program.is_some() && server.withheld.is_some() {
-        let name = quoted(server.name.as_str());
-        let words = format!("stdio, not approved: longhaul servers approve {name}");
-        return Some(("needs-approval", words));
-    }
-    if server.withheld.is_some() {
-        let name = quoted(server.name.as_str());
-        let words = format!(
-            "needs consent for {}: longhaul servers consent {name}",
-            server.variables().join(", ")
-        );
-        return Some(("needs-consent", words));
-    }
-    missing(server).map(|missing| ("needs-variable", format!("not set here: {missing}")))
+    let name = quoted(server.name.as_str());
+    let obstacle = server.obstacle(|name| super::variable(name).is_some())?;
+    let words = obstacle.words();
+    Some(match &obstacle {
+        Obstacle::Approval => (
+            "needs-approval",
+            format!("stdio, {words}: longhaul servers approve {name}"),
+        ),
+        Obstacle::Consent(variables) => (
+            "needs-consent",
+            format!(
+                "{words} for {}: longhaul servers consent {name}",
+                variables.join(", ")
+            ),
+        ),
+        Obstacle::Variables(names) => (
+            "needs-variable",
+            format!("{words}, not set here: {}", names.join(", ")),
+        ),
+    })
 }
 
-/// The variables of a server that this process lacks.
+/// The variables that this process lacks, of a server that nothing else stands in the way of.
 fn missing(server: &ServerConfig) -> Option<String> {
-    let of_headers = server.variables().into_iter().map(str::to_owned);
-    let of_program = server.program.iter().flat_map(Program::variables);
-    let is_missing = |variable: &String| super::variable(variable).is_none();
-    let missing: Vec<String> = of_headers.chain(of_program).filter(is_missing).collect();
-    (!missing.is_empty()).then(|| missing.join(", "))
+    let mut server = server.clone();
+    server.withheld = None;
+    match server.obstacle(|name| super::variable(name).is_some())? {
+        Obstacle::Variables(names) => Some(names.join(", ")),
+        Obstacle::Approval | Obstacle::Consent(_) => None,
+    }
 }
 
 /// `servers list`.

@@ -215,7 +215,7 @@ impl Servers {
             .iter()
             .map(|link| {
                 if link.is_withheld {
-                    format!("{} (a program, not approved)", link.name)
+                    format!("{} (a program, needs approval)", link.name)
                 } else {
                     format!("{} ({})", link.name, place::shown(&link.url))
                 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Convention, Limits, ProtocolChoice, ServerName};
+use super::{Convention, Limits, Obstacle, ProtocolChoice, ServerName};
 
 /// What the configuration says of one server. It wins over what the session remembers, and is never saved there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +77,21 @@ impl ServerConfig {
             }
         }
         names
+    }
+
+    /// What a person has to do before it can be used, where `is_set` knows which variables hold something.
+    pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<Obstacle> {
+        let of_headers = self.variables().into_iter().map(str::to_owned);
+        if self.withheld.is_some() {
+            return Some(match self.program {
+                Some(_) => Obstacle::Approval,
+                None => Obstacle::Consent(of_headers.collect()),
+            });
+        }
+        let of_program = self.program.iter().flat_map(Program::variables);
+        let wanted = of_headers.chain(of_program);
+        let missing: Vec<String> = wanted.filter(|name| !is_set(name)).collect();
+        (!missing.is_empty()).then_some(Obstacle::Variables(missing))
     }
 }
 

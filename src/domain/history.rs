@@ -52,8 +52,18 @@ impl Entry {
         let clean = |text: &str| text::clean_line(text).into_owned();
         match &self.what {
             Happening::Started { era, resumability } => {
-                let (era, resumability) = (clean(era), clean(resumability));
-                let text = format!("attempt {} sent, {era}, {resumability}", self.attempt);
+                let again = match self.attempt {
+                    0 | 1 => String::new(),
+                    attempt => format!(" again, attempt {attempt}"),
+                };
+                let way = match resumability.as_str() {
+                    "task" => "way back: server task".to_owned(),
+                    "checkpoint" => "way back: checkpoint".to_owned(),
+                    "stream" => "way back: event ids".to_owned(),
+                    "none" => "no way back so far".to_owned(),
+                    other => format!("way back: {}", clean(other)),
+                };
+                let text = format!("call sent{again} (MCP {}), {way}", clean(era));
                 Words::new("started", text)
             }
             Happening::Progress {

@@ -67,5 +67,5 @@ pub use stamp::{Mono, Stamp, Wall};
 pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
 pub use tally::{Part, Tally};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
-pub use view::{LinkState, ServerView, TaskView};
+pub use view::{LinkState, Obstacle, ServerView, TaskView};
 pub use wire::{Passed, Way, WireEntry};

@@ -55,6 +55,15 @@ impl Status {
         }
     }
 
+    /// The word of its row and of its group on the screen.
+    pub fn row_word(&self) -> &'static str {
+        match self {
+            Self::InputRequired => "asks",
+            Self::Completed => "done",
+            other => other.word(),
+        }
+    }
+
     /// Whether nothing more will come: absorbing.
     pub fn is_settled(&self) -> bool {
         matches!(

@@ -34,6 +34,9 @@ pub struct ServerView {
     pub url: String,
     /// How it stands.
     pub state: LinkState,
+    /// What a person has to do before anything is sent there, known before anybody asked it anything.
+    #[serde(default)]
+    pub obstacle: Option<Obstacle>,
     /// The negotiated revision, or empty.
     pub era: String,
     /// Why this revision, in words.
@@ -92,9 +95,36 @@ pub enum LinkState {
     },
 }
 
-impl LinkState {
+impl ServerView {
     /// Whether it waits for a person's sign-in, credentials or consent.
     pub fn waits_for_consent(&self) -> bool {
-        matches!(self, Self::NeedsLogin { .. } | Self::NotStarted { .. })
+        self.obstacle.is_some()
+            || matches!(
+                self.state,
+                LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. }
+            )
+    }
+}
+
+/// What a person has to do before anything is sent to a server of the configuration, or started for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is", content = "of")]
+pub enum Obstacle {
+    /// Say that its program may be started.
+    Approval,
+    /// Say that these variables may go to its host.
+    Consent(Vec<String>),
+    /// Set these variables where the driver is started.
+    Variables(Vec<String>),
+}
+
+impl Obstacle {
+    /// In a word or two: `needs consent`, `needs $LAB_TOKEN`.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Approval => "needs approval".to_owned(),
+            Self::Consent(_) => "needs consent".to_owned(),
+            Self::Variables(names) => format!("needs ${}", names.join(", $")),
+        }
     }
 }

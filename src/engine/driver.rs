@@ -25,8 +25,9 @@ use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Wish},
     domain::{
         Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
-        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Wall, place, text,
+        NoticeLevel, Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig,
+        ServerName, ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall,
+        place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::{Arrival, Method, Refusal},
@@ -492,7 +493,13 @@ impl Driver<'_> {
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
             // Before its tasks: what one of them waits for stands there.
-            if let Some(view) = linked.link.take_server_view() {
+            if let Some(mut view) = linked.link.take_server_view() {
+                let configured = Configured {
+                    server: self.rosters.of_name(&view.name),
+                    environment: self.environment,
+                    insecure_http: self.insecure_http,
+                };
+                view.obstacle = linked.obstacle(&configured);
                 self.board.publish(News::Server(Arc::new(view)));
             }
             for view in linked.link.take_views() {
@@ -1423,6 +1430,23 @@ impl Linked {
         self.keeper.as_ref()?.due()
     }
 
+    /// What a person has to do before anything can be sent there or started.
+    fn obstacle(&self, configured: &Configured<'_>) -> Option<Obstacle> {
+        let record = self.link.record();
+        let mut server = configured.server?.clone();
+        if record.is_process() {
+            // One that runs needs nobody any more, whatever the configuration says since.
+            server.program.as_ref().filter(|_| self.stdio.is_none())?;
+        } else {
+            let wanted = configured.wanted(record, &self.headers);
+            server.headers = wanted.into_iter().cloned().collect();
+            if server.headers.is_empty() {
+                return None;
+            }
+        }
+        server.obstacle(|variable| (configured.environment)(variable).is_some())
+    }
+
     /// The process that its server is, taken from the configuration before each start; `Err` is what the machine hears
     /// instead of an answer.
     fn process(
@@ -1565,6 +1589,22 @@ impl Configured<'_> {
         Ok(options)
     }
 
+    /// The headers of the configuration that belong to where the link is and are not `given` already.
+    fn wanted(&self, record: &LinkRecord, given: &[(String, String)]) -> Vec<&(String, Template)> {
+        let place = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
+        let Some(server) = self.server else {
+            return Vec::new();
+        };
+        // While unsettled work keeps the link at an old place, what is meant for the new one stays here.
+        let there = server.url.as_deref().and_then(place);
+        if there.is_none() || there != place(&record.url) {
+            return Vec::new();
+        }
+        let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let headers = server.headers.iter();
+        headers.filter(|(name, _)| !is_given(name)).collect()
+    }
+
     /// The headers of the configuration that are not `given` already, with their secrets; `Err` says in words why one
     /// of them cannot be sent.
     fn headers(
@@ -1572,31 +1612,16 @@ impl Configured<'_> {
         record: &LinkRecord,
         given: &[(String, String)],
     ) -> Result<Vec<(String, SecretString)>, String> {
-        let place = |url: &str| url::Url::parse(url).ok();
-        let Some((server, there)) = self
-            .server
-            .and_then(|server| Some((server, place(server.url.as_ref()?)?)))
-        else {
-            return Ok(Vec::new());
-        };
-        // While unsettled work keeps the link at an old place, what is meant for the new one stays here.
-        if place(&record.url).is_none_or(|here| here.origin() != there.origin()) {
+        let wanted = self.wanted(record, given);
+        if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-        let mut missing = server
-            .headers
-            .iter()
-            .filter(|(name, _)| !is_given(name))
-            .peekable();
-        if missing.peek().is_none() {
-            return Ok(Vec::new());
-        }
-        if let Some(why) = &server.withheld {
+        if let Some(why) = self.server.and_then(|server| server.withheld.as_ref()) {
             return Err(why.clone());
         }
         let name = &record.name;
-        if there.scheme() == "http" && !place::is_loopback(&there) && !self.insecure_http {
+        let is_open = |there: &url::Url| there.scheme() == "http" && !place::is_loopback(there);
+        if url::Url::parse(&record.url).is_ok_and(|there| is_open(&there)) && !self.insecure_http {
             return Err(format!(
                 "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
                  nothing was sent. Use an https:// URL, or say --insecure-http each time"
@@ -1606,7 +1631,8 @@ impl Configured<'_> {
             let secret = (self.environment)(variable);
             secret.map(|secret| secret.expose_secret().to_owned())
         };
-        missing
+        wanted
+            .into_iter()
             .map(|(header, value)| match value.fill(holds) {
                 Ok(value) => Ok((header.clone(), SecretString::from(value))),
                 Err(variable) => Err(format!(

@@ -334,6 +334,9 @@ impl Link {
     /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
     pub fn withhold(&mut self, why: String) {
         self.withheld = Some(why);
+        // It was counted when it was meant to go out, and it never did.
+        self.requests = self.requests.saturating_sub(1);
+        self.is_view_stale = true;
     }
 
     /// The file of configuration that names the server no more; `None` once something names it again.
@@ -357,6 +360,8 @@ impl Link {
     /// # Errors
     /// In words, where something of it has to wait because work under way would lose its way back with the change.
     pub fn configure(&mut self, config: &ServerConfig, may_choose: bool) -> Result<(), String> {
+        // Whatever stood in its way may be gone.
+        self.is_view_stale = true;
         if self.reads_progress != config.progress_from_text {
             self.reads_progress = config.progress_from_text;
             self.show_all();
@@ -629,6 +634,8 @@ impl Link {
             name: self.record.name.clone(),
             url: place::shown(&self.record.url).into_owned(),
             state,
+            // The machine knows no variables; whoever fills them in does.
+            obstacle: None,
             era: self
                 .record
                 .version

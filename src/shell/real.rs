@@ -9,12 +9,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use secrecy::SecretString;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Consent, Event, Findings, Input, Reread, Setup, State, View},
+    app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
     domain::{
         Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
         Stamp, Task, TaskId, TaskView, Wall, WireEntry, element, place, text,
@@ -70,6 +71,10 @@ impl FileMark {
 }
 
 /// What the screen has done to the configuration.
+/// Makes the trace of a task as of a time, without the secrets that it is given beside those that it finds.
+pub type MakeTrace = fn(&Paths, &TaskId, Saved, Wall, &[SecretString]) -> Result<String, String>;
+
+/// What the screen has done by the rooms that know the configuration and the traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Finds the servers of other programs, and writes those that this session does not know into it if told so.
@@ -78,6 +83,8 @@ pub struct Configuration {
     pub save_view: fn(&View) -> Result<String, String>,
     /// What it says now, where its mark is another one than this or it is read anyway.
     pub look: fn(&mut FileMark, bool) -> Option<Result<Reread, String>>,
+    /// What happened to a task as of now, as a page or JSON; the secrets of the command line are not in it either.
+    pub export: MakeTrace,
     /// What it has for a server, agreed to where that is what was shown.
     pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, String>,
 }
@@ -97,10 +104,12 @@ pub struct Opening {
     pub drives: bool,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
-    /// Finds the servers of other programs, and writes them into the configuration if told so.
+    /// What is done by the rooms that know the configuration and the traces.
     pub configuration: Configuration,
     /// The mark of the file of configuration when it was read.
     pub config_mark: FileMark,
+    /// The secrets of the command line, for whoever has to leave them out.
+    pub given: Vec<SecretString>,
     /// Opens pages, where there is one.
     pub browser: Option<Browser>,
     /// Opens files, where there is one.
@@ -151,10 +160,12 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         paths,
         opening.demo_dir,
         opening.configuration,
+        clock,
         fuse,
     );
     (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
     engine.config_mark = Arc::new(Mutex::new(opening.config_mark));
+    engine.given = opening.given;
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
@@ -215,6 +226,7 @@ fn saved(paths: &Paths) -> Event {
                 name: record.name,
                 url: place::shown(&record.url).into_owned(),
                 state: LinkState::Idle,
+                obstacle: None,
                 era: record
                     .version
                     .map_or(String::new(), |version| version.word().to_owned()),
@@ -409,7 +421,7 @@ impl Surface for Terminal {
             | Command::ReadWire { .. }
             | Command::Break(_)
             | Command::OpenPage(_)
-            | Command::SavePart { .. }
+            | Command::Save { .. }
             | Command::OpenPart { .. }
             | Command::FindServers
             | Command::TakeServers
@@ -432,6 +444,8 @@ struct Engine {
     configuration: Configuration,
     /// When that was read; whoever looks at it holds this, so that one look follows the other.
     config_mark: Arc<Mutex<FileMark>>,
+    clock: Clock,
+    given: Vec<SecretString>,
     browser: Option<Browser>,
     viewer: Option<Viewer>,
     /// Where the copies are that other programs were given; it goes with this.
@@ -452,6 +466,7 @@ impl Engine {
         paths: Paths,
         demo_dir: Option<PathBuf>,
         configuration: Configuration,
+        clock: Clock,
         fuse: Fuse,
     ) -> Self {
         let subscription = session.subscribe();
@@ -463,6 +478,8 @@ impl Engine {
             demo_dir,
             configuration,
             config_mark: Arc::default(),
+            clock,
+            given: Vec::new(),
             browser: None,
             viewer: None,
             copies: None,
@@ -613,14 +630,19 @@ impl Backstage for Engine {
         });
     }
 
-    fn save_part(&mut self, task: &TaskId, part: usize, path: &str) {
+    fn save(&mut self, task: &TaskId, what: Saved, path: &str) {
         let (paths, task) = (self.paths.clone(), task.clone());
+        let (configuration, given) = (self.configuration, self.given.clone());
+        let now = self.clock.now().wall;
         let file = match path.strip_prefix("~/") {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
             None => PathBuf::from(path),
         };
         self.behind(move || {
-            let (bytes, _) = part_of(&paths, &task, part)?;
+            let bytes = match what {
+                Saved::Part(part) => part_of(&paths, &task, part)?.0,
+                trace => (configuration.export)(&paths, &task, trace, now, &given)?.into_bytes(),
+            };
             // What is there stays: a name that a key left standing must not cost a file.
             let write = || File::create_new(&file)?.write_all(&bytes);
             write().map_err(|error| format!("could not write {}: {error}", file.display()))?;

@@ -3,7 +3,7 @@
 use ratatui::Frame;
 
 use crate::{
-    app::{Pane, SMALLEST, State},
+    app::{Pane, SMALLEST, State, first_line},
     domain::Stamp,
 };
 
@@ -49,6 +49,15 @@ fn too_small(canvas: &mut Canvas<'_>) {
     }
 }
 
+/// The row of the screen that the cursor of the list is in.
+fn cursor_row(state: &State, list: ratatui::layout::Rect, top: u16) -> Option<u16> {
+    let is_list = state.pane == Pane::Tasks && !state.lines.is_empty();
+    let first = first_line(state, usize::from(list.height));
+    let row = u16::try_from(state.cursor_line.checked_sub(first)?).ok()?;
+    let y = list.y.checked_sub(top)?.checked_add(row)?;
+    (is_list && row < list.height).then_some(y)
+}
+
 fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, now: Stamp) {
     let layout = Layout::of(state, area);
     let mut part = |rect: ratatui::layout::Rect, draw: &mut dyn FnMut(&mut Canvas<'_>)| {
@@ -90,7 +99,7 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
     part(layout.leave, &mut |c| bottom::leave(c, state));
     // Below the dialogs: what is asked there has to be read in full, and messages are kept.
     if state.pane != Pane::Messages {
-        overlays::toasts(canvas, state, 1);
+        overlays::toasts(canvas, state, 1, cursor_row(state, layout.list, area.y));
     }
     overlays::overlays(canvas, state, now);
 }

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Entity, until},
+    app::{Entity, State, until},
     domain::{
-        AskedFor, Contact, LinkState, LostReason, Phase, Progress, Stamp, Status, Wall, Window,
-        text, whole_percent,
+        AskedFor, Contact, LinkState, LostReason, Phase, Progress, ServerView, Stamp, Status, Wall,
+        Window, text, whole_percent,
     },
 };
 
@@ -50,11 +50,18 @@ fn coarse(age: Duration) -> String {
 }
 
 /// The state of a task.
-pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> Shown {
+pub(crate) fn state_of(
+    state: &State,
+    entity: &Entity,
+    glyphs: &'static Glyphs,
+    now: Stamp,
+) -> Shown {
     let task = &entity.view.task;
     let contact = entity.view.contact.at(now);
     match &task.status {
-        Status::Completed => return Shown::new(glyphs.done, "done", Role::Done),
+        Status::Completed => {
+            return Shown::new(glyphs.done, task.status.row_word(), Role::Done);
+        }
         Status::Failed => return Shown::new(glyphs.failed, "failed", Role::Failed),
         Status::Cancelled => return Shown::new(glyphs.cancelled, "cancelled", Role::Cancelled),
         Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
@@ -62,7 +69,8 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
         Status::InputRequired => {
             let asked_at = task.open_question().map(|question| question.asked_at);
             let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
-            return Shown::new(glyphs.asks, format!("asks {age}"), Role::Needs);
+            let word = task.status.row_word();
+            return Shown::new(glyphs.asks, format!("{word} {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}
     }
@@ -80,7 +88,20 @@ pub(crate) fn state_of(entity: &Entity, glyphs: &'static Glyphs, now: Stamp) -> 
         return Shown::new(glyphs.paused, format!("{word} {age}"), Role::Cut);
     }
     match contact {
-        Contact::NeedsLogin => Shown::new(glyphs.asks, "sign in", Role::Needs),
+        Contact::NeedsLogin => {
+            let server = state.server(&task.server);
+            // A sign-in is a word; whatever else is wanted stands beside it.
+            let wants_other = server.is_some_and(|server| {
+                let is_other = match server.state {
+                    LinkState::NeedsLogin { takes_sign_in, .. } => !takes_sign_in,
+                    LinkState::NotStarted { .. } => true,
+                    _ => false,
+                };
+                server.obstacle.is_some() || is_other
+            });
+            let word = if wants_other { "waits" } else { "sign in" };
+            Shown::new(glyphs.asks, word, Role::Needs)
+        }
         Contact::Reconnecting { .. } => {
             let age = text::span(now.wall.since(entity.contact_since));
             Shown::new(glyphs.cut, format!("cut {age}"), Role::Cut)
@@ -145,8 +166,15 @@ pub(crate) fn next_try(contact: &Contact) -> Option<Wall> {
     }
 }
 
-/// The state of a server.
-pub(crate) fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> Shown {
+/// The state of a server: what a person has to do there first.
+pub(crate) fn server(server: &ServerView, glyphs: &'static Glyphs, now: Stamp) -> Shown {
+    match &server.obstacle {
+        Some(obstacle) => Shown::new(glyphs.asks, obstacle.words(), Role::Needs),
+        None => link_state(&server.state, glyphs, now),
+    }
+}
+
+fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> Shown {
     match state {
         LinkState::Idle => Shown::new(glyphs.offline, "idle", Role::Dim),
         LinkState::Connecting => Shown::new(glyphs.cut, "connecting", Role::Cut),

@@ -214,7 +214,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     assert!(match title.unwrap() {
                         Title::Need(group) => entity.home == *group,
                         Title::Server(server) => task.server == *server,
-                        Title::Status(word) => task.status.word() == *word,
+                        Title::Status(word) => task.status.row_word() == *word,
                     });
                     left -= 1;
                 }
@@ -511,7 +511,7 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "asked: pause 4 tasks, 8 of them hidden; 5 passed over, where it means nothing"
+        "asked: pause 4 tasks, 3 of them hidden; 5 passed over, still marked: asks, cancelled, done, failed, lost"
     );
     assert_eq!(asks(&screen).len(), 4);
 }
@@ -757,7 +757,7 @@ fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
     assert!(!screen.state.is_following);
     // The first line is on the first row, and further keys do not count up in secret.
     assert_eq!(screen.state.scroll, history().len() - 8);
-    assert!(screen.draw().contains("attempt 1 sent"));
+    assert!(screen.draw().contains("call sent (MCP"));
     let before = screen.state.scroll;
     let mut entry = history().remove(13);
     entry.seq = 15;

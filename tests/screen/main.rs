@@ -11,4 +11,8 @@ mod properties;
 mod questions;
 mod results;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod words;

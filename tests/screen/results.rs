@@ -1,6 +1,6 @@
 //! The result of a task: folding, searching, and what a large one costs.
 
-use longhaul::app::{Command, Event, Tab};
+use longhaul::app::{Command, Event, Saved, Tab};
 
 use crate::support::*;
 
@@ -316,9 +316,9 @@ fn a_part_is_saved_where_the_person_says() {
     let task = id("c5b8yp");
     assert_eq!(
         sent(&screen),
-        [Command::SavePart {
+        [Command::Save {
             task,
-            part: 0,
+            what: Saved::Part(0),
             path
         }]
     );

@@ -322,6 +322,7 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
         name: ServerName::new(name),
         url: format!("http://127.0.0.1:8931/{name}"),
         state,
+        obstacle: None,
         era: "2025-11-25".to_owned(),
         era_why: "the newest that both speak".to_owned(),
         server_info: Some("demo 0.1.0".to_owned()),

@@ -107,6 +107,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Answer
             | Action::Forget
             | Action::CopyMenu
+            | Action::Export
             | Action::Print
             | Action::Zoom
             | Action::TabBefore
@@ -241,6 +242,20 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
     if let Some(reason) = why_not(state, action) {
         return state.answer(reason);
     }
+    let is_of_one = matches!(
+        action,
+        Action::RunAgain | Action::CopyMenu | Action::Export | Action::Edit | Action::Print
+    );
+    if is_of_one
+        && let Some(id) = &state.cursor
+        && !state.marks.is_empty()
+    {
+        let count = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
+        let marked = text::plural(count, "marked task");
+        state.answer(format!(
+            "this is about {id}, under the cursor; {marked} left alone"
+        ));
+    }
     match action {
         Action::Down => step(state, 1),
         Action::Up => step(state, -1),
@@ -336,6 +351,11 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::CopyMenu => {
             if let Some(id) = state.cursor.clone() {
                 open_menu(state, Menu::Copy(id), now);
+            }
+        }
+        Action::Export => {
+            if let Some(id) = state.cursor.clone() {
+                open_menu(state, Menu::Export(id), now);
             }
         }
         Action::Print => {
@@ -542,10 +562,10 @@ pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
         state.pane = Pane::Tasks;
     } else if state.focus == Focus::Detail || state.is_zoomed {
-        if state.search.take().is_none() {
-            state.focus = Focus::List;
-            state.is_zoomed = false;
-        }
+        // What was searched for goes with the place where it was.
+        state.search = None;
+        state.focus = Focus::List;
+        state.is_zoomed = false;
     } else if matches!(state.leaving, Leaving::OnceSafe | Leaving::OnceCancelled(_)) {
         state.leaving = Leaving::No;
         state.answer("staying");
@@ -648,7 +668,7 @@ pub(super) fn resume(state: &mut State, todo: &mut Vec<Command>) {
     );
 }
 
-/// Asks the same of several tasks, and says of how many, and how many of these are hidden.
+/// Asks the same of several tasks, as far as it means something to them.
 pub(super) fn act_on(
     state: &mut State,
     tasks: Vec<TaskId>,
@@ -657,7 +677,6 @@ pub(super) fn act_on(
     fits: impl Fn(&Status) -> bool,
     todo: &mut Vec<Command>,
 ) {
-    let all = tasks.len();
     let fitting: Vec<TaskId> = tasks
         .into_iter()
         .filter(|id| {
@@ -669,29 +688,54 @@ pub(super) fn act_on(
     for id in &fitting {
         ask(state, make(id.clone()), Pending::Plain, todo);
     }
-    if all == 1 {
-        let Some(id) = fitting.first() else {
-            return state.answer(format!("there is nothing to {word}"));
-        };
-        return state.answer(format!("asked: {word} {id}"));
+    if fitting.is_empty() && state.marks.is_empty() {
+        return state.answer(format!("there is nothing to {word}"));
     }
-    let hidden = hidden_marks(state);
-    let hidden = if hidden > 0 {
-        format!(", {hidden} of them hidden")
-    } else {
-        String::new()
+    asked_of(state, &fitting, word);
+}
+
+/// Takes the marks off the tasks that were asked something, and says of how many, how many of these are hidden, and which
+/// marked ones were passed over: those keep their marks.
+pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
+    let had_marks = !state.marks.is_empty();
+    let what = match asked {
+        [] => format!("there is nothing to {word}"),
+        [one] => format!("asked: {word} {one}"),
+        many => {
+            let count = u64::try_from(many.len()).unwrap_or(u64::MAX);
+            format!("asked: {word} {}", text::plural(count, "task"))
+        }
     };
-    let skipped = all - fitting.len();
-    let skipped = if skipped > 0 {
-        format!("; {skipped} passed over, where it means nothing")
-    } else {
-        String::new()
+    let hidden = match select::hidden(state, asked.iter()) {
+        0 => String::new(),
+        _ if !had_marks => String::new(),
+        count => format!(", {count} of them hidden"),
     };
-    let count = u64::try_from(fitting.len()).unwrap_or(u64::MAX);
-    state.answer(format!(
-        "asked: {word} {}{hidden}{skipped}",
-        text::plural(count, "task")
-    ));
+    for id in asked {
+        state.marks.remove(id);
+    }
+    let passed = passed_over(state);
+    state.answer(format!("{what}{hidden}{passed}"));
+}
+
+/// The marked tasks that something meant nothing to, and how they stand.
+fn passed_over(state: &State) -> String {
+    let left = state.marks.iter().filter_map(|id| state.task(id));
+    let statuses: Vec<&Status> = left.map(|entity| &entity.view.task.status).collect();
+    let have = match statuses.len() {
+        0 => return String::new(),
+        1 => "it has",
+        _ => "they have",
+    };
+    let why = if statuses.iter().all(|status| status.is_settled()) {
+        format!("{have} ended")
+    } else {
+        let mut words: Vec<&str> = statuses.iter().map(|status| status.row_word()).collect();
+        words.sort_unstable();
+        words.dedup();
+        words.join(", ")
+    };
+    format!("; {} passed over, still marked: {why}", statuses.len())
 }
 
 pub(super) fn cancel(state: &mut State, now: Stamp) {
@@ -745,7 +789,10 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
         words = format!("{words} ({hidden} of them were hidden)");
     }
     if !going.is_empty() {
-        words = format!("{words}; {} still under way were passed over", going.len());
+        words = format!(
+            "{words}; {} still under way passed over, still marked",
+            going.len()
+        );
     }
     state.undo.push(ended);
     state.say(NoticeLevel::Info, &words, now);
@@ -793,7 +840,7 @@ fn no_server(state: &mut State) {
 
 /// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it.
 fn to_sign_in(state: &State) -> Result<&ServerView, String> {
-    let waits = |server: &&ServerView| server.state.waits_for_consent();
+    let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
     let of_task = || {
         let task = &state.selected()?.view.task;

@@ -6,7 +6,8 @@ use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, S
 
 use super::{
     super::{
-        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, SortKey, Stage, State, View,
+        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, Saved, SortKey, Stage, State,
+        View,
         call::name_from_url,
         keymap::Action,
         menu::{self, Act, REFLEX},
@@ -14,8 +15,8 @@ use super::{
         state::Pending,
         update::quit,
     },
-    actions::{adopt_from, apply_filter, forget, perform, run_again, why_not},
-    ask, ask_tools,
+    actions::{adopt_from, apply_filter, asked_of, forget, perform, run_again, why_not},
+    ask, ask_consent, ask_tools,
     forms::repeat,
     mark_seen,
     moves::find_from_here,
@@ -27,8 +28,30 @@ const CANCEL_ALL: Duration = Duration::from_secs(5);
 pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
     let lines = state.setup.keys.help_page(state.size.0).len();
     let rows = usize::from(state.size.1).saturating_sub(4).max(1);
-    let most = lines.saturating_sub(rows);
-    let scroll = match action {
+    let scroll = scrolled(at, lines.saturating_sub(rows), rows, action)?;
+    Some(Overlay::Help { scroll })
+}
+
+pub(super) fn page_key(
+    state: &State,
+    title: String,
+    lines: Vec<String>,
+    at: usize,
+    action: Option<Action>,
+) -> Option<Overlay> {
+    // A line may be wrapped to several rows, so a page is at least half of what could stand there.
+    let rows = usize::from(state.size.1 / 2).saturating_sub(2).max(1);
+    let scroll = scrolled(at, lines.len().saturating_sub(1), rows, action)?;
+    Some(Overlay::Page {
+        title,
+        lines,
+        scroll,
+    })
+}
+
+/// Where a page stands after a key; `None` once it has been read.
+fn scrolled(at: usize, most: usize, rows: usize, action: Option<Action>) -> Option<usize> {
+    Some(match action {
         Some(Action::Down) => (at + 1).min(most),
         Some(Action::Up) => at.saturating_sub(1),
         Some(Action::PageDown) => (at + rows).min(most),
@@ -37,8 +60,7 @@ pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> 
         Some(Action::Last) => most,
         // Any other key has read enough.
         _ => return None,
-    };
-    Some(Overlay::Help { scroll })
+    })
 }
 
 #[expect(
@@ -76,6 +98,11 @@ pub(super) fn menu_key(
         if menu == Menu::Leave {
             state.leaving = Leaving::No;
         }
+        if matches!(menu, Menu::Consent { .. }) {
+            state.to_agree.clear();
+            let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
+            state.answer(format!("later: {key} on a server in {servers} asks again"));
+        }
         return None;
     }
     if menu.is_grave() && now.mono.since(opened) < REFLEX {
@@ -107,21 +134,36 @@ pub(super) fn menu_key(
     if let Menu::WhatNow(id) = &menu {
         mark_seen(state, id, todo);
     }
+    if let Act::Read { title, lines } = item.act.clone() {
+        let menu = Overlay::Menu {
+            menu,
+            cursor: picked,
+            opened,
+        };
+        state.overlays.push(menu);
+        return Some(Overlay::Page {
+            title,
+            lines,
+            scroll: 0,
+        });
+    }
     act(state, item.act.clone(), now, todo);
+    if let (Menu::Cancel(tasks), Act::Ask(_)) = (&menu, &item.act) {
+        asked_of(state, tasks, "cancel");
+    }
+    if matches!(menu, Menu::Consent { .. }) && item.act == Act::Close {
+        ask_consent(state, todo);
+    }
     None
 }
 
 pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Command>) {
     match act {
-        Act::Close => {}
+        // A page lies over its choice, which stays.
+        Act::Close | Act::Read { .. } => {}
         Act::Ask(asks) => {
-            let count = asks.len();
             for one in asks {
                 ask(state, one, Pending::Plain, todo);
-            }
-            if count > 1 {
-                state.answer(format!("asked of {count} tasks"));
-                state.marks.clear();
             }
         }
         Act::Copy(copied) => {
@@ -142,10 +184,10 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
                 "opened in your browser; {key} names the page again"
             ));
         }
-        Act::SaveAs { task, part, name } => state.overlays.push(Overlay::SaveAs {
+        Act::SaveAs { task, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
             task,
-            part,
+            what,
         }),
         Act::OpenPart { task, part } => {
             todo.push(Command::OpenPart { task, part });
@@ -379,7 +421,7 @@ pub(super) fn filter_key(
 
 pub(super) fn save_key(
     state: &mut State,
-    (mut field, task, part): (Field, TaskId, usize),
+    (mut field, task, what): (Field, TaskId, Saved),
     action: Option<Action>,
     chord: Chord,
     todo: &mut Vec<Command>,
@@ -390,7 +432,7 @@ pub(super) fn save_key(
             if path.is_empty() {
                 state.answer("nothing is saved without the name of a file");
             } else {
-                todo.push(Command::SavePart { task, part, path });
+                todo.push(Command::Save { task, what, path });
             }
             None
         }
@@ -400,7 +442,7 @@ pub(super) fn save_key(
         }
         _ => {
             field.key(chord);
-            Some(Overlay::SaveAs { field, task, part })
+            Some(Overlay::SaveAs { field, task, what })
         }
     }
 }
@@ -422,7 +464,10 @@ pub(super) fn search_key(
             }
             None
         }
-        Some(Action::Back) => None,
+        Some(Action::Back) => {
+            state.search = None;
+            None
+        }
         _ => {
             field.key(chord);
             Some(Overlay::Search(field))

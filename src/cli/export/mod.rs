@@ -10,18 +10,25 @@ mod redact;
 
 use std::io::Write as _;
 
+use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
 use self::redact::Redaction;
 use super::{
     Context,
     args::Export,
+    config,
     fail::{Fail, code},
-    json as documents,
+    json as documents, logins, variable,
 };
 use crate::{
-    domain::{Attempt, Entry, Happening, LinkRecord, ProtocolVersion, Question, Task, Wall},
-    store::Reader,
+    app::Saved,
+    auth::Logins,
+    domain::{
+        Attempt, Entry, Happening, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
+        TaskId, Wall,
+    },
+    store::{Lookup, Paths, Reader},
 };
 
 /// The shape of a trace; it is added to, and counts up where that is not enough.
@@ -29,32 +36,68 @@ const FORMAT: u32 = 1;
 /// Entries read at a time.
 const CHUNK: usize = 512;
 
+/// What a trace is made with, beside what the session file has of the task.
+struct Exporting<'c> {
+    logins: &'c Logins,
+    /// What is configured; none of its secrets gets out.
+    servers: &'c [ServerConfig],
+    /// The secrets of the command line.
+    given: &'c [SecretString],
+    has_content: bool,
+    is_page: bool,
+    now: Wall,
+}
+
+impl Exporting<'_> {
+    /// The trace of a task, without a line end.
+    fn text(&self, reader: &mut Reader, task: &Task) -> Result<String, Fail> {
+        let links = reader.links()?;
+        let entries = history(reader, task)?;
+        let result = reader.result(&task.id)?;
+        let redaction = Redaction::of(self, &links, task);
+        let link = links.iter().find(|link| link.name == task.server);
+        let trace = json!({
+            "format": FORMAT,
+            "longhaul": env!("CARGO_PKG_VERSION"),
+            "system": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            "exported_at": self.now.rfc3339(),
+            "has_content": self.has_content,
+            "task": record(task, result.as_deref(), &redaction),
+            "server": link.map(|link| server(link, task, &redaction)),
+            "attempts": task.attempts.iter().map(attempt).collect::<Vec<_>>(),
+            "questions": task.questions.iter().map(|it| question(it, &redaction)).collect::<Vec<_>>(),
+            "history": entries.iter().map(|it| happening(it, &redaction)).collect::<Vec<_>>(),
+        });
+        Ok(if self.is_page {
+            html::page(&trace, task, &entries)
+        } else {
+            documents::pretty(&trace)
+        })
+    }
+}
+
+/// The secrets of the command line.
+pub(super) fn given(context: &Context<'_>) -> Vec<SecretString> {
+    let headers = context.global.header.iter();
+    let headers = headers.map(|header| SecretString::from(header.value.clone()));
+    let bearer = context.global.bearer_env.as_deref().and_then(variable);
+    headers.chain(bearer).collect()
+}
+
 /// `export`.
 pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &export.id)?;
-    let links = reader.links()?;
-    let entries = history(&mut reader, &task)?;
-    let result = reader.result(&task.id)?;
-    let redaction = Redaction::of(context, &links, &task, export.with_content);
-    let link = links.iter().find(|link| link.name == task.server);
-    let trace = json!({
-        "format": FORMAT,
-        "longhaul": env!("CARGO_PKG_VERSION"),
-        "system": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-        "exported_at": context.clock.now().wall.rfc3339(),
-        "has_content": export.with_content,
-        "task": record(&task, result.as_deref(), &redaction),
-        "server": link.map(|link| server(link, &task, &redaction)),
-        "attempts": task.attempts.iter().map(attempt).collect::<Vec<_>>(),
-        "questions": task.questions.iter().map(|it| question(it, &redaction)).collect::<Vec<_>>(),
-        "history": entries.iter().map(|it| happening(it, &redaction)).collect::<Vec<_>>(),
-    });
-    let text = if export.html {
-        html::page(&trace, &task, &entries)
-    } else {
-        documents::pretty(&trace)
-    };
+    let config = context.config.as_ref().ok();
+    let text = Exporting {
+        logins: &context.logins,
+        servers: config.map_or(&[], |config| &config.servers),
+        given: &given(context),
+        has_content: export.with_content,
+        is_page: export.html,
+        now: context.clock.now().wall,
+    }
+    .text(&mut reader, &task)?;
     let Some(path) = &export.out else {
         context.terminal.document(&text)?;
         return Ok(code::OK);
@@ -66,6 +109,35 @@ pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, F
             Fail::new(code::CANNOT_SAVE, words)
         })?;
     Ok(code::OK)
+}
+
+/// `export` for the screen, which writes it to a file.
+pub(super) fn on_screen(
+    paths: &Paths,
+    id: &TaskId,
+    what: Saved,
+    now: Wall,
+    given: &[SecretString],
+) -> Result<String, String> {
+    // One that cannot be read has nothing that could be sent.
+    let config = config::read(config::path().as_deref()).unwrap_or_default();
+    let made = || -> Result<String, Fail> {
+        let mut reader = Reader::open(paths)?;
+        let Lookup::One(task) = reader.task(id.as_str())? else {
+            return Err(Fail::usage(format!("{id} is gone from the session")));
+        };
+        let exporting = Exporting {
+            logins: &logins(paths, Some(&config.defaults)),
+            servers: &config.servers,
+            given,
+            has_content: false,
+            is_page: what == Saved::Page,
+            now,
+        };
+        let text = exporting.text(&mut reader, &task)?;
+        Ok(format!("{text}\n"))
+    };
+    made().map_err(Fail::into_words)
 }
 
 fn history(reader: &mut Reader, task: &Task) -> Result<Vec<Entry>, Fail> {

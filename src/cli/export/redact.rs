@@ -4,9 +4,9 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::Exporting;
 use crate::{
     cli::{
-        Context,
         config::{is_secret_name, without_tokens},
         json::parsed,
         variable,
@@ -43,12 +43,7 @@ pub(super) struct Redaction {
 impl Redaction {
     /// Of everything that this process can know to be a secret: what the session file keeps to come back, what the
     /// configuration and the command line send, and the tokens of the sign-ins.
-    pub(super) fn of(
-        context: &Context<'_>,
-        links: &[LinkRecord],
-        task: &Task,
-        has_content: bool,
-    ) -> Self {
+    pub(super) fn of(by: &Exporting<'_>, links: &[LinkRecord], task: &Task) -> Self {
         let mut secrets: Vec<String> = Vec::new();
         for link in links {
             secrets.extend(link.session.clone());
@@ -77,8 +72,7 @@ impl Redaction {
             ];
             secrets.extend(ids.into_iter().flatten().map(|id| (**id).to_owned()));
         }
-        let config = context.config.as_ref().ok();
-        for server in config.iter().flat_map(|config| &config.servers) {
+        for server in by.servers {
             let of_headers = server.variables().into_iter().map(str::to_owned);
             let of_program = server.program.iter().flat_map(Program::variables);
             let names = of_headers.chain(of_program);
@@ -86,26 +80,19 @@ impl Redaction {
             secrets.extend(values.map(|value| value.expose_secret().to_owned()));
             secrets.extend(server.url.as_deref().map(of_url).unwrap_or_default());
         }
-        let logins = context.logins.read().unwrap_or_default();
+        let logins = by.logins.read().unwrap_or_default();
         for login in logins.logins.into_values() {
             let tokens = [login.access, login.refresh, login.client.secret];
             let texts = tokens.into_iter().flatten();
             secrets.extend(texts.map(|token| token.0.expose_secret().to_owned()));
         }
-        let bearer = context.global.bearer_env.as_deref().and_then(variable);
-        secrets.extend(bearer.map(|value| value.expose_secret().to_owned()));
-        secrets.extend(
-            context
-                .global
-                .header
-                .iter()
-                .map(|header| header.value.clone()),
-        );
+        let given = by.given.iter();
+        secrets.extend(given.map(|value| value.expose_secret().to_owned()));
         secrets.retain(|secret| secret.len() >= SHORTEST);
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
         Self {
-            has_content,
+            has_content: by.has_content,
             secrets,
         }
     }

@@ -141,16 +141,26 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
                 one.outcome = "new";
             }
         }
-        let mut roster = Roster::default();
+        let (mut roster, mut waiting) = (Roster::default(), Vec::new());
         if takes && new > 0 {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;
+            let ours = told.iter().filter(|one| one.is_taken());
+            let is_taken = |name: &ServerName| {
+                let mut known_as = ours.clone().filter_map(|one| one.known_as.as_deref());
+                known_as.any(|known| known == name.as_str())
+            };
+            let withheld = config.servers.iter();
+            let withheld = withheld.filter(|server| server.withheld.is_some());
+            let withheld = withheld.map(|server| server.name.clone());
+            waiting = withheld.filter(is_taken).collect();
             roster = config::roster(config.servers);
         }
         Ok(Findings {
             lines: lines(&told),
             new,
             roster,
+            waiting,
         })
     };
     found().map_err(Fail::into_words)

@@ -59,7 +59,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         if is_on {
             window.put(0, y, glyphs.cursor, Role::Focus);
         }
-        let shown = words::link_state(&server.state, glyphs, now);
+        let shown = words::server(server, glyphs, now);
         window.put(2, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });

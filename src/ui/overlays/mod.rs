@@ -22,6 +22,11 @@ pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     for overlay in &state.overlays {
         match overlay {
             Overlay::Help { scroll } => pages::help(canvas, state, *scroll),
+            Overlay::Page {
+                title,
+                lines,
+                scroll,
+            } => pages::page(canvas, title, lines, *scroll),
             Overlay::Palette { field, cursor } => pages::palette(canvas, state, field, *cursor),
             Overlay::Menu { menu, cursor, .. } => menu::menu(canvas, state, menu, *cursor, now),
             Overlay::Call(form) => call::call(canvas, state, form, now),
@@ -51,8 +56,9 @@ pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
     }
 }
 
-/// Short messages in the upper right corner, newest last; a small screen shows the one that matters most.
-pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
+/// Short messages in the upper right corner, newest last; a small screen shows the one that matters most. None covers the
+/// row under the cursor.
+pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16, cursor_row: Option<u16>) {
     let columns = canvas.columns();
     let most = columns.saturating_sub(6).min(64);
     let loudest = state
@@ -93,6 +99,10 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
         } else {
             ""
         };
+        let rows = u16::try_from(lines.len().min(TOAST_LINES)).unwrap_or(1);
+        if let Some(row) = cursor_row.filter(|row| (y..y + rows).contains(row)) {
+            y = row + 1;
+        }
         for (at, line) in lines.iter().take(TOAST_LINES).enumerate() {
             let mut part = canvas.part(x, y, wide, 1);
             part.clear();

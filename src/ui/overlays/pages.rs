@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::{
-    super::{canvas::Canvas, theme::Role},
+    super::{canvas::Canvas, panes::detail::wrap, theme::Role},
     typed,
 };
 
@@ -37,6 +37,51 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, scroll: usize) {
         let end = window.columns();
         let down = window.glyphs().arrows[1];
         window.put_before(end, last, &format!(" {below} more {down}"), Role::Dim);
+    }
+}
+
+/// Lines to be read, wrapped, from the one scrolled to.
+pub(super) fn page(canvas: &mut Canvas<'_>, title: &str, lines: &[String], scroll: usize) {
+    let columns = canvas.window_columns(92);
+    let room = usize::from(columns.saturating_sub(4)).max(1);
+    let wrapped = |line: &String| wrap(&text::clean_line(line), room);
+    let all: usize = lines.iter().map(|line| wrapped(line).len()).sum();
+    let rows = u16::try_from(all + 2).unwrap_or(u16::MAX);
+    let most = canvas.rows().saturating_sub(1);
+    let mut window = canvas.window(columns, rows.min(most), title);
+    let last = window.rows();
+    // The end of it stays at the end of the page.
+    let mut room = usize::from(last);
+    let fits = |line: &&String| {
+        let rows = wrapped(line).len();
+        let has_room = rows <= room;
+        room = room.saturating_sub(rows);
+        has_room
+    };
+    let at_the_end = lines.iter().rev().take_while(fits).count();
+    let scroll = scroll.min(lines.len().saturating_sub(at_the_end.max(1)));
+    let mut y = 0;
+    let mut read = scroll;
+    for line in lines.iter().skip(scroll) {
+        // Where a line follows that has no room, its place says so.
+        let rows = wrapped(line);
+        let is_last = read + 1 == lines.len();
+        let fitting = last.saturating_sub(u16::from(!is_last));
+        if y > 0 && usize::from(y) + rows.len() > usize::from(fitting) {
+            break;
+        }
+        for row in rows {
+            window.put(0, y, &row, Role::Plain);
+            y += 1;
+        }
+        read += 1;
+    }
+    let below = lines.len().saturating_sub(read);
+    if below > 0 {
+        let end = window.columns();
+        let down = window.glyphs().arrows[1];
+        let words = format!(" {below} more {down}");
+        window.put_before(end, last.saturating_sub(1), &words, Role::Dim);
     }
 }
 
@@ -72,17 +117,23 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             (false, Some(_)) => Role::Dim,
         };
         window.put(2, y, binding.word, role);
-        window.put_in(13, y, 6, &state.setup.keys.first_key(binding), Role::Key);
+        let keys = &state.setup.keys;
+        // A key that means something else here is no key of it: it is named with its place.
+        let here = keys.lookup_first(below, binding);
+        window.put_in(13, y, 6, here.as_deref().unwrap_or_default(), Role::Key);
+        let elsewhere = match (&here, keys.first_key(binding).as_str(), binding.scopes) {
+            (None, key, [scope, ..]) if !key.is_empty() => {
+                format!("{key} {}: ", scope.title().to_lowercase())
+            }
+            _ => String::new(),
+        };
         let words = match &reason {
-            Some(why) => format!("not now: {}", text::clean_line(why)),
-            None => binding.help.to_owned(),
+            Some(why) => format!("{elsewhere}not now: {}", text::clean_line(why)),
+            None => format!("{elsewhere}{}", binding.help),
         };
         if is_on && text::width(&words) + 20 > usize::from(window.columns()) {
             window.put(0, 1, &words, Role::Plain);
         }
-        let end = window.put(20, y, &words, Role::Dim);
-        if is_on && reason.is_none() && !binding.scopes.contains(&below) {
-            window.put(end + 2, y, "(in its own pane)", Role::Dim);
-        }
+        window.put(20, y, &words, Role::Dim);
     }
 }

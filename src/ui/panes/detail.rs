@@ -1,10 +1,8 @@
 //! The detail pane: one task in six tabs.
 
 use crate::{
-    app::{Action, Entity, Focus, Mark, State, Tab, TaskLog, finds, in_time, waits},
-    domain::{
-        Contact, Elicitation, Entry, Happening, Level, LinkState, Price, Stamp, Wall, Words, text,
-    },
+    app::{Action, Entity, Focus, Mark, State, Tab, TaskLog, finds, in_time, waits, wants},
+    domain::{Contact, Elicitation, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
 };
 
 use super::{
@@ -300,32 +298,17 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
             ),
             Role::Cut,
         ),
-        Contact::NeedsLogin => (wants_sign_in(state, entity), Role::Needs),
+        Contact::NeedsLogin => {
+            let server = state.server(&entity.view.task.server);
+            let words = server.and_then(|server| wants(state, server));
+            let words = words.unwrap_or_else(|| "the server wants sign-in".to_owned());
+            (format!("waits: {words}"), Role::Needs)
+        }
         Contact::Unwatched { as_of } => (
             format!("nobody drives; as of {}", state.clock_seconds(as_of)),
             Role::Waiting,
         ),
         Contact::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
-    }
-}
-
-/// What the server wants, beginning with the command that gives it.
-fn wants_sign_in(state: &State, entity: &Entity) -> String {
-    let name = &entity.view.task.server;
-    match state.server(name).map(|server| &server.state) {
-        Some(LinkState::NeedsLogin {
-            takes_sign_in: true,
-            ..
-        }) => {
-            let words = format!(
-                "wants sign-in ({}): longhaul login {name}{}",
-                state.key(Action::SignIn),
-                state.setup.flags
-            );
-            text::clean_line(&words).into_owned()
-        }
-        Some(LinkState::NotStarted { why, .. }) => text::clean_line(why).into_owned(),
-        _ => "the server wants sign-in".to_owned(),
     }
 }
 

@@ -22,7 +22,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     .filter_map(|(word, is_on)| is_on.then_some(word))
     .collect();
     let is_well = |server: &crate::domain::ServerView| {
-        matches!(server.state, LinkState::Live | LinkState::Idle)
+        matches!(server.state, LinkState::Live | LinkState::Idle) && server.obstacle.is_none()
     };
     // On a narrow screen what is not as usual needs the room more than our name and what goes well.
     let is_tight = columns < 70 && (!flags.is_empty() || !state.servers.iter().all(is_well));
@@ -74,6 +74,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let mut servers: Vec<&crate::domain::ServerView> = state.servers.iter().collect();
     if columns < 100 {
         servers.sort_by_key(|server| match server.state {
+            _ if server.obstacle.is_some() => 0,
             LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. } => 0,
             LinkState::Down { .. } => 1,
             LinkState::Connecting => 2,
@@ -82,7 +83,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         });
     }
     for (place, server) in servers.into_iter().enumerate() {
-        let shown = words::link_state(&server.state, glyphs, now);
+        let shown = words::server(server, glyphs, now);
         let name = text::clean_line(server.name.as_str()).into_owned();
         let wide =
             u16::try_from(text::width(&name) + text::width(&shown.word) + 6).unwrap_or(u16::MAX);

@@ -1,7 +1,7 @@
 //! The list of tasks: window first, format second.
 
 use crate::{
-    app::{Action, Entity, Group, Headcount, Line, SortKey, State, Title, until},
+    app::{Action, Entity, Group, Headcount, Line, SortKey, State, Title, until, waits_for},
     domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
 };
 
@@ -136,7 +136,7 @@ fn row(
 ) {
     let glyphs = canvas.glyphs();
     let task = &entity.view.task;
-    let shown = words::state_of(entity, glyphs, now);
+    let shown = words::state_of(state, entity, glyphs, now);
     let is_new = entity.is_new();
     let is_marked = state.marks.contains(&task.id);
     // Cursor, mark and news share two columns; the cursor steps aside for the news.
@@ -313,7 +313,10 @@ fn progress(
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));
             cell.put(0, 0, &line, Role::Cancelled);
         }
-        Status::Running | Status::Paused => bar(&mut cell, state, entity, now),
+        Status::Running | Status::Paused => match waits_for(state, entity) {
+            Some(words) => with_last(&mut cell, &words, at, Role::Needs),
+            None => bar(&mut cell, state, entity, now),
+        },
     }
 }
 
@@ -512,7 +515,10 @@ fn end(
     match (left, until) {
         (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),
         (None, Some(at)) => {
-            let words = format!("by {}", state.clock_short(at, now));
+            let at = state.clock_short(at, now);
+            // An hour of one digit, so that it is not taken for the time at which something ended.
+            let hour = at.strip_prefix('0').filter(|hour| hour.contains(':'));
+            let words = format!("by {}", hour.unwrap_or(&at));
             put(canvas, y, column, &words, Role::Dim);
         }
         (None, None) => put(canvas, y, column, "-", Role::Dim),

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{State, task_offer},
+    app::{State, task_offer, wants},
     domain::{LinkState, Stamp, text},
 };
 
@@ -51,7 +51,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         if is_on {
             canvas.put(1, y, glyphs.cursor, Role::Focus);
         }
-        let shown = words::link_state(&server.state, glyphs, now);
+        let shown = words::server(server, glyphs, now);
         canvas.put(3, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });
@@ -93,17 +93,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 let age = text::span(now.wall.since(*since));
                 parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
             }
-            LinkState::NeedsLogin { why, takes_sign_in } => {
-                if *takes_sign_in {
-                    let command = format!("longhaul login {}{}", server.name, state.setup.flags);
-                    parts.insert(0, text::clean_line(&command).into_owned());
-                }
-                parts.insert(0, text::clean_line(why).into_owned());
-            }
-            LinkState::NotStarted { why, .. } => {
-                parts.insert(0, text::clean_line(why).into_owned());
-            }
-            _ => {}
+            _ => parts.splice(0..0, wants(state, server)).for_each(drop),
         }
         if let Some(file) = &server.gone_from {
             let words =

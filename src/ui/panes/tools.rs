@@ -13,7 +13,7 @@ use super::{
 
 /// Why a server's tools are not known, and the key that helps where it wants credentials.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
-    let wants = |view: &ServerView| view.state.waits_for_consent();
+    let wants = ServerView::waits_for_consent;
     let why = text::clean_line(why);
     if state.server(server).is_some_and(wants) {
         let key = state.key(Action::SignIn);

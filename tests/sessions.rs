@@ -516,7 +516,7 @@ fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
 
 #[test]
 fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
-    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
+    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
     let before = driver(house.path());
     let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
     let mut line = UnixStream::connect(paths.socket()).unwrap();

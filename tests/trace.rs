@@ -125,7 +125,8 @@ fn nothing_is_recorded_unless_that_is_asked_for_and_how_is_said() {
 fn requests_answers_events_and_ends_are_recorded_and_no_secret_is() {
     const HEADER: &str = "canary-header-51c7";
     const BEARER: &str = "canary-bearer-77d0";
-    const QUERY: &str = "canary-query-2b90";
+    // As the URL has it; a server may say it again so.
+    const QUERY: &str = "canary%2Dquery-2b90";
     const VARIABLE: &str = "canary-variable-19aa";
     let state = tempfile::tempdir().unwrap();
     let url = format!("http://{}/mcp?key={QUERY}", echo());

@@ -1,12 +1,13 @@
-//! A key in the keychain of the desktop, which seals the file of logins: Keychain on macOS, the Secret Service elsewhere.
+//! Keys in the keychain of the desktop, which seal files of logins: Keychain on macOS, the Secret Service elsewhere.
 //!
-//! Must not know what is sealed. Invariants: a keychain that first asks its person holds nobody up for long; a key is made
-//! once, and is in no debug text.
+//! Must not know what is sealed. Invariants: a keychain that first asks its person holds nobody up for long, and that only
+//! once; a key is made under a name of its own, so that none is ever replaced; a key is in no debug text.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use keyring_core::{Entry, Error, api::CredentialStoreApi as _};
@@ -17,128 +18,170 @@ use apple_native_keyring_store::keychain::Store;
 #[cfg(not(target_os = "macos"))]
 use dbus_secret_service_keyring_store::Store;
 
-/// What it is filed under there.
+/// What keys are filed under there, beside their names.
 const SERVICE: &str = "longhaul";
 /// How long somebody waits for an answer. It may still come, and is there for who asks next.
 const WITHIN: Duration = Duration::from_secs(2);
+/// When one that had no key is asked for it anew: somebody may have unlocked it. Often would be one dialog after another.
+const ASKED_ANEW_AFTER: Duration = Duration::from_secs(30);
 
-/// The keychain, or why there is none. Copies are handles to the same one, which is asked once in the life of a process.
+/// The keychain, or why there is none. Copies are handles to the same one, which is asked once for a key that it has.
 #[derive(Clone)]
 pub struct Keychain(Arc<Inner>);
 
 struct Inner {
-    /// Whose key it is: one for each file.
-    account: String,
-    state: Mutex<State>,
+    /// Why there is none.
+    none: Option<String>,
+    known: Mutex<BTreeMap<String, Known>>,
     answered: Condvar,
 }
 
-#[derive(Clone)]
-enum State {
-    Unasked,
-    Asked,
-    Answered(Result<Option<SecretString>, String>),
+/// What is known of a key.
+#[derive(Clone, Debug)]
+struct Known {
+    answer: Option<Answer>,
+    asked_at: Instant,
 }
+
+/// The key, if the keychain has it, or in words why it could not be asked.
+type Answer = Result<Option<SecretString>, String>;
 
 impl fmt::Debug for Keychain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let account = &self.0.account;
-        f.debug_tuple("Keychain").field(account).finish()
+        f.debug_tuple("Keychain").field(&self.0.none).finish()
     }
 }
 
 impl Keychain {
-    /// That of the desktop, which keeps a key for `account`, e.g. the path of what it seals.
-    pub fn of_desktop(account: String) -> Self {
-        Self::new(account, State::Unasked)
+    /// That of the desktop.
+    pub fn of_desktop() -> Self {
+        Self::new(None)
     }
 
     /// None, for this reason in words.
     pub fn none(why: impl Into<String>) -> Self {
-        Self::new(String::new(), State::Answered(Err(why.into())))
+        Self::new(Some(why.into()))
     }
 
-    /// One that has answered so.
-    #[cfg(test)]
-    pub(super) fn answering(answer: Result<Option<SecretString>, String>) -> Self {
-        Self::new("test".to_owned(), State::Answered(answer))
-    }
-
-    fn new(account: String, state: State) -> Self {
+    fn new(none: Option<String>) -> Self {
         Self(Arc::new(Inner {
-            account,
-            state: Mutex::new(state),
+            none,
+            known: Mutex::default(),
             answered: Condvar::new(),
         }))
     }
 
-    /// The key, if there is one.
+    /// One that answers so when it is asked for the key of this name.
+    #[cfg(test)]
+    pub(super) fn answering(name: &str, answer: Answer) -> Self {
+        let keychain = Self::new(None);
+        keychain.ask(&mut keychain.known(), name, move |_| answer);
+        keychain
+    }
+
+    /// The key of this name, if there is one.
     ///
     /// # Errors
     /// In words, why the keychain cannot be asked.
-    pub(super) fn key(&self) -> Result<Option<SecretString>, String> {
-        let mut state = self.state();
-        if matches!(*state, State::Unasked) {
-            *state = State::Asked;
-            let keychain = self.clone();
-            let asking = move || {
-                let answer = look_up(&keychain.0.account);
-                keychain.answer(answer);
-            };
-            let thread = std::thread::Builder::new().name("keychain".to_owned());
-            if let Err(error) = thread.spawn(asking) {
-                *state = State::Answered(Err(format!("it could not be asked: {error}")));
-            }
+    pub(super) fn key(&self, name: &str) -> Answer {
+        self.no()?;
+        let mut known = self.known();
+        let is_to_be_asked = match known.get(name) {
+            None => true,
+            Some(Known {
+                answer: Some(Ok(Some(_))) | None,
+                ..
+            }) => false,
+            Some(Known { asked_at, .. }) => asked_at.elapsed() >= ASKED_ANEW_AFTER,
+        };
+        if is_to_be_asked {
+            self.ask(&mut known, name, look_up);
         }
-        let is_asked = |state: &mut State| matches!(state, State::Asked);
-        let waited = self.0.answered.wait_timeout_while(state, WITHIN, is_asked);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match &*state {
-            State::Answered(answer) => answer.clone(),
-            State::Unasked | State::Asked => {
-                Err("it has not answered yet; it may be locked".to_owned())
-            }
-        }
+        self.wait(known, name)
     }
 
-    /// The key, made now from `fresh` if there was none. Whoever calls it holds the lock of what is sealed.
+    /// Makes this key the one of this new name.
     ///
     /// # Errors
     /// As [`Self::key`].
-    pub(super) fn key_or(&self, fresh: &SecretString) -> Result<SecretString, String> {
-        if let Some(key) = self.key()? {
-            return Ok(key);
-        }
-        let answer = keep(&self.0.account, fresh);
-        self.answer(answer.clone().map(Some));
-        answer
+    pub(super) fn make(&self, name: &str, key: &SecretString) -> Result<(), String> {
+        self.no()?;
+        let mut known = self.known();
+        let key = key.clone();
+        self.ask(&mut known, name, move |name| keep(name, &key).map(Some));
+        self.wait(known, name).map(|_| ())
     }
 
-    fn answer(&self, answer: Result<Option<SecretString>, String>) {
-        *self.state() = State::Answered(answer);
-        self.0.answered.notify_all();
+    /// Asks on a thread of its own, for the keychain may ask its person first.
+    fn ask(
+        &self,
+        known: &mut BTreeMap<String, Known>,
+        name: &str,
+        ask: impl FnOnce(&str) -> Answer + Send + 'static,
+    ) {
+        let asked = Known {
+            answer: None,
+            asked_at: now(),
+        };
+        known.insert(name.to_owned(), asked);
+        let (keychain, name) = (self.clone(), name.to_owned());
+        let asking = move || {
+            let answer = ask(&name);
+            if let Some(known) = keychain.known().get_mut(&name) {
+                known.answer = Some(answer);
+            }
+            keychain.0.answered.notify_all();
+        };
+        let thread = std::thread::Builder::new().name("keychain".to_owned());
+        // Without a thread it has not answered, which is said.
+        let _ = thread.spawn(asking);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Waits for the answer, as long as it was asked for a short time ago.
+    fn wait(&self, known: MutexGuard<'_, BTreeMap<String, Known>>, name: &str) -> Answer {
+        let asked_at = known.get(name).map_or_else(now, |known| known.asked_at);
+        let left = WITHIN.saturating_sub(asked_at.elapsed());
+        let is_open = |known: &mut BTreeMap<String, Known>| {
+            known.get(name).is_some_and(|known| known.answer.is_none())
+        };
+        let waited = self.0.answered.wait_timeout_while(known, left, is_open);
+        let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let answer = known.get(name).and_then(|known| known.answer.clone());
+        answer.unwrap_or_else(|| Err("it has not answered; it may be locked".to_owned()))
+    }
+
+    fn no(&self) -> Result<(), String> {
+        self.0.none.clone().map_or(Ok(()), Err)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         // Nothing in there is ever half done.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn entry(account: &str) -> Result<Entry, Error> {
-    Store::new()?.build(SERVICE, account, None)
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it bounds a wait for another program, and decides nothing of a task"
+)]
+fn now() -> Instant {
+    Instant::now()
 }
 
-fn look_up(account: &str) -> Result<Option<SecretString>, String> {
-    match entry(account).and_then(|entry| entry.get_password()) {
+fn entry(name: &str) -> Result<Entry, Error> {
+    Store::new()?.build(SERVICE, name, None)
+}
+
+fn look_up(name: &str) -> Answer {
+    match entry(name).and_then(|entry| entry.get_password()) {
         Ok(key) => Ok(Some(key.into())),
         Err(Error::NoEntry) => Ok(None),
         Err(error) => Err(words(&error)),
     }
 }
 
-fn keep(account: &str, key: &SecretString) -> Result<SecretString, String> {
-    let kept = entry(account).and_then(|entry| {
+fn keep(name: &str, key: &SecretString) -> Result<SecretString, String> {
+    let kept = entry(name).and_then(|entry| {
         entry.set_password(key.expose_secret())?;
         entry.get_password()
     });
@@ -150,7 +193,34 @@ fn words(error: &Error) -> String {
     match error {
         Error::PlatformFailure(why) => format!("it cannot be used ({why})"),
         Error::NoStorageAccess(why) => format!("it is locked or out of reach ({why})"),
-        Error::Ambiguous(_) => "it has more than one key for this file".to_owned(),
-        _ => "what it holds for this file is no key".to_owned(),
+        Error::Ambiguous(_) => "it has more than one key of this name".to_owned(),
+        _ => "what it has of this name is no key".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn one_that_does_not_answer_is_waited_for_once() {
+        let keychain = Keychain::of_desktop();
+        let (answer, late) = mpsc::channel();
+        let asking = move |_: &str| late.recv().unwrap_or(Ok(None));
+        keychain.ask(&mut keychain.known(), "a", asking);
+        assert!(keychain.key("a").unwrap_err().contains("not answered"));
+        let begin = now();
+        for _ in 0..1000 {
+            keychain.key("a").unwrap_err();
+        }
+        assert!(begin.elapsed() < WITHIN, "each of them waited");
+        // What comes late is there for the next.
+        answer.send(Ok(Some("key".to_owned().into()))).unwrap();
+        while keychain.key("a").is_err() {
+            std::thread::yield_now();
+        }
+        assert_eq!(keychain.key("a").unwrap().unwrap().expose_secret(), "key");
     }
 }

@@ -16,6 +16,8 @@ use crate::{
 const VERSION: u32 = 1;
 /// ... and where there is one.
 const SEALED: u32 = 2;
+/// No key has this name; whoever asks for it learns whether there is a keychain.
+const NO_NAME: &str = "none";
 /// How often a held lock is tried again, and for how long: whoever holds it is talking to an authorization server.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 const TRY_FOR: Duration = Duration::from_secs(90);
@@ -169,6 +171,8 @@ struct Format {
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     version: u32,
+    /// The name of the key. It stands here and not in the keychain alone, so that a file that is moved finds its own.
+    key: String,
     sealed: String,
 }
 
@@ -188,15 +192,38 @@ impl Logins {
         }
     }
 
-    /// Whether what it says is sealed with a key of the keychain; `Err` says in words why not.
+    /// Whether the file is sealed with a key of the keychain; `Err` says in words why not.
     ///
     /// # Errors
     /// In words.
     pub fn is_sealed(&self) -> Result<(), String> {
-        match self.keychain.key()? {
-            Some(_) => Ok(()),
-            None => Err("its keychain has no key for it yet".to_owned()),
+        match self.key_name() {
+            Some(name) => self.keychain.key(&name).map(|_| ()),
+            None => Err(self
+                .keychain
+                .key(NO_NAME)
+                .err()
+                .unwrap_or_else(|| "it was written without a keychain".to_owned())),
         }
+    }
+
+    /// The name of the key that the file is sealed with.
+    fn key_name(&self) -> Option<String> {
+        let bytes = self.file.read().ok()??;
+        let sealed: Sealed = serde_json::from_slice(&bytes).ok()?;
+        Some(sealed.key)
+    }
+
+    /// The key of the file with its name, else a new one; `None` where there is no keychain to have it.
+    fn own_key(&self) -> Result<Option<(String, SecretString)>, AuthError> {
+        if let Some(name) = self.key_name()
+            && let Ok(Some(key)) = self.keychain.key(&name)
+        {
+            return Ok(Some((name, key)));
+        }
+        let (name, key) = (super::random()?, seal::new_key()?);
+        let made = self.keychain.make(&name, &key);
+        Ok(made.is_ok().then_some((name, key)))
     }
 
     /// Where it is.
@@ -263,22 +290,22 @@ impl Logins {
                 self.path().display(),
             ))),
             Some(SEALED) => {
-                let Sealed { sealed, .. } = serde_json::from_slice(&bytes).map_err(garbled)?;
-                let key = self.keychain.key().map_err(|why| {
+                let Sealed { key, sealed, .. } = serde_json::from_slice(&bytes).map_err(garbled)?;
+                // Whatever is wrong with the key, the file may be as good as ever: it is not for us to set it aside.
+                let shut = |why: String| {
                     AuthError::Logins(format!(
-                        "could not open {}: its key is in the keychain of this desktop, and {why}; unlock that, or take the \
-                         file away and sign in again",
+                        "could not open {}: its key is in a keychain, and {why}; unlock that, or move the file away and sign \
+                         in again",
                         self.path().display()
                     ))
-                })?;
-                let Some(key) = key else {
-                    return Err(damaged(
-                        "its key is not in the keychain any more".to_owned(),
-                    ));
                 };
-                let Some(bytes) = seal::open(&key, &sealed) else {
-                    return Err(damaged(
-                        "the key in the keychain does not open it".to_owned(),
+                let found = self.keychain.key(&key).map_err(shut)?;
+                let Some(found) = found else {
+                    return Err(shut("this one does not have it".to_owned()));
+                };
+                let Some(bytes) = seal::open(&found, &sealed) else {
+                    return Err(shut(
+                        "what this one has of that name does not open it".to_owned(),
                     ));
                 };
                 serde_json::from_slice(&bytes).map_err(garbled)
@@ -347,11 +374,16 @@ impl Logins {
         // Made of text and numbers, so this cannot fail; if it did, nothing would be written.
         let unwritten = |error| AuthError::Logins(format!("could not write the logins: {error}"));
         let mut bytes = serde_json::to_vec_pretty(book).map_err(unwritten)?;
-        if let Ok(key) = self.keychain.key_or(&seal::new_key()?)
+        if let Some((name, key)) = self.own_key()?
             && let Some(sealed) = seal::seal(&key, &bytes)?
         {
-            let version = SEALED;
-            bytes = serde_json::to_vec_pretty(&Sealed { version, sealed }).map_err(unwritten)?;
+            let (version, key) = (SEALED, name);
+            let sealed = Sealed {
+                version,
+                key,
+                sealed,
+            };
+            bytes = serde_json::to_vec_pretty(&sealed).map_err(unwritten)?;
         }
         Ok(self.file.write(held, &bytes)?)
     }
@@ -387,43 +419,44 @@ mod tests {
     async fn a_keychain_seals_the_file_and_no_other_key_opens_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logins.json");
-        let at = |answer| Logins::new(&path, Keychain::answering(answer));
-        keep(&Logins::new(&path, Keychain::none("there is none"))).await;
+        let plain = Logins::new(&path, Keychain::none("there is none"));
+        keep(&plain).await;
         assert!(text(&path).contains("canary-access"), "the plain file");
-        let key = key();
-        let with_key = at(Ok(Some(key.clone())));
+        let (name, key) = ("mine", key());
+        let at = |answer| Logins::new(&path, Keychain::answering(name, answer));
+        let good = at(Ok(Some(key.clone())));
         assert_eq!(
-            with_key.read().unwrap(),
+            good.read().unwrap(),
             book(),
-            "as it was before there was a keychain"
+            "from before there was a keychain"
         );
-        keep(&with_key).await;
+        // The key is the one that the file names.
+        let bytes = serde_json::to_vec(&book()).unwrap();
+        let sealed = seal::seal(&key, &bytes).unwrap().unwrap();
+        let whole = serde_json::json!({"version": 2, "key": name, "sealed": sealed}).to_string();
+        crate::store::write_atomically(&path, whole.as_bytes()).unwrap();
+        assert_eq!(good.read().unwrap(), book());
+        keep(&good).await;
         let sealed = text(&path);
+        assert!(sealed.contains(name), "{sealed}");
         for secret in ["canary", "issuer", "https"] {
             assert!(!sealed.contains(secret), "{secret} in {sealed}");
         }
-        assert_eq!(at(Ok(Some(key))).read().unwrap(), book());
-        // Locked, or out of reach: that may pass, so nothing is lost.
-        let locked = at(Err("it is locked".to_owned()));
-        let error = locked.read().unwrap_err();
-        assert!(
-            matches!(&error, AuthError::Logins(words) if words.contains("it is locked")),
-            "{error}"
-        );
-        let held = locked.hold().await.unwrap();
-        assert!(locked.read_held(&held).is_err());
-        assert_eq!(text(&path), sealed);
-        drop(held);
-        // Lost: what was sealed with it is, too, and the next sign-in begins anew.
-        for answer in [Ok(None), Ok(Some(self::key()))] {
-            let lost = at(answer);
-            assert!(matches!(lost.read(), Err(AuthError::Damaged { .. })));
+        assert_eq!(good.read().unwrap(), book());
+        // Locked, another one, or a key lost: none of it says that the file is bad, so it stays as it is.
+        for answer in [
+            Err("it is locked".to_owned()),
+            Ok(None),
+            Ok(Some(self::key())),
+        ] {
+            let shut = at(answer);
+            let held = shut.hold().await.unwrap();
+            let error = shut.read_held(&held).unwrap_err();
+            let words = error.to_string();
+            assert!(matches!(error, AuthError::Logins(_)), "{words}");
+            assert!(words.contains("move the file away"), "{words}");
+            assert_eq!(text(&path), sealed);
         }
-        let lost = at(Ok(Some(self::key())));
-        let held = lost.hold().await.unwrap();
-        let (book, remark) = lost.read_held(&held).unwrap();
-        assert_eq!(book, Book::default());
-        assert!(remark.unwrap().contains("set aside whole"));
     }
 
     #[test]

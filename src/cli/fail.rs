@@ -13,6 +13,8 @@ use crate::{
 pub(super) enum Fail {
     /// Nobody reads our stdout any more; that is no error, and there is nobody to tell.
     Closed,
+    /// Nobody took what stands on our stdout, and we were told to end.
+    Untaken,
     /// In words, for stderr.
     Said {
         /// The exit code.
@@ -34,7 +36,7 @@ impl Fail {
     pub(super) fn into_words(self) -> String {
         match self {
             Self::Said { words, .. } => words,
-            Self::Closed => "nobody reads".to_owned(),
+            Self::Closed | Self::Untaken => "nobody reads".to_owned(),
         }
     }
 
@@ -46,13 +48,13 @@ impl Fail {
 
 impl From<io::Error> for Fail {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            Self::Closed
-        } else {
-            Self::new(
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            io::ErrorKind::TimedOut => Self::Untaken,
+            _ => Self::new(
                 code::CANNOT_SAVE,
                 format!("could not write to stdout: {error}"),
-            )
+            ),
         }
     }
 }

@@ -465,7 +465,7 @@ async fn follow_to(
 /// whether to stay is for the price of leaving to say.
 fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, Fail> {
     match printer.advance(context) {
-        Err(Fail::Closed) => {
+        Err(Fail::Closed | Fail::Untaken) => {
             context.terminal.give_up_out();
             printer.advance(context)
         }

@@ -237,6 +237,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     let code = match outcome {
         Ok(code) => code,
         Err(Fail::Closed) => ExitCode::from(code::OK),
+        Err(Fail::Untaken) => ExitCode::from(code::INTERRUPTED),
         Err(Fail::Said { code, words }) => {
             terminal.say(&format!("longhaul: {words}"));
             ExitCode::from(code)
@@ -251,11 +252,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
 
 /// Who is signed in where.
 fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
-    Logins::new(&paths.logins(), keychain(paths, defaults))
+    Logins::new(&paths.logins(), keychain(defaults))
 }
 
 /// The keychain of this desktop, if it is to be used and there may be one.
-fn keychain(paths: &Paths, defaults: Option<&config::Defaults>) -> Keychain {
+fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
     if defaults.is_some_and(|it| it.no_keychain) {
         return Keychain::none("the configuration says keychain = false");
     }
@@ -269,7 +270,7 @@ fn keychain(paths: &Paths, defaults: Option<&config::Defaults>) -> Keychain {
     if !cfg!(target_os = "macos") && !bus() {
         return Keychain::none("no keychain is here, as there is no D-Bus session");
     }
-    Keychain::of_desktop(paths.logins().display().to_string())
+    Keychain::of_desktop()
 }
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {

@@ -194,7 +194,8 @@ impl Writing {
     }
 
     fn append(&mut self, of: &Arc<Source>, lost: u64, entry: WireEntry) -> Result<(), StoreError> {
-        if !self.open.contains_key(&of.server) {
+        let is_open = self.open.get(&of.server);
+        if !is_open.is_some_and(|(_, writer)| writer.is_there()) {
             let writer = TraceWriter::open(&self.paths, &of.server)?;
             let source = Arc::clone(of);
             self.open.insert(of.server.clone(), (source, writer));

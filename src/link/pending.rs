@@ -150,11 +150,17 @@ impl Pending {
 
     /// Puts back what was taken and could not be written.
     pub(super) fn put_back(&mut self, entries: &Entries) {
-        let Self { older, newest, .. } = self.emptied();
+        let Self {
+            older,
+            newest,
+            mark,
+            ..
+        } = self.emptied();
+        // What came since may be thinned already, and its mark stands among the older ones.
+        (self.older, self.mark) = (entries.iter().chain(older).collect(), mark);
         self.part
-            .add(entries.iter().map(|entry| weight(&entry.what)).sum());
-        self.older = entries.iter().collect();
-        for entry in older.into_iter().chain(newest.iter()) {
+            .add(self.older.iter().map(|entry| weight(&entry.what)).sum());
+        for entry in newest.iter() {
             self.push(entry);
         }
     }

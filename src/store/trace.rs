@@ -34,6 +34,11 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
+    /// Whether the file has a name still; what is written into one that was deleted, nobody reads.
+    pub fn is_there(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.nlink() > 0)
+    }
+
     /// Opens the record, mode 0600, or begins one.
     ///
     /// # Errors

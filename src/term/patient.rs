@@ -13,31 +13,41 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// How often a write that nobody takes looks whether we are to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often it looks before Ctrl-C ends it: a reader that is only slow loses nothing by it.
+const LOOKS_ONCE_INTERRUPTED: u32 = 10;
 /// What a pipe that is ready takes without making anybody wait (`PIPE_BUF` of Linux and of the others).
 const AT_ONCE: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
-/// Set once a signal that leaves no choice has come.
-static IS_TO_END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// What was heard so far.
+#[derive(Debug, Default)]
+struct Heard {
+    /// A signal that leaves no choice.
+    is_to_end: Arc<AtomicBool>,
+    is_interrupted: Arc<AtomicBool>,
+}
 
-/// From now on a signal that leaves no choice ends a write that nobody takes, too.
+static HEARD: OnceLock<Heard> = OnceLock::new();
+
+/// From now on a signal that is to end us ends a write that nobody takes, too.
 ///
 /// # Errors
 ///
 /// Where the system does not let us listen.
 pub fn end_writes_on_signals() -> io::Result<()> {
     let mut is_listening = true;
-    let flag = IS_TO_END.get_or_init(|| {
+    let heard = HEARD.get_or_init(|| {
         is_listening = false;
-        Arc::default()
+        Heard::default()
     });
     if !is_listening {
         for signal in [SIGTERM, SIGHUP, SIGQUIT] {
-            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::flag::register(signal, Arc::clone(&heard.is_to_end))?;
         }
+        signal_hook::flag::register(SIGINT, Arc::clone(&heard.is_interrupted))?;
     }
     Ok(())
 }
@@ -47,11 +57,27 @@ pub fn end_writes_on_signals() -> io::Result<()> {
 pub struct Patient<W>(pub W);
 
 impl<W: Write + AsFd> Write for Patient<W> {
-    /// Nobody reads any more, as far as who writes is concerned (`BrokenPipe`), once we are to end and nothing is taken.
+    /// [`io::ErrorKind::TimedOut`] once we are to end and nobody takes anything.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        while !is_ready(self.0.as_fd())? {
-            if IS_TO_END.get().is_some_and(|it| it.load(Ordering::Relaxed)) {
-                return Err(io::ErrorKind::BrokenPipe.into());
+        let is = |flag: fn(&Heard) -> &AtomicBool| {
+            HEARD
+                .get()
+                .is_some_and(|it| flag(it).load(Ordering::Relaxed))
+        };
+        let mut looks = 0;
+        loop {
+            let is_to_end = is(|it| &it.is_to_end);
+            let wait = if is_to_end {
+                Duration::ZERO
+            } else {
+                LOOK_EVERY
+            };
+            if is_ready(self.0.as_fd(), wait)? {
+                break;
+            }
+            looks += u32::from(is(|it| &it.is_interrupted));
+            if is_to_end || looks >= LOOKS_ONCE_INTERRUPTED {
+                return Err(io::ErrorKind::TimedOut.into());
             }
         }
         let part = bytes.get(..AT_ONCE).unwrap_or(bytes);
@@ -66,10 +92,10 @@ impl<W: Write + AsFd> Write for Patient<W> {
     }
 }
 
-/// Whether a write would be taken, or fail, at once; waits a little.
-fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    let every = Timespec::try_from(LOOK_EVERY).unwrap_or_default();
-    match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&every)) {
+/// Whether a write would be taken, or fail, within such a time.
+fn is_ready(fd: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
+    let wait = Timespec::try_from(wait).unwrap_or_default();
+    match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&wait)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),

@@ -39,6 +39,8 @@ const CALLS: usize = 1024;
 const READ_BYTES: usize = 1 << 20;
 /// A part of a path that is longer may be a key.
 const SEGMENT: usize = 12;
+/// So may a value of a query from here on; `true` and `json` are found in too many words.
+const VALUE: usize = 8;
 
 /// A header with one of these in its name is told without its value, whoever sends it.
 const HIDDEN: [&str; 8] = [
@@ -354,8 +356,15 @@ impl Tapped {
         if !self.is_on() {
             return;
         }
-        for (_, value) in url.query_pairs() {
-            self.tap.hide_learnt(&value);
+        // As the URL has them and decoded, for a server may say either.
+        let values = url.query().unwrap_or_default().split('&');
+        let values = values.filter_map(|pair| Some(pair.split_once('=')?.1.to_owned()));
+        let values = values.chain(url.query_pairs().map(|(_, value)| value.into_owned()));
+        let values = values.filter(|value| value.len() >= VALUE);
+        let segments = url.path().split('/').map(str::to_owned);
+        let segments = segments.filter(|segment| segment.len() > SEGMENT);
+        for secret in values.chain(segments) {
+            self.tap.hide_learnt(&secret);
         }
         let body = body.map(String::from_utf8_lossy).unwrap_or_default();
         self.calls(&body);

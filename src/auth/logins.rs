@@ -173,7 +173,8 @@ struct Sealed {
     version: u32,
     /// The name of the key. It stands here and not in the keychain alone, so that a file that is moved finds its own.
     key: String,
-    sealed: String,
+    /// Sealed.
+    book: String,
 }
 
 /// The file, and the keychain that has its key.
@@ -290,7 +291,7 @@ impl Logins {
                 self.path().display(),
             ))),
             Some(SEALED) => {
-                let Sealed { key, sealed, .. } = serde_json::from_slice(&bytes).map_err(garbled)?;
+                let Sealed { key, book, .. } = serde_json::from_slice(&bytes).map_err(garbled)?;
                 // Whatever is wrong with the key, the file may be as good as ever: it is not for us to set it aside.
                 let shut = |why: String| {
                     AuthError::Logins(format!(
@@ -303,7 +304,7 @@ impl Logins {
                 let Some(found) = found else {
                     return Err(shut("this one does not have it".to_owned()));
                 };
-                let Some(bytes) = seal::open(&found, &sealed) else {
+                let Some(bytes) = seal::open(&found, &book) else {
                     return Err(shut(
                         "what this one has of that name does not open it".to_owned(),
                     ));
@@ -375,14 +376,10 @@ impl Logins {
         let unwritten = |error| AuthError::Logins(format!("could not write the logins: {error}"));
         let mut bytes = serde_json::to_vec_pretty(book).map_err(unwritten)?;
         if let Some((name, key)) = self.own_key()?
-            && let Some(sealed) = seal::seal(&key, &bytes)?
+            && let Some(book) = seal::seal(&key, &bytes)?
         {
             let (version, key) = (SEALED, name);
-            let sealed = Sealed {
-                version,
-                key,
-                sealed,
-            };
+            let sealed = Sealed { version, key, book };
             bytes = serde_json::to_vec_pretty(&sealed).map_err(unwritten)?;
         }
         Ok(self.file.write(held, &bytes)?)
@@ -433,7 +430,7 @@ mod tests {
         // The key is the one that the file names.
         let bytes = serde_json::to_vec(&book()).unwrap();
         let sealed = seal::seal(&key, &bytes).unwrap().unwrap();
-        let whole = serde_json::json!({"version": 2, "key": name, "sealed": sealed}).to_string();
+        let whole = serde_json::json!({"version": 2, "key": name, "book": sealed}).to_string();
         crate::store::write_atomically(&path, whole.as_bytes()).unwrap();
         assert_eq!(good.read().unwrap(), book());
         keep(&good).await;

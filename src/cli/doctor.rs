@@ -430,7 +430,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         Err(Fail::Said { words, .. }) => {
             return checks.wrong("servers", words, "then ask again");
         }
-        Err(Fail::Closed | Fail::Untaken) => return,
+        Err(Fail::Unread(_)) => return,
     };
     if wanted.is_empty() {
         checks.ok(
@@ -469,7 +469,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             ),
             Ok(probe) => tell(&of, &url, &probe, checks),
             Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
-            Err(Fail::Closed | Fail::Untaken) => return,
+            Err(Fail::Unread(_)) => return,
         }
     }
 }

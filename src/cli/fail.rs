@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::terminal::Unread;
 pub(super) use crate::domain::exit as code;
 use crate::{
     domain::{Refused, Status, Task, TaskErrorKind},
@@ -11,10 +12,8 @@ use crate::{
 /// Why a command ends early.
 #[derive(Debug)]
 pub(super) enum Fail {
-    /// Nobody reads our stdout any more; that is no error, and there is nobody to tell.
-    Closed,
-    /// Nobody took what stands on our stdout, and we were told to end.
-    Untaken,
+    /// Nobody reads our stdout any more, and there is nobody to tell.
+    Unread(Unread),
     /// In words, for stderr.
     Said {
         /// The exit code.
@@ -36,7 +35,7 @@ impl Fail {
     pub(super) fn into_words(self) -> String {
         match self {
             Self::Said { words, .. } => words,
-            Self::Closed | Self::Untaken => "nobody reads".to_owned(),
+            Self::Unread(_) => "nobody reads".to_owned(),
         }
     }
 
@@ -49,8 +48,8 @@ impl Fail {
 impl From<io::Error> for Fail {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Closed,
-            io::ErrorKind::TimedOut => Self::Untaken,
+            io::ErrorKind::BrokenPipe => Self::Unread(Unread::Closed),
+            io::ErrorKind::TimedOut => Self::Unread(Unread::Untaken),
             _ => Self::new(
                 code::CANNOT_SAVE,
                 format!("could not write to stdout: {error}"),

@@ -366,7 +366,7 @@ async fn follow_to(
                 printer.bar(context, &view);
             }
             // An older picture than what was read may know nothing of the price yet.
-            if context.terminal.is_unread()
+            if let Some(why_unread) = context.terminal.unread()
                 && view.task.seq >= printer.printed
                 && !view.task.status.ends_waiting()
             {
@@ -381,7 +381,7 @@ async fn follow_to(
                             ));
                         }
                     }
-                    _ => return Err(Fail::Closed),
+                    _ => return Err(Fail::Unread(why_unread)),
                 }
             }
             if view.is_unsaved && !was_unsaved {
@@ -465,8 +465,8 @@ async fn follow_to(
 /// whether to stay is for the price of leaving to say.
 fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, Fail> {
     match printer.advance(context) {
-        Err(Fail::Closed | Fail::Untaken) => {
-            context.terminal.give_up_out();
+        Err(Fail::Unread(why)) => {
+            context.terminal.give_up_out(why);
             printer.advance(context)
         }
         other => other,

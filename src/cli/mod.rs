@@ -46,7 +46,7 @@ use clap::Parser as _;
 use self::{
     args::{Cli, Command, Global, ServersCommand, SessionsCommand},
     fail::{Fail, code},
-    terminal::Terminal,
+    terminal::{Terminal, Unread},
 };
 #[doc(hidden)]
 pub use self::{
@@ -226,7 +226,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut err = Patient(std::io::stderr());
+    let mut err = Patient::new(std::io::stderr());
     let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     guard::install_panic_hook();
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
@@ -236,8 +236,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     };
     let code = match outcome {
         Ok(code) => code,
-        Err(Fail::Closed) => ExitCode::from(code::OK),
-        Err(Fail::Untaken) => ExitCode::from(code::INTERRUPTED),
+        // That is no error.
+        Err(Fail::Unread(Unread::Closed)) => ExitCode::from(code::OK),
+        Err(Fail::Unread(Unread::Untaken)) => ExitCode::from(code::INTERRUPTED),
         Err(Fail::Said { code, words }) => {
             terminal.say(&format!("longhaul: {words}"));
             ExitCode::from(code)

@@ -11,6 +11,15 @@ use crate::domain::text;
 /// The columns assumed where a terminal does not tell.
 const COLUMNS: usize = 80;
 
+/// Why stdout is written to no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It was closed.
+    Closed,
+    /// Its reader stands still, and we were told to end.
+    Untaken,
+}
+
 /// Stdout and stderr of a command.
 pub(super) struct Terminal<'o> {
     out: &'o mut dyn Write,
@@ -20,7 +29,7 @@ pub(super) struct Terminal<'o> {
     is_quiet: bool,
     has_bar: bool,
     /// Nobody reads stdout any more, and the command goes on all the same.
-    is_unread: bool,
+    unread: Option<Unread>,
     /// What stands where a line was cut.
     ending: &'static str,
 }
@@ -69,7 +78,7 @@ impl<'o> Terminal<'o> {
             ),
             is_quiet,
             has_bar: false,
-            is_unread: false,
+            unread: None,
             ending: ending(is_ascii),
         }
     }
@@ -88,7 +97,7 @@ impl<'o> Terminal<'o> {
             err_columns: self.err_columns,
             is_quiet: self.is_quiet,
             has_bar: self.has_bar,
-            is_unread: self.is_unread,
+            unread: self.unread,
             ending: self.ending,
         }
     }
@@ -113,14 +122,14 @@ impl<'o> Terminal<'o> {
         self.err_columns.is_some() && !self.is_quiet
     }
 
-    /// Writes no data from here on, because nobody reads it.
-    pub(super) fn give_up_out(&mut self) {
-        self.is_unread = true;
+    /// Writes no data from here on, because nobody reads it, or takes it.
+    pub(super) fn give_up_out(&mut self, why: Unread) {
+        self.unread = Some(why);
     }
 
-    /// Whether data is not written any more.
-    pub(super) fn is_unread(&self) -> bool {
-        self.is_unread
+    /// Whether, and why, data is not written any more.
+    pub(super) fn unread(&self) -> Option<Unread> {
+        self.unread
     }
 
     /// A line of data, or several.
@@ -151,7 +160,7 @@ impl<'o> Terminal<'o> {
 
     /// Data as it is.
     pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
-        if self.is_unread {
+        if self.unread.is_some() {
             return Ok(());
         }
         self.clear_bar();

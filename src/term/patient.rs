@@ -54,7 +54,19 @@ pub fn end_writes_on_signals() -> io::Result<()> {
 
 /// A writer that can be given up while its reader stands still; see [`end_writes_on_signals`].
 #[derive(Debug)]
-pub struct Patient<W>(pub W);
+pub struct Patient<W> {
+    to: W,
+    /// Its reader stood still for so long that a write was given up.
+    is_stuck: bool,
+}
+
+impl<W> Patient<W> {
+    /// Writes to `to`.
+    pub fn new(to: W) -> Self {
+        let is_stuck = false;
+        Self { to, is_stuck }
+    }
+}
 
 impl<W: Write + AsFd> Write for Patient<W> {
     /// [`io::ErrorKind::TimedOut`] once we are to end and nobody takes anything.
@@ -67,22 +79,25 @@ impl<W: Write + AsFd> Write for Patient<W> {
         let mut looks = 0;
         loop {
             let is_to_end = is(|it| &it.is_to_end);
-            let wait = if is_to_end {
+            // Who has waited in vain once does not wait for every line.
+            let wait = if is_to_end || self.is_stuck {
                 Duration::ZERO
             } else {
                 LOOK_EVERY
             };
-            if is_ready(self.0.as_fd(), wait)? {
+            if is_ready(self.to.as_fd(), wait)? {
                 break;
             }
             looks += u32::from(is(|it| &it.is_interrupted));
-            if is_to_end || looks >= LOOKS_ONCE_INTERRUPTED {
+            if is_to_end || self.is_stuck || looks >= LOOKS_ONCE_INTERRUPTED {
+                self.is_stuck = true;
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
+        self.is_stuck = false;
         let part = bytes.get(..AT_ONCE).unwrap_or(bytes);
-        let written = self.0.write(part)?;
-        self.0.flush()?;
+        let written = self.to.write(part)?;
+        self.to.flush()?;
         Ok(written)
     }
 

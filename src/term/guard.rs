@@ -16,12 +16,16 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::{Mode, OFlags},
     io::Errno,
     termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
 };
 use tokio::sync::Notify;
 
-use super::osc::Between;
+use super::{
+    osc::Between,
+    patient::{end_writes_on_signals, is_signalled},
+};
 use crate::domain::text;
 
 /// Save the title, alternate screen, hide the cursor, bracketed paste, focus events.
@@ -49,6 +53,7 @@ const LET_OTHERS_READ: Timespec = Timespec {
 /// The terminal as it was found.
 struct Found {
     tty: Arc<OwnedFd>,
+    writer: Arc<OwnedFd>,
     modes: Termios,
 }
 
@@ -67,6 +72,7 @@ static OVER: Notify = Notify::const_new();
 #[derive(Debug)]
 pub struct Guard {
     tty: Arc<OwnedFd>,
+    writer: Arc<OwnedFd>,
 }
 
 impl Guard {
@@ -74,9 +80,11 @@ impl Guard {
     ///
     /// Fails if `out` is no terminal, or if the terminal is taken already. After a failure it is as before.
     pub fn enter(out: impl AsFd) -> io::Result<Self> {
+        end_writes_on_signals()?;
         let tty = Arc::new(out.as_fd().try_clone_to_owned()?);
-        enter(&tty)?;
-        Ok(Self { tty })
+        let writer = open_writer(&tty);
+        enter(&tty, &writer)?;
+        Ok(Self { tty, writer })
     }
 
     /// Takes the terminal again after [`leave`], or after something else may have changed its modes.
@@ -84,7 +92,7 @@ impl Guard {
     /// The screen has to be cleared and painted anew.
     pub fn reenter(&self) -> io::Result<()> {
         leave();
-        enter(&self.tty)
+        enter(&self.tty, &self.writer)
     }
 
     /// Gives the terminal back for a while; nothing can be painted until [`Guard::reenter`].
@@ -109,7 +117,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn enter(tty: &Arc<OwnedFd>) -> io::Result<()> {
+/// The terminal, opened once more so that a write does not hold us up while nobody reads there; what we were started with
+/// may be shared, and others would be surprised.
+fn open_writer(tty: &Arc<OwnedFd>) -> Arc<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::termios::ttyname(tty, Vec::new())
+        .and_then(|path| rustix::fs::open(path, flags, Mode::empty()));
+    opened.map_or_else(|_| Arc::clone(tty), Arc::new)
+}
+
+fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
     if IS_OURS.load(Ordering::SeqCst) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
@@ -122,6 +139,7 @@ fn enter(tty: &Arc<OwnedFd>) -> io::Result<()> {
     raw.make_raw();
     *lock(&FOUND) = Some(Found {
         tty: Arc::clone(tty),
+        writer: Arc::clone(writer),
         modes,
     });
     // From here on a panic gives back what was found.
@@ -165,7 +183,7 @@ pub fn leave() {
     bytes.push_str(LEAVE);
     // Nobody can be told of a failure, and the modes are put back whatever became of the bytes.
     if takes_bytes(tty, Duration::from_millis(PATIENCE_MS)) {
-        let _ = write_all(tty, bytes.as_bytes());
+        let _ = write_all(&found.writer, bytes.as_bytes());
     }
     // In the background the modes are those of whoever is in front, and setting them would stop us here for good.
     if is_foreground(tty) {
@@ -185,10 +203,12 @@ pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
             "the terminal was given back",
         ));
     }
-    let Some(tty) = lock(&FOUND).as_ref().map(|found| Arc::clone(&found.tty)) else {
+    let found = lock(&FOUND);
+    let Some(writer) = found.as_ref().map(|found| Arc::clone(&found.writer)) else {
         return Err(io::ErrorKind::NotConnected.into());
     };
-    let written = write_all(tty.as_fd(), bytes);
+    drop(found);
+    let written = write_all(&writer, bytes);
     drop(pen);
     written
 }
@@ -209,9 +229,10 @@ fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // Another program of this terminal may have switched it to non-blocking.
+            // Nobody reads there now.
+            Err(Errno::AGAIN) if is_signalled() => return Err(io::ErrorKind::TimedOut.into()),
             Err(Errno::AGAIN) => {
-                takes_bytes(&tty, Duration::from_secs(1));
+                takes_bytes(&tty, Duration::from_millis(PATIENCE_MS));
             }
             Err(error) => return Err(error.into()),
         }

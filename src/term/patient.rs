@@ -52,6 +52,25 @@ pub fn end_writes_on_signals() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a signal that leaves no choice has come.
+fn is_to_end() -> bool {
+    HEARD
+        .get()
+        .is_some_and(|heard| heard.is_to_end.load(Ordering::Relaxed))
+}
+
+/// Whether SIGINT has come; as a key it comes only where the terminal is not raw.
+fn is_interrupted() -> bool {
+    HEARD
+        .get()
+        .is_some_and(|heard| heard.is_interrupted.load(Ordering::Relaxed))
+}
+
+/// Whether any signal that ends a screen has come.
+pub(super) fn is_signalled() -> bool {
+    is_to_end() || is_interrupted()
+}
+
 /// A writer that can be given up while its reader stands still; see [`end_writes_on_signals`].
 #[derive(Debug)]
 pub struct Patient<W> {
@@ -71,14 +90,9 @@ impl<W> Patient<W> {
 impl<W: Write + AsFd> Write for Patient<W> {
     /// [`io::ErrorKind::TimedOut`] once we are to end and nobody takes anything.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let is = |flag: fn(&Heard) -> &AtomicBool| {
-            HEARD
-                .get()
-                .is_some_and(|it| flag(it).load(Ordering::Relaxed))
-        };
         let mut looks = 0;
         loop {
-            let is_to_end = is(|it| &it.is_to_end);
+            let is_to_end = is_to_end();
             // Who has waited in vain once does not wait for every line.
             let wait = if is_to_end || self.is_stuck {
                 Duration::ZERO
@@ -88,7 +102,7 @@ impl<W: Write + AsFd> Write for Patient<W> {
             if is_ready(self.to.as_fd(), wait)? {
                 break;
             }
-            looks += u32::from(is(|it| &it.is_interrupted));
+            looks += u32::from(is_interrupted());
             if is_to_end || self.is_stuck || looks >= LOOKS_ONCE_INTERRUPTED {
                 self.is_stuck = true;
                 return Err(io::ErrorKind::TimedOut.into());

@@ -8,13 +8,16 @@
 #[path = "support/pty.rs"]
 mod support;
 
-use std::time::Duration;
+use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, time::Duration};
 
 use longhaul::{
     domain::{Entry, Happening, Status, Task, TaskId},
     store::{ListFilter, Lookup, Paths, Reader},
 };
-use rustix::process::Signal;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, kill_process},
+};
 use support::{House, Tui};
 
 /// A terminal as most are.
@@ -473,4 +476,36 @@ fn a_watch_takes_over_from_a_killed_screen_and_ends_with_the_result() {
         (&"settled".into(), &"completed".into())
     );
     assert_eq!(steps(&house, &id), five_to_fifty());
+}
+
+#[test]
+fn a_terminal_that_stands_still_holds_nobody_up() {
+    let house = House::new();
+    let (mut child, master) = house.open_unread(&[]);
+    let mut keys = master.take_writer().unwrap();
+    let slave = std::fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(rustix::fs::OFlags::NOCTTY.bits().cast_signed())
+        .open(master.tty_name().unwrap())
+        .unwrap();
+    let has_room = || {
+        let mut slave = [PollFd::new(&slave, PollFlags::OUT)];
+        poll(&mut slave, Some(&Timespec::default())).unwrap() > 0
+    };
+    // Help comes and goes until nothing of it is taken any more.
+    let mut presses = 0;
+    while has_room() {
+        keys.write_all(b"?").unwrap();
+        std::thread::park_timeout(Duration::from_millis(10));
+        presses += 1;
+        assert!(presses < 6000, "it has drawn nothing");
+    }
+    let pid = Pid::from_raw(child.process_id().unwrap().cast_signed()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let mut waits = 0;
+    while child.try_wait().unwrap().is_none() {
+        std::thread::park_timeout(Duration::from_millis(10));
+        waits += 1;
+        assert!(waits < 6000, "it does not end");
+    }
 }

@@ -149,6 +149,26 @@ impl House {
         self.open_with(&[], program, arguments, size)
     }
 
+    /// Opens the screen on a terminal whose other side nobody reads.
+    pub(crate) fn open_unread(
+        &self,
+        arguments: &[&str],
+    ) -> (Box<dyn Child + Send + Sync>, Box<dyn MasterPty + Send>) {
+        let size = PtySize {
+            rows: 50,
+            cols: 200,
+            ..PtySize::default()
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(program());
+        command.args(arguments);
+        command.env_clear();
+        for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        (pair.slave.spawn_command(command).unwrap(), pair.master)
+    }
+
     /// As [`Self::open_program`], with more in its environment.
     pub(crate) fn open_with(
         &self,
@@ -479,7 +499,7 @@ pub(crate) fn assets() -> PathBuf {
 // Each test crate uses a part of this only; being named here counts as a use of the rest.
 const _: () = {
     let _ = House::kill_server;
-    let _ = House::open_program;
+    let _ = (House::open_program, House::open_unread);
     let _ = Tui::resize;
     let _ = Tui::wait_for_line;
     let _ = Tui::signal;

@@ -646,6 +646,8 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
     let ran = run(&state, &with(&other.url(), &["call", "hangs", "--detach"]));
     assert_eq!((ran.code, other.calls()), (Some(0), 1), "{ran:#?}");
     assert!(!ran.err.contains("would end"), "{ran:#?}");
+    let ran = run(&state, &with(&other.url(), &["call", "hangs", "--detach"]));
+    assert_eq!((ran.code, other.calls()), (Some(0), 2), "{ran:#?}");
     drop(drives);
     // A call that is over before it can be left is no secret.
     let ran = run(

@@ -425,6 +425,7 @@ async fn begin(
             context.terminal.remark(&text::clean_line(&note));
         }
         if how.detach
+            && live.is_driver
             && let Some(price) = dies(reader, &server.name, described, &listed)?
         {
             return Err(Fail::usage(format!(
@@ -462,7 +463,8 @@ async fn begin(
         once,
         origin,
         goes_on: None,
-        must_survive: how.detach,
+        // Beside another one that drives, our leaving ends nothing.
+        must_survive: how.detach && live.is_driver,
         is_unchecked: how.unchecked,
         limits: Limits {
             idle: how.idle_timeout.map_or(usual.idle, |limit| limit.0),

@@ -24,16 +24,24 @@ const MARGIN: u16 = 5;
 /// Where to draw and with what.
 pub(crate) struct Canvas<'b> {
     buffer: &'b mut Buffer,
+    /// The rows of the screen that the cursor is in, as the panes tell.
+    cursor: &'b mut Range<u16>,
     area: Rect,
     look: Look,
     theme: Theme,
 }
 
 impl<'b> Canvas<'b> {
-    pub(crate) fn new(buffer: &'b mut Buffer, area: Rect, look: Look) -> Self {
+    pub(crate) fn new(
+        buffer: &'b mut Buffer,
+        cursor: &'b mut Range<u16>,
+        area: Rect,
+        look: Look,
+    ) -> Self {
         let area = area.intersection(*buffer.area());
         Self {
             buffer,
+            cursor,
             area,
             look,
             theme: Theme::of(look),
@@ -52,10 +60,23 @@ impl<'b> Canvas<'b> {
         };
         Canvas {
             buffer: self.buffer,
+            cursor: self.cursor,
             area,
             look: self.look,
             theme: self.theme,
         }
+    }
+
+    /// Tells that the cursor of what has the focus is in these rows, which no message may cover.
+    pub(crate) fn keep_in_sight(&mut self, rows: Range<u16>) {
+        let row = |y: u16| self.area.y.saturating_add(y).min(self.area.bottom());
+        *self.cursor = row(rows.start)..row(rows.end);
+    }
+
+    /// The rows of this canvas that are to be kept in sight.
+    pub(crate) fn cursor_rows(&self) -> Range<u16> {
+        let row = |y: u16| y.saturating_sub(self.area.y);
+        row(self.cursor.start)..row(self.cursor.end)
     }
 
     pub(crate) fn columns(&self) -> u16 {
@@ -258,6 +279,7 @@ impl<'b> Canvas<'b> {
         };
         let mut frame = Canvas {
             buffer: self.buffer,
+            cursor: self.cursor,
             area,
             look: self.look,
             theme: self.theme,
@@ -279,6 +301,7 @@ impl<'b> Canvas<'b> {
         };
         Canvas {
             buffer: frame.buffer,
+            cursor: frame.cursor,
             area: inside,
             look: frame.look,
             theme: frame.theme,
@@ -308,7 +331,7 @@ mod tests {
     fn whatever_a_pane_forgot_to_clean_is_cleaned_here() {
         let area = Rect::new(0, 0, 20, 1);
         let mut buffer = Buffer::empty(area);
-        let mut canvas = Canvas::new(&mut buffer, area, Look::default());
+        let mut canvas = Canvas::new(&mut buffer, &mut (0..0), area, Look::default());
         canvas.put(0, 0, "a\u{1b}[2J\u{9b}\u{202e}\u{e0041}\tb", Role::Plain);
         let row: String = buffer.content().iter().map(Cell::symbol).collect();
         assert_eq!(row.trim_end(), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd} b");

@@ -3,7 +3,7 @@
 use ratatui::Frame;
 
 use crate::{
-    app::{Pane, SMALLEST, State, first_line},
+    app::{Pane, SMALLEST, State},
     domain::Stamp,
 };
 
@@ -19,7 +19,8 @@ use super::{
 pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
     let area = frame.area();
     let shown_at = state.shown_at(now);
-    let mut canvas = Canvas::new(frame.buffer_mut(), area, state.setup.look);
+    let mut cursor = 0..0;
+    let mut canvas = Canvas::new(frame.buffer_mut(), &mut cursor, area, state.setup.look);
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         too_small(&mut canvas);
     } else {
@@ -47,15 +48,6 @@ fn too_small(canvas: &mut Canvas<'_>) {
         }
         x = canvas.put(x, y, word, Role::Plain) + 1;
     }
-}
-
-/// The row of the screen that the cursor of the list is in.
-fn cursor_row(state: &State, list: ratatui::layout::Rect, top: u16) -> Option<u16> {
-    let is_list = state.pane == Pane::Tasks && !state.lines.is_empty();
-    let first = first_line(state, usize::from(list.height));
-    let row = u16::try_from(state.cursor_line.checked_sub(first)?).ok()?;
-    let y = list.y.checked_sub(top)?.checked_add(row)?;
-    (is_list && row < list.height).then_some(y)
 }
 
 fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, now: Stamp) {
@@ -99,7 +91,7 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
     part(layout.leave, &mut |c| bottom::leave(c, state));
     // Below the dialogs: what is asked there has to be read in full, and messages are kept.
     if state.pane != Pane::Messages {
-        overlays::toasts(canvas, state, 1, cursor_row(state, layout.list, area.y));
+        overlays::toasts(canvas, state, 1);
     }
     overlays::overlays(canvas, state, now);
 }

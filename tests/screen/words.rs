@@ -155,24 +155,46 @@ fn a_group_is_called_as_its_rows_are() {
 
 #[test]
 fn a_message_never_covers_the_row_under_the_cursor() {
+    let rows = |screen: &Screen, count: usize| {
+        let drawn = screen.draw();
+        let text = drawn.split("--- styles").next().unwrap().to_owned();
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let at = lines
+            .iter()
+            .rposition(|line| line.contains("▸"))
+            .expect(&text);
+        lines[at..at + count].to_vec()
+    };
     for size in [WIDE, USUAL, SMALL] {
-        let mut screen = Screen::morning(size, colour());
-        screen.keys("g");
-        for _ in 0..12 {
-            let row = |screen: &Screen| {
-                let drawn = screen.draw();
-                let text = drawn.split("--- styles").next().unwrap().to_owned();
-                let lines = text.lines().map(str::to_owned);
-                lines.filter(|line| line.contains('▸')).collect::<Vec<_>>()
+        // A server has two lines.
+        for (pane, steps, count) in [(1, 12, 1), (2, 4, 1), (3, 4, 2), (0, 4, 1)] {
+            let mut screen = Screen::morning(size, colour());
+            match pane {
+                0 => {
+                    screen
+                        .go_to("c5b8yp")
+                        .keys("enter")
+                        .event(Event::ResultRead {
+                            task: id("c5b8yp"),
+                            json: Some(
+                                r#"{"content":[],"structuredContent":[1,2,3,4]}"#.to_owned(),
+                            ),
+                        });
+                    screen.keys("g")
+                }
+                2 => screen.keys("2").answer_tools().keys("g"),
+                _ => screen.keys(&format!("{pane} g")),
             };
-            screen.state.toasts.clear();
-            let before = row(&screen);
-            for words in ["first of three that cover much", "second of them", "third"] {
-                let words = format!("{words}: {}", "and so on ".repeat(6));
-                screen.event(Event::Worked(words));
+            for _ in 0..steps {
+                screen.state.toasts.clear();
+                let before = rows(&screen, count);
+                for words in ["first of three that cover much", "second of them", "third"] {
+                    let words = format!("{words}: {}", "and so on ".repeat(6));
+                    screen.event(Event::Worked(words));
+                }
+                assert_eq!(rows(&screen, count), before, "{pane} {size:?}");
+                screen.keys("j");
             }
-            assert_eq!(row(&screen), before, "{size:?}");
-            screen.keys("j");
         }
     }
 }

@@ -57,8 +57,9 @@ pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
 }
 
 /// Short messages in the upper right corner, newest last; a small screen shows the one that matters most. None covers the
-/// row under the cursor.
-pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16, cursor_row: Option<u16>) {
+/// rows that the cursor is in.
+pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
+    let kept = canvas.cursor_rows();
     let columns = canvas.columns();
     let most = columns.saturating_sub(6).min(64);
     let loudest = state
@@ -100,8 +101,8 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16, cursor_ro
             ""
         };
         let rows = u16::try_from(lines.len().min(TOAST_LINES)).unwrap_or(1);
-        if let Some(row) = cursor_row.filter(|row| (y..y + rows).contains(row)) {
-            y = row + 1;
+        if y < kept.end && kept.start < y + rows {
+            y = kept.end;
         }
         for (at, line) in lines.iter().take(TOAST_LINES).enumerate() {
             let mut part = canvas.part(x, y, wide, 1);

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::{
-    app::{Document, Entity, Kind, Shown, State, finds},
+    app::{Document, Entity, Focus, Kind, Shown, State, finds},
     domain::text,
 };
 
@@ -43,7 +43,7 @@ pub(super) fn document(
             "" => String::new(),
             holds => format!("  {holds}"),
         };
-        let last = y;
+        let from = y;
         y = match line.kind {
             Kind::Markdown if !state.is_raw => {
                 let pieces = markdown::pieces(&line.text, canvas.glyphs());
@@ -58,9 +58,12 @@ pub(super) fn document(
                 put_text(canvas, (x, y), &line.text, role, state.is_wrapping, search)
             }
         };
-        if y == last + 1 && !holds.is_empty() {
+        if line.is_here && state.focus == Focus::Detail {
+            canvas.keep_in_sight(from..y);
+        }
+        if y == from + 1 && !holds.is_empty() {
             let after = u16::try_from(text::width(&line.text)).unwrap_or(u16::MAX);
-            canvas.put(x.saturating_add(after), last, &holds, Role::Dim);
+            canvas.put(x.saturating_add(after), from, &holds, Role::Dim);
         }
         place += 1;
     }

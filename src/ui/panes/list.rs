@@ -1,7 +1,7 @@
 //! The list of tasks: window first, format second.
 
 use crate::{
-    app::{Action, Entity, Group, Headcount, Line, SortKey, State, Title, until, waits_for},
+    app::{Action, Entity, Focus, Group, Headcount, Line, SortKey, State, Title, until, waits_for},
     domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
 };
 
@@ -76,6 +76,9 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
             Line::Row(id) => {
                 if let Some(entity) = state.task(id) {
                     let is_cursor = place == state.cursor_line;
+                    if is_cursor && state.focus == Focus::List {
+                        canvas.keep_in_sight(y..y + 1);
+                    }
                     row(canvas, y, columns, state, entity, is_cursor, now);
                 }
             }

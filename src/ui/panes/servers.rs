@@ -50,6 +50,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         let is_on = place == cursor;
         if is_on {
             canvas.put(1, y, glyphs.cursor, Role::Focus);
+            canvas.keep_in_sight(y..y + 3);
         }
         let shown = words::server(server, glyphs, now);
         canvas.put(3, y, shown.glyph, shown.role);

@@ -97,6 +97,7 @@ pub(in crate::ui) fn tool_list<'t>(
         let is_on = place == cursor;
         if is_on {
             canvas.put(0, y, sign, Role::Focus);
+            canvas.keep_in_sight(y..y + 1);
         }
         let name = text::clean_line(&tool.name);
         let mut x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });

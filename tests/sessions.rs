@@ -570,6 +570,54 @@ fn a_window_that_only_looks_takes_nothing_over() {
 }
 
 #[test]
+fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
+    let (house, server, shell, id) = driven("2025-06-18", &LONG);
+    shell.signal(Signal::KILL);
+    shell.end();
+    let saved = |house: &House| run(house.path(), &["show", &id, "--json"]).document();
+    let before = saved(&house);
+    let watch = ["--readonly", "watch", &id];
+    let mut looks = Running::start(&mut program(house.path(), &watch));
+    looks.says("nobody drives this session");
+    wrong(
+        &run(house.path(), &["--readonly", "-s", &server.url(), "tools"]),
+        "nobody drives this session",
+    );
+    assert_eq!(driver(house.path()), None);
+    assert_eq!(saved(&house), before);
+    // It sees what others save, also where they come and go before it hears of them.
+    let mut screen = house.open(&["--readonly"], (120, 36));
+    screen.wait_for("Nobody drives; this window only looks.");
+    let url = server.url();
+    let quick = [
+        "-s",
+        &url,
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    assert_eq!(run(house.path(), &quick).code, Some(0));
+    screen.wait_for_line(&["done", "get_forecast"]);
+    let all = run(house.path(), &["ls", "--json"]).document();
+    let mut all = all.as_array().unwrap().iter();
+    let done = all.find(|task| task["tool"] == "get_forecast").unwrap();
+    assert_eq!(
+        run(house.path(), &["rm", done["id"].as_str().unwrap()]).code,
+        Some(0)
+    );
+    screen.wait_until("it is gone", |screen| {
+        !screen.contents().contains("get_forecast")
+    });
+    let mut shell = Running::start(&mut program(house.path(), &["watch", &id, "--json"]));
+    shell.prints(|event| event["event"] == "progress");
+    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(0));
+    assert_eq!(looks.end().code, Some(8));
+    assert_eq!(shell.end().code, Some(8));
+    assert_eq!(run(house.path(), &watch).code, Some(8));
+}
+
+#[test]
 fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
     let (house, _server, shell, _) = driven("2025-06-18", &LONG);
     let mut screen = house.open(&[], (120, 36));

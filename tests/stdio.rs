@@ -471,7 +471,7 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     are_gone(house.path());
     let secret = [("MY_SECRET", "hunter22")];
     let mut screen = house.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
-    screen.wait_for("its program ended");
+    screen.wait_for("Nobody drives; this window only looks.");
     screen.press("q");
     screen.end();
     assert_eq!(pids(house.path()).len(), runs);

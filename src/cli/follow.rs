@@ -372,6 +372,11 @@ impl Follow<'_, '_> {
                 Event::News(News::Erased(gone)) if gone == self.id => {
                     return Err(forgotten(self.context, &self.id));
                 }
+                Event::News(News::Undriven) => {
+                    if let Some(code) = over(self.context, self.printer)? {
+                        return Ok(Left::Ended(code));
+                    }
+                }
                 Event::News(_) => {}
                 Event::Interrupted if self.is_warned() => {}
                 Event::Interrupted | Event::Ended => return Ok(Left::Interrupted),
@@ -672,6 +677,17 @@ async fn ended(
     Ok(Some(outcome(&task)))
 }
 
+/// Prints all that is saved of a task that has come to its end, and returns its code.
+fn over(context: &mut Context<'_>, printer: &mut Printer) -> Result<Option<u8>, Fail> {
+    let task = printer.task()?;
+    if !task.status.ends_waiting() {
+        return Ok(None);
+    }
+    printer.catch_up(context)?;
+    last_words(context, printer, &task)?;
+    Ok(Some(outcome(&task)))
+}
+
 /// What stands at the end of a follow, beside the history.
 fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> Result<(), Fail> {
     let (id, flags) = (&task.id, context.flags());
@@ -777,11 +793,9 @@ fn follow_after(
     let servers = Servers::of(context, &mut reader)?;
     let mut printer = Printer::new(task.id.clone(), reader, style, after);
     printer.is_terse = is_terse;
-    if task.status.ends_waiting() {
-        // Nothing more will come, so nobody has to be asked.
-        printer.catch_up(context)?;
-        last_words(context, &mut printer, task)?;
-        return Ok(outcome(task));
+    // Nothing more will come, so nobody has to be asked.
+    if let Some(code) = over(context, &mut printer)? {
+        return Ok(code);
     }
     if task.forgotten_at.is_some() {
         return Err(forgotten(context, &task.id));

@@ -131,6 +131,9 @@ impl Live {
                     News::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
+                    News::Undriven if context.global.readonly => context.terminal.say(
+                        "longhaul: nobody drives this session; what is saved is shown, and --readonly drives nothing",
+                    ),
                     News::Undriven | News::Answer { .. } => {}
                 }
                 return Ok(Event::News(news));

@@ -17,11 +17,12 @@ use tokio_util::codec::{Framed, LinesCodec};
 
 use super::{
     board::Board,
+    glance::Glance,
     rest::Rest,
     session::{Asked, Asker, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
-    domain::{Ask, AskId, News, Notice, NoticeLevel, exit},
+    domain::{Ask, AskId, News, Notice, NoticeLevel, Refused, exit},
     store::{DriverLock, Paths},
 };
 
@@ -156,6 +157,7 @@ pub(super) async fn follow(
     asks: &mut mpsc::Receiver<Asked>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut OpenAsks,
+    glance: &mut Glance,
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
@@ -166,6 +168,8 @@ pub(super) async fn follow(
     if greeting != GREETING {
         return Some(sit_out(&mut lines, board, asks, leaving, open).await);
     }
+    // Somebody else may have driven in between, and told nobody here what went.
+    glance.look(board, &options.paths, false);
     open.keep_own();
     open.follows(board, DriverLock::holder(&options.paths));
     // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
@@ -278,7 +282,7 @@ async fn sit_out(
         exit: exit::DRIVER_SILENT,
     });
     loop {
-        open.refuse_all(board, words);
+        open.refuse_all(board, &Refused::CannotSave(words.to_owned()));
         tokio::select! {
             line = lines.next() => {
                 if !matches!(line, Some(Ok(_))) {

@@ -17,8 +17,8 @@ use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, ru
 use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
     domain::{
-        Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
-        Stamp, Task, TaskId, TaskView, Wall, WireEntry, element, place, text,
+        Ask, AskId, Block, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
+        TaskId, TaskView, Wall, WireEntry, element, place, text,
     },
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader},
@@ -216,7 +216,7 @@ fn saved(paths: &Paths) -> Event {
         })?;
         let views = tasks
             .into_iter()
-            .map(|task| Arc::new(unwatched(task, saved_at)))
+            .map(|task| Arc::new(TaskView::unwatched(task, saved_at)))
             .collect();
         let servers = reader
             .links()?
@@ -245,25 +245,6 @@ fn saved(paths: &Paths) -> Event {
         })
     };
     read().unwrap_or_else(|error| Event::Failed(format!("could not {error}")))
-}
-
-fn unwatched(task: Task, saved_at: Option<Wall>) -> TaskView {
-    let saved_seq = task.seq;
-    let contact = if task.status.is_settled() {
-        Contact::Idle
-    } else {
-        Contact::Unwatched {
-            as_of: saved_at.unwrap_or(task.updated_at),
-        }
-    };
-    TaskView {
-        task,
-        contact,
-        leaving: None,
-        saved_seq,
-        guess: None,
-        is_unsaved: false,
-    }
 }
 
 /// The real terminal.

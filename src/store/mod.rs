@@ -22,6 +22,6 @@ pub use error::{Advice, ReadAdvice, StoreError};
 pub use lock::DriverLock;
 pub use paths::Paths;
 pub use private::{Edition, Held, PrivateFile};
-pub use reader::{ListFilter, Lookup, Reader};
+pub use reader::{ListFilter, Lookup, Reader, Version};
 pub use trace::{TraceReader, TraceWriter};
 pub use writer::{Durability, Opened, Restored, RestoredTask, Writer};

@@ -35,6 +35,9 @@ pub struct Reader {
     passed_over: u64,
 }
 
+/// Device and number of a file, and SQLite's count of what others wrote to it.
+pub type Version = ((u64, u64), i64);
+
 /// Which tasks to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
@@ -226,6 +229,16 @@ impl Reader {
             });
             Ok(known.collect())
         })
+    }
+
+    /// Changes whenever another process has written to the file; `None` while there is none.
+    pub fn version(&mut self) -> Result<Option<Version>, StoreError> {
+        let version = self.ask(None, |connection| {
+            connection
+                .query_row("PRAGMA data_version", [], |row| row.get(0))
+                .map(Some)
+        })?;
+        Ok(self.identity.zip(version))
     }
 
     /// The servers by name; [`Self::remark`] tells of those that are not understood.

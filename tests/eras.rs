@@ -721,19 +721,22 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         "{shown}"
     );
 
-    // Once the server was seen the refusal comes from the session, for the same reason.
-    let ran = run(house.path(), &["call", "work", "--detach"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
-    assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
-
     let mut screen = house.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
     screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for_line(&["DIES", "leaving cancels it"]);
-    drop(client);
+    screen.press("\x03\x03");
+    screen.end();
+    client.signal(Signal::KILL);
+    client.end();
+
+    // Once the server was seen the refusal comes from the session, for the same reason.
+    let ran = run(house.path(), &["call", "work", "--detach"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
 }
 
 #[test]

@@ -570,6 +570,21 @@ fn a_window_that_only_looks_takes_nothing_over() {
 }
 
 #[test]
+fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
+    let (house, _server, shell, _) = driven("2026-07-28", &LONG);
+    let plain = ["call", "crunch", "steps=1000", "step_ms=500", "--detach"];
+    let ran = run(house.path(), &plain);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let shown = run(house.path(), &["show", ran.out.trim(), "--json"]).document();
+    assert_eq!(
+        (&shown["status"], &shown["leaving"]),
+        (&"running".into(), &"DIES".into())
+    );
+    shell.signal(Signal::KILL);
+    shell.end();
+}
+
+#[test]
 fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
     let (house, server, shell, id) = driven("2025-06-18", &LONG);
     shell.signal(Signal::KILL);

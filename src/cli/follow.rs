@@ -563,7 +563,7 @@ fn waiting_words(leaving: Option<&Price>, is_driver: bool, waited: Duration) -> 
             )
         } else {
             // Only the driver ends a call by leaving.
-            "waiting for the first sign of the call; another longhaul drives it, so Ctrl-C leaves without ending it"
+            "waiting until the call is sent; another longhaul drives it, so Ctrl-C leaves without ending it"
                 .to_owned()
         }
     })
@@ -581,16 +581,17 @@ fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.leaving, phase) {
         _ if view.task.error.is_some() => Detach::Refused,
+        // Whoever drives stays with it, and sends it when that can be done.
+        (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
+            Contact::Offline { .. } => Detach::Now,
+            _ => Detach::NotYet,
+        },
+        _ if !is_driver => Detach::Now,
         // Known once the first event came without an id.
         (Some(Price::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
-            // Whoever drives stays with it.
-            if is_driver {
-                Detach::Never(why.clone())
-            } else {
-                Detach::Now
-            }
+            Detach::Never(why.clone())
         }
         (Some(Price::Dies { .. }), _) => Detach::NotYet,
         _ if view.task.status.ends_waiting() => Detach::Now,

@@ -48,7 +48,7 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     block_on(async {
-        let mut live = Live::open(context, vec![server])?;
+        let mut live = Live::open_at(context, server).await?;
         let what = Ask::Adopt {
             server: name.clone(),
             server_task: adopt.server_task.clone(),
@@ -183,7 +183,7 @@ async fn call_all(
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let convention = context.config()?.convention(&name);
-    let mut live = Live::open(context, vec![server])?;
+    let mut live = Live::open_at(context, server).await?;
     let begun = async {
         let tools = calls::list(context, &mut live, &name).await?;
         for task in &saved.tasks {

@@ -91,7 +91,7 @@ async fn look(
     server: &ServerRef,
     client_id: &str,
 ) -> Result<(Vec<Checkpoint>, Vec<Tool>), Fail> {
-    let mut live = Live::open(context, vec![server.clone()])?;
+    let mut live = Live::open_at(context, server.clone()).await?;
     let looked = async {
         let tools = calls::list(context, &mut live, &server.name).await?;
         let what = Ask::Checkpoints {
@@ -220,7 +220,7 @@ async fn start_all(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
-    let mut live = Live::open(context, vec![server])?;
+    let mut live = Live::open_at(context, server).await?;
     let mut ids = Vec::new();
     for offer in offers {
         let call = NewCall {

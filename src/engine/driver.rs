@@ -548,7 +548,10 @@ impl Driver<'_> {
 
     fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
         let choice = Choice {
-            version: record.wish.or(self.protocol),
+            // One that is spoken to already is asked to change, where it can.
+            version: record
+                .wish
+                .or(self.protocol.filter(|_| record.version.is_none())),
             is_configured: false,
         };
         let tap = self.tracer.tap(&record.name);
@@ -737,7 +740,6 @@ impl Driver<'_> {
     /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
         let wish = server.protocol.as_deref().and_then(ProtocolVersion::read);
-        let version = wish.or(self.protocol);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -752,7 +754,7 @@ impl Driver<'_> {
                         server.name
                     )));
                 }
-                if let Some(version) = version
+                if let Some(version) = wish
                     && let Err(words) = linked.link.insist_on(version)
                 {
                     return Err(Refused::Usage(words));
@@ -766,7 +768,7 @@ impl Driver<'_> {
                 Http::new(HttpOptions::new(url.clone()))
                     .map_err(|error| Refused::Usage(error.to_string()))?;
                 let mut record = LinkRecord::new(server.name.clone(), url);
-                record.wish = version;
+                record.wish = wish.or(self.protocol);
                 self.add_link(record, server.headers, now);
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)

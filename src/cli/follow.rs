@@ -498,9 +498,8 @@ impl Follow<'_, '_> {
         }
         self.was_unsaved = view.is_unsaved;
         // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
-        let attempt = view.task.attempt();
         if let Contact::Offline { why, .. } = &view.contact
-            && attempt.is_some_and(|attempt| attempt.phase == Phase::Queued)
+            && view.task.is_queued()
             && self.is_first(Once::Unreachable)
         {
             self.context.terminal.say(&format!(

@@ -143,7 +143,11 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     let task = &entity.view.task;
     let is_settled = task.status.is_settled();
     let mut facts = Vec::new();
-    let mut says = task.status.word().to_owned();
+    let mut says = if task.is_queued() && task.attempts.len() == 1 {
+        "nothing yet; the call is still to be sent".to_owned()
+    } else {
+        task.status.word().to_owned()
+    };
     if let Some(progress) = &task.progress {
         says = match progress.total {
             Some(total) => format!(

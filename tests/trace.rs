@@ -290,7 +290,7 @@ fn the_lines_of_a_program_are_recorded_without_what_it_was_given() {
             .collect::<Vec<_>>()
     };
     let (sent, came) = (lines(">"), lines("<"));
-    assert!(sent[0].contains("\"method\":\"initialize\""), "{sent:#?}");
+    assert!(sent[0].contains("\"method\":\"server/discover\""), "{sent:#?}");
     assert!(
         came.contains(&"{\"half\":"),
         "as it stands there: {came:#?}"

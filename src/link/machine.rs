@@ -111,7 +111,8 @@ enum Kind {
         ask: AskId,
         server_task: String,
     },
-    /// An answer to a request of the server; which question of a task it answers, if it is one.
+    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
+    /// if it is one.
     Reply(Option<(TaskId, String)>),
     Goodbye,
 }

@@ -1,7 +1,7 @@
 //! HTTP+SSE, the transport before there was one endpoint: the last resort.
 //!
 //! One GET brings everything the server says, and names first where to POST. The connection is the session: what it loses
-//! is lost, and nothing of it outlives this process.
+//! is lost, and nothing of it outlives this process. The pipes of a program are such a stream too, in every revision.
 //!
 //! Source: MCP 2024-11-05, basic/transports, HTTP with SSE; MCP 2025-11-25, basic/transports, backwards compatibility.
 
@@ -9,7 +9,10 @@ use core::time::Duration;
 
 use super::{Door, Errand, Kind, Link, era::Greeting};
 use crate::{
-    link::{ExchangeId, running::Line},
+    link::{
+        ExchangeId,
+        running::{Line, Running},
+    },
     protocol::{Arrival, Body, Method, Refusal},
 };
 
@@ -163,6 +166,9 @@ impl Link {
         self.record.tools_at = None;
         self.has_fresh_tools = false;
         self.record_changed();
+        if self.record.is_process() {
+            self.tasks_ended_with_process(why);
+        }
         let waiting: Vec<(ExchangeId, Errand)> = self
             .errands
             .iter()
@@ -185,6 +191,16 @@ impl Link {
         }
         self.door_tries = self.door_tries.saturating_add(1);
         self.show_all();
+    }
+
+    /// What the server had made tasks of was in the process that ended.
+    fn tasks_ended_with_process(&mut self, why: &str) {
+        let is_there = |running: &Running| !running.is_settled() && running.served.is_some();
+        let there = self.tasks.iter().filter(|(_, running)| is_there(running));
+        for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            let end = self.end_without_id(&id, why);
+            self.out_of_stream(&id, end, false);
+        }
     }
 
     /// Leaves the stream.

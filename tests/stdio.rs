@@ -580,6 +580,57 @@ fn the_revision_that_is_asked_for_is_the_one_that_a_program_is_spoken_to_in() {
 }
 
 #[test]
+fn a_program_whose_server_was_removed_ends_as_soon_as_nothing_runs_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let elsewhere = tempfile::tempdir().unwrap();
+    configure(state);
+    let config = text(state.join("config.toml"));
+    let (script, other) = (server(), elsewhere.path().display());
+    let script = script.display();
+    let other = format!(
+        "{config}\n[servers.other]\ncommand = \"/bin/sh\"\nargs = [\"{script}\", \"{other}\"]\n"
+    );
+    write(state.join("config.toml"), &other);
+    for name in ["files", "other"] {
+        ok(run(state, &["servers", "approve", name, "--yes"]));
+    }
+    let config = text(state.join("config.toml"));
+    let arguments = ["-s", "other", "call", "stay", "--json"];
+    let mut driving = Running::start(&mut command(state, &arguments));
+    driving.prints(|it| it["event"] == "progress");
+
+    // Idle: it stays for the next call until its server is removed.
+    ok(call(state, &["count"]));
+    ok(call(state, &["count"]));
+    assert_eq!(pids(state).len(), 1);
+    ok(run(state, &["servers", "remove", "files", "--yes"]));
+    are_gone(state);
+    assert_eq!(text(state.join("events")), "asked\nend\n", "by its stdin");
+
+    // At work: it ends with its work.
+    write(state.join("config.toml"), &config);
+    let (mut staying, id) = staying(state, "stay");
+    assert_eq!(pids(state).len(), 2, "a new one");
+    ok(run(state, &["servers", "remove", "files", "--yes"]));
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert!(text(state.join("events")).contains("cancelled"));
+    staying.end();
+    are_gone(state);
+    assert!(!driving_is_over(elsewhere.path()));
+    driving.signal(Signal::TERM);
+    driving.end();
+    are_gone(elsewhere.path());
+}
+
+/// Whether the program that tells of itself there has ended by its stdin.
+fn driving_is_over(state: &Path) -> bool {
+    text(state.join("events")).contains("end\n")
+}
+
+#[test]
 fn a_program_that_cannot_start_or_dies_at_once_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();

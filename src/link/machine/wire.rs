@@ -168,6 +168,8 @@ impl Link {
         self.record_changed();
         if self.record.is_process() {
             self.tasks_ended_with_process(why);
+            // Whatever was left to itself there has ended too.
+            self.spares_session = false;
         }
         let waiting: Vec<(ExchangeId, Errand)> = self
             .errands
@@ -191,6 +193,21 @@ impl Link {
         }
         self.door_tries = self.door_tries.saturating_add(1);
         self.show_all();
+    }
+
+    /// A program that is configured no more is ended once nothing runs there: nothing new begins in it.
+    pub(super) fn end_idle_program(&mut self) {
+        let is_of_wire = |errand: &Errand| matches!(errand.kind, Kind::Wire | Kind::Listen);
+        let is_idle = self.gone_from.is_some()
+            && self.record.is_process()
+            && self.wire.is_some()
+            && !self.spares_session
+            && !self.wants_door()
+            && !self.has_unsettled()
+            && self.errands.values().all(is_of_wire);
+        if is_idle {
+            self.wire_ended("its server is configured no more");
+        }
     }
 
     /// What the server had made tasks of was in the process that ended.

@@ -490,6 +490,29 @@ fn what_a_program_makes_a_task_of_is_looked_at_told_of_answered_and_cancelled() 
 }
 
 #[test]
+fn a_program_is_asked_anew_to_tell_of_its_tasks_when_there_are_more_or_it_takes_that_back() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let listened = || events(state).iter().filter(|it| *it == "listen").count();
+    let (working, _) = under_way(state, "working", "status");
+    wait(|| listened() == 1);
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    // There is no stream to close: it has to hear that the first is over.
+    let heard = events(state);
+    let listens = heard.iter().position(|it| it == "listen").unwrap();
+    assert!(heard[listens + 1].starts_with("cancelled "), "{heard:?}");
+    assert_eq!(listened(), 2);
+    working.signal(Signal::TERM);
+    working.end();
+    are_gone(state);
+
+    let before = listened();
+    write(state.join("fickle"), "");
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    assert_eq!(listened(), before + 2);
+}
+
+#[test]
 fn a_task_of_a_program_is_lost_with_the_program_and_with_its_driver() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
@@ -522,6 +545,7 @@ fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
     assert_eq!(steps, [1, 2]);
     let settled = events.last().unwrap();
     assert_eq!(settled["result"]["content"][0]["text"], "worked");
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
     // Nothing of it outlives longhaul, so that it is a task only where it has to be.
     assert_eq!(ok(call(state, &["either"])).out.trim(), "at once");
     let (mut asking, id) = under_way(state, "asking", "input_required");

@@ -50,7 +50,8 @@ In it:
 /// What is recorded, and how.
 const RECORDED: &str = "\
 Recorded, once it is switched on:
-  by --trace        with call, watch, tools and the screen: every server of the session, until whoever drives it leaves
+  by --trace        with call, watch, tools, servers test and the screen: every server of the session, until whoever
+                    drives it leaves; with doctor: what it asks, where nobody drives
   by trace = true   in [servers.NAME] of the configuration: that server, always
   by :trace         on the screen: the server of the task, until it is said again
   over HTTP         requests, answers, every event and body, and why an exchange ended; of a program its lines

@@ -1,7 +1,7 @@
 //! `doctor`: what longhaul stands on, looked at from outside.
 //!
-//! Invariants: it drives no session, starts nothing and changes nothing, so that it can be asked while others work; no
-//! header, no token and nothing of a URL beside its origin is printed.
+//! Invariants: it drives no session, starts nothing and changes nothing but a record of the wire that was asked for, so that
+//! it can be asked while others work; no header, no token and nothing of a URL beside its origin is printed.
 
 use std::{
     fs,
@@ -25,8 +25,8 @@ use super::{
 use crate::{
     app::SMALLEST,
     auth::{AuthError, Standing},
-    domain::{Colour, Desktop, ServerRef, place, text},
-    engine::{Flow, Obstacle, Probe, Stateful, probe},
+    domain::{Colour, Desktop, ServerName, ServerRef, place, text},
+    engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader},
     term::{caps::Aside, osc::Between},
 };
@@ -458,10 +458,17 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             headers.push(("Authorization".to_owned(), value.into()));
         }
         let is_over = matches!(standing, Standing::Over);
-        match block_on(async { Ok(probe(&url, headers).await) }) {
+        let recording = recording(context, &server.name, &of, checks);
+        let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
+        let unrecorded = probed.as_ref().ok();
+        if let Some(why) = unrecorded.and_then(|probe| probe.unrecorded.as_ref()) {
+            checks.warning(&of, why.clone(), "what is found here is found all the same");
+        }
+        match probed {
             Ok(Probe {
                 stateful: Err(Obstacle::NeedsLogin),
                 modern: None,
+                ..
             }) if is_over => checks.warning(
                 &of,
                 "the token of its sign-in is over",
@@ -472,6 +479,38 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             Err(Fail::Unread(_)) => return,
         }
     }
+}
+
+/// Where the look at a server is recorded, if it is to be. Two who write one record would spoil it, and whoever drives
+/// writes.
+fn recording<'c>(
+    context: &'c Context<'_>,
+    server: &'c ServerName,
+    of: &str,
+    checks: &mut Checks,
+) -> Option<Recording<'c>> {
+    let config = context.config().ok();
+    let mut configured = config.iter().flat_map(|config| &config.servers);
+    let is_traced = configured.any(|it| it.name == *server && it.trace);
+    if !(context.global.trace || is_traced) {
+        return None;
+    }
+    if let Some(pid) = DriverLock::holder(&context.paths) {
+        let words =
+            format!("not recorded: process {pid} drives this session, and it alone records");
+        let flags = context.flags();
+        let next = format!(
+            "`longhaul{flags} --trace servers test {}` is recorded by it",
+            super::quoted(server.as_str())
+        );
+        checks.warning(of, words, next);
+        return None;
+    }
+    Some(Recording {
+        paths: &context.paths,
+        server,
+        clock: context.clock,
+    })
 }
 
 /// The sign-in that a driver would use there.

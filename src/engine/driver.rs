@@ -658,7 +658,7 @@ impl Driver<'_> {
         }
         for name in gone {
             let file = self.rosters.gone_from(&name).cloned();
-            self.show_gone_from(&name, file);
+            self.show_gone_from(&name, file, now);
         }
         for (name, old) in told {
             let Some(server) = self.rosters.of_name(&name).cloned() else {
@@ -669,7 +669,7 @@ impl Driver<'_> {
                 (headers, program, server.withheld.clone())
             };
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
-            self.show_gone_from(&name, None);
+            self.show_gone_from(&name, None, now);
             if old.is_some_and(|old| credentials(&old) != credentials(&server))
                 && let Some(index) = self.index_of(&name)
             {
@@ -694,13 +694,14 @@ impl Driver<'_> {
         }
     }
 
-    fn show_gone_from(&mut self, name: &ServerName, file: Option<String>) {
-        let linked = self
-            .index_of(name)
-            .and_then(|index| self.links.get_mut(index));
-        if let Some(linked) = linked {
+    fn show_gone_from(&mut self, name: &ServerName, file: Option<String>, now: Stamp) {
+        let Some(index) = self.index_of(name) else {
+            return;
+        };
+        if let Some(linked) = self.links.get_mut(index) {
             linked.link.gone_from(file);
-            linked.is_touched = true;
+            // A program of which nothing is wanted any more ends by it.
+            self.feed(index, Input::Timer, now);
         }
     }
 
@@ -814,7 +815,7 @@ impl Driver<'_> {
             }
             Ask::Server(server) => {
                 self.rosters.named_again(&server.name);
-                self.show_gone_from(&server.name, None);
+                self.show_gone_from(&server.name, None, now);
                 self.know(server.clone(), now)
             }
             Ask::Configure(roster) => {

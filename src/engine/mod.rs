@@ -23,6 +23,6 @@ pub use board::Subscription;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use hook::Hook;
-pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
+pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use session::{Fuse, Options, PanicIn, Session};
 pub use socket::ask_driver;

@@ -148,8 +148,17 @@ impl Keeper {
     pub async fn renew(&self) {
         let refresh = {
             let mut known = self.desk.known();
-            let is_due = self.desk.reread(&mut known).is_ok() && known.is_due((self.desk.now)());
-            is_due.then(|| self.desk.refresh(&mut known, None))
+            let now = (self.desk.now)();
+            match self.desk.reread(&mut known) {
+                Ok(()) => known
+                    .is_due(now)
+                    .then(|| self.desk.refresh(&mut known, None)),
+                Err(error) => {
+                    // It stays due, and is not to be tried without a pause.
+                    known.failed = Some((now, error.to_string()));
+                    None
+                }
+            }
         };
         if let Some(refresh) = refresh {
             // Noted where the next request looks.
@@ -190,15 +199,20 @@ impl Keeper {
         let desk = &self.desk;
         let refresh = {
             let mut known = desk.known();
-            if let Err(error) = desk.reread(&mut known) {
-                // The server will say that it wants a sign-in, and that one sets a damaged file aside, in words.
-                tracing::warn!(%error, "no login");
-                return Ok(None);
+            match desk.reread(&mut known) {
+                Ok(()) => {
+                    desk.save(&mut known);
+                    known
+                        .is_due((desk.now)())
+                        .then(|| desk.refresh(&mut known, None))
+                }
+                Err(error) => {
+                    // What was read before may be as good as ever. Where it is not, the server will say that it wants a
+                    // sign-in, and that one sets a damaged file aside, in words.
+                    tracing::warn!(%error, "the logins could not be read");
+                    None
+                }
             }
-            desk.save(&mut known);
-            known
-                .is_due((desk.now)())
-                .then(|| desk.refresh(&mut known, None))
         };
         if let Some(refresh) = refresh {
             if desk.known().is_over((desk.now)()) {
@@ -617,6 +631,32 @@ mod tests {
         let token = desk.keeper().token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
         assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
+        assert_eq!(issuer.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_any_more_takes_no_token_away_and_is_not_read_without_a_pause() {
+        let issuer = Issuer::new(|_| (200, NEW.to_owned()));
+        let desk = Desk::new("sealed");
+        let mut login = login_at(&issuer.url);
+        (login.refresh_at, login.expires_at) = (Some(Wall(1_000_001)), Some(Wall(2_000_000)));
+        desk.write(login.clone()).await;
+        let keeper = desk.keeper();
+        assert!(keeper.token().await.unwrap().is_some());
+        // Another terminal has a keychain, and sealed it.
+        let path = desk.dir.join("logins.json");
+        let sealed = br#"{"version":2,"key":"theirs","book":"x"}"#;
+        crate::store::write_atomically(&path, sealed).unwrap();
+        desk.pass(Duration::from_millis(1));
+        keeper.renew().await;
+        assert_eq!(keeper.due(), Some(Wall(1_000_001).after(NEXT_TRY)));
+        assert_eq!(keeper.token().await.unwrap().map(Secret), login.access);
+        // Whoever can read it again has a new one as soon as it is due.
+        std::fs::remove_file(&path).unwrap();
+        desk.write(login).await;
+        desk.pass(NEXT_TRY);
+        keeper.renew().await;
+        assert_eq!(Secret(keeper.token().await.unwrap().unwrap()).text(), "new");
         assert_eq!(issuer.asked(), 1);
     }
 

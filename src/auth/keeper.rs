@@ -635,7 +635,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_cannot_be_read_any_more_takes_no_token_away_and_is_not_read_without_a_pause() {
+    async fn a_file_that_cannot_be_read_any_more_takes_no_token_away_and_is_not_read_without_a_pause()
+     {
         let issuer = Issuer::new(|_| (200, NEW.to_owned()));
         let desk = Desk::new("sealed");
         let mut login = login_at(&issuer.url);

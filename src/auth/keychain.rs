@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -33,6 +33,8 @@ struct Inner {
     /// Why there is none.
     none: Option<String>,
     known: Mutex<BTreeMap<String, Known>>,
+    /// The one key that this process makes, with its name.
+    own: OnceLock<(String, SecretString)>,
     answered: Condvar,
 }
 
@@ -41,6 +43,14 @@ struct Inner {
 struct Known {
     answer: Option<Answer>,
     asked_at: Instant,
+}
+
+impl Known {
+    /// Whether it may be asked once more: it has said something else than the key, and that a while ago.
+    fn is_stale(&self) -> bool {
+        let is_open = matches!(self.answer, Some(Ok(Some(_))) | None);
+        !is_open && self.asked_at.elapsed() >= ASKED_ANEW_AFTER
+    }
 }
 
 /// The key, if the keychain has it, or in words why it could not be asked.
@@ -67,6 +77,7 @@ impl Keychain {
         Self(Arc::new(Inner {
             none,
             known: Mutex::default(),
+            own: OnceLock::new(),
             answered: Condvar::new(),
         }))
     }
@@ -86,30 +97,31 @@ impl Keychain {
     pub(super) fn key(&self, name: &str) -> Answer {
         self.no()?;
         let mut known = self.known();
-        let is_to_be_asked = match known.get(name) {
-            None => true,
-            Some(Known {
-                answer: Some(Ok(Some(_))) | None,
-                ..
-            }) => false,
-            Some(Known { asked_at, .. }) => asked_at.elapsed() >= ASKED_ANEW_AFTER,
-        };
-        if is_to_be_asked {
+        if known.get(name).is_none_or(Known::is_stale) {
             self.ask(&mut known, name, look_up);
         }
         self.wait(known, name)
     }
 
-    /// Makes this key the one of this new name.
+    /// Makes this key the one of this new name; gives those that it was asked to make first, which are the only ones: it
+    /// may take them once it is unlocked, and each further one would be one more that opens nothing.
     ///
     /// # Errors
     /// As [`Self::key`].
-    pub(super) fn make(&self, name: &str, key: &SecretString) -> Result<(), String> {
+    pub(super) fn make(
+        &self,
+        name: String,
+        key: SecretString,
+    ) -> Result<(String, SecretString), String> {
         self.no()?;
         let mut known = self.known();
-        let key = key.clone();
-        self.ask(&mut known, name, move |name| keep(name, &key).map(Some));
-        self.wait(known, name).map(|_| ())
+        let (name, key) = self.0.own.get_or_init(|| (name, key)).clone();
+        if known.get(&name).is_none_or(Known::is_stale) {
+            let key = key.clone();
+            self.ask(&mut known, &name, move |name| keep(name, &key).map(Some));
+        }
+        self.wait(known, &name)?;
+        Ok((name, key))
     }
 
     /// Asks on a thread of its own, for the keychain may ask its person first.
@@ -222,5 +234,25 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(keychain.key("a").unwrap().unwrap().expose_secret(), "key");
+    }
+
+    #[test]
+    fn a_locked_one_is_offered_one_key_and_that_once() {
+        let key = |text: &str| SecretString::from(text.to_owned());
+        let keychain = Keychain::answering("first", Err("it is locked".to_owned()));
+        let own = ("first".to_owned(), key("key"));
+        keychain.0.own.set(own).unwrap();
+        for _ in 0..3 {
+            let made = keychain.make("next".to_owned(), key("another"));
+            assert!(made.unwrap_err().contains("locked"));
+        }
+        assert_eq!(keychain.known().len(), 1);
+        // Its person unlocks it while it is asked.
+        keychain.ask(&mut keychain.known(), "first", move |_| {
+            Ok(Some(key("key")))
+        });
+        let made = keychain.make("next".to_owned(), key("another"));
+        let (name, made) = made.unwrap();
+        assert_eq!((name.as_str(), made.expose_secret()), ("first", "key"));
     }
 }

@@ -222,9 +222,8 @@ impl Logins {
         {
             return Ok(Some((name, key)));
         }
-        let (name, key) = (super::random()?, seal::new_key()?);
-        let made = self.keychain.make(&name, &key);
-        Ok(made.is_ok().then_some((name, key)))
+        let made = self.keychain.make(super::random()?, seal::new_key()?);
+        Ok(made.ok())
     }
 
     /// Where it is.

@@ -24,10 +24,9 @@ use super::{
 use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Wish},
     domain::{
-        Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig,
-        ServerName, ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall,
-        place, text,
+        Ask, AskId, Contact, Done, EventId, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
+        Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
+        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::{Arrival, Method, Refusal},
@@ -42,8 +41,6 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
 const TASKS_AT_A_GLANCE: u32 = 4;
-/// Event ids that a task brought back has to know: more than any server was seen to replay twice.
-const RECENT_IDS: usize = 1024;
 /// Tasks that a refusal names one by one; more of them are counted.
 const DYING_LISTED: usize = 6;
 /// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
@@ -1045,7 +1042,9 @@ impl Driver<'_> {
         {
             // Brought back: it goes on where it was, and is the link's to save from now on.
             let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
-            let ids = self.recent_ids(&task);
+            // Without them a replay would add something twice.
+            let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
+            let ids = known.unwrap_or_default();
             self.feed(index, Input::Restored(vec![(task, ids)]), now);
             let what = Ask::Edit {
                 id: id.clone(),
@@ -1066,20 +1065,13 @@ impl Driver<'_> {
         self.write(Saver::House(house), rows, true, now);
     }
 
-    /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
-    fn recent_ids(&self, task: &Task) -> Vec<EventId> {
-        let attempt = task.attempts_made();
-        let read = Reader::open(self.paths)
-            .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
-        let is_present = |entry: &Entry| entry.attempt == attempt;
-        read.unwrap_or_default()
-            .into_iter()
-            .filter(is_present)
-            .filter_map(|entry| entry.event_id)
-            .collect()
-    }
-
+    /// The record of a task that no link holds, as it will be on disk.
     fn recall(&self, id: &TaskId) -> Option<Task> {
+        // What still waits to be saved says the most.
+        let unsaved = self.house.iter().filter(|save| save.view.task.id == *id);
+        if let Some(save) = unsaved.max_by_key(|save| save.number) {
+            return Some(save.view.task.clone());
+        }
         if let Some(view) = self.board.task(id) {
             return Some(view.task.clone());
         }

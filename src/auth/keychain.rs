@@ -27,7 +27,11 @@ const ASKED_ANEW_AFTER: Duration = Duration::from_secs(30);
 
 /// The keychain, or why there is none. Copies are handles to the same one, which is asked once for a key that it has.
 #[derive(Clone)]
-pub struct Keychain(Arc<Inner>);
+pub struct Keychain {
+    inner: Arc<Inner>,
+    /// How long this handle waits for an answer.
+    within: Duration,
+}
 
 struct Inner {
     /// Why there is none.
@@ -58,7 +62,7 @@ type Answer = Result<Option<SecretString>, String>;
 
 impl fmt::Debug for Keychain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Keychain").field(&self.0.none).finish()
+        f.debug_tuple("Keychain").field(&self.inner.none).finish()
     }
 }
 
@@ -74,19 +78,45 @@ impl Keychain {
     }
 
     fn new(none: Option<String>) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             none,
             known: Mutex::default(),
             own: OnceLock::new(),
             answered: Condvar::new(),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            within: WITHIN,
+        }
+    }
+
+    /// The same, for one who waits for no answer and takes what is there.
+    pub(super) fn at_once(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            within: Duration::ZERO,
+        }
+    }
+
+    /// The same, for one who can wait.
+    pub(super) fn in_time(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            within: WITHIN,
+        }
     }
 
     /// One that answers so when it is asked for the key of this name.
     #[cfg(test)]
     pub(super) fn answering(name: &str, answer: Answer) -> Self {
+        Self::asking(name, move || answer)
+    }
+
+    /// One that is being asked for the key of this name.
+    #[cfg(test)]
+    pub(super) fn asking(name: &str, answer: impl FnOnce() -> Answer + Send + 'static) -> Self {
         let keychain = Self::new(None);
-        keychain.ask(&mut keychain.known(), name, move |_| answer);
+        keychain.ask(&mut keychain.known(), name, move |_| answer());
         keychain
     }
 
@@ -115,7 +145,7 @@ impl Keychain {
     ) -> Result<(String, SecretString), String> {
         self.no()?;
         let mut known = self.known();
-        let (name, key) = self.0.own.get_or_init(|| (name, key)).clone();
+        let (name, key) = self.inner.own.get_or_init(|| (name, key)).clone();
         if known.get(&name).is_none_or(Known::is_stale) {
             let key = key.clone();
             self.ask(&mut known, &name, move |name| keep(name, &key).map(Some));
@@ -142,7 +172,7 @@ impl Keychain {
             if let Some(known) = keychain.known().get_mut(&name) {
                 known.answer = Some(answer);
             }
-            keychain.0.answered.notify_all();
+            keychain.inner.answered.notify_all();
         };
         let thread = std::thread::Builder::new().name("keychain".to_owned());
         // Without a thread it has not answered, which is said.
@@ -152,23 +182,26 @@ impl Keychain {
     /// Waits for the answer, as long as it was asked for a short time ago.
     fn wait(&self, known: MutexGuard<'_, BTreeMap<String, Known>>, name: &str) -> Answer {
         let asked_at = known.get(name).map_or_else(now, |known| known.asked_at);
-        let left = WITHIN.saturating_sub(asked_at.elapsed());
+        let left = self.within.saturating_sub(asked_at.elapsed());
         let is_open = |known: &mut BTreeMap<String, Known>| {
             known.get(name).is_some_and(|known| known.answer.is_none())
         };
-        let waited = self.0.answered.wait_timeout_while(known, left, is_open);
+        let waited = self.inner.answered.wait_timeout_while(known, left, is_open);
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let answer = known.get(name).and_then(|known| known.answer.clone());
         answer.unwrap_or_else(|| Err("it has not answered; it may be locked".to_owned()))
     }
 
     fn no(&self) -> Result<(), String> {
-        self.0.none.clone().map_or(Ok(()), Err)
+        self.inner.none.clone().map_or(Ok(()), Err)
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         // Nothing in there is ever half done.
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -241,7 +274,7 @@ mod tests {
         let key = |text: &str| SecretString::from(text.to_owned());
         let keychain = Keychain::answering("first", Err("it is locked".to_owned()));
         let own = ("first".to_owned(), key("key"));
-        keychain.0.own.set(own).unwrap();
+        keychain.inner.own.set(own).unwrap();
         for _ in 0..3 {
             let made = keychain.make("next".to_owned(), key("another"));
             assert!(made.unwrap_err().contains("locked"));

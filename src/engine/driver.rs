@@ -22,7 +22,7 @@ use super::{
     tracer::Tracer,
 };
 use crate::{
-    auth::{self, AuthError, Keeper, Logins, Now, Wish},
+    auth::{self, AuthError, Keeper, Logins, Now, Remark, Wish},
     domain::{
         Ask, AskId, Contact, Done, EventId, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
         Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
@@ -1152,9 +1152,10 @@ impl Driver<'_> {
                 };
                 let clock = self.clock;
                 let sign_in = SigningIn {
-                    logins: self.logins.clone(),
+                    logins: self.logins,
                     fetcher: &self.fetcher,
                     now: Arc::new(move || clock.now().wall),
+                    remark: remark(self.board, clock),
                 };
                 if linked.link.record().is_process() {
                     let is_start = matches!(request.method, Method::Get { .. });
@@ -1171,17 +1172,7 @@ impl Driver<'_> {
                     linked.exchanges.insert(exchange, reading);
                     return;
                 }
-                let mut remark = None;
-                let connection =
-                    linked.connection(&configured, &sign_in, &self.unread, &mut remark);
-                if let Some(remark) = remark {
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Warning,
-                        text: remark,
-                    }));
-                }
-                let http = match connection {
+                let http = match linked.connection(&configured, sign_in, &self.unread) {
                     Ok(http) => http,
                     Err(arrival) => {
                         return self.feed(index, Input::Arrived { exchange, arrival }, now);
@@ -1406,9 +1397,10 @@ struct Configured<'c> {
 
 /// What it takes to keep the token of a sign-in.
 struct SigningIn<'s> {
-    logins: Logins,
+    logins: &'s Logins,
     fetcher: &'s Arc<Fetcher>,
     now: Now,
+    remark: Remark,
 }
 
 impl Linked {
@@ -1484,9 +1476,8 @@ impl Linked {
     fn connection(
         &mut self,
         configured: &Configured<'_>,
-        sign_in: &SigningIn<'_>,
+        sign_in: SigningIn<'_>,
         unread: &Tally,
-        remark: &mut Option<String>,
     ) -> Result<Http, Arrival> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
@@ -1519,20 +1510,11 @@ impl Linked {
                 logins,
                 fetcher,
                 now,
+                remark,
             } = sign_in;
-            if let Err(error) = logins.read() {
-                *remark = Some(format!(
-                    "no login is used: {error}; it stays as it is until the next `longhaul login`"
-                ));
-            }
             let name = record.name.as_str();
-            Arc::new(Keeper::new(
-                &url,
-                name,
-                logins.clone(),
-                Arc::clone(fetcher),
-                Arc::clone(now),
-            ))
+            let fetcher = Arc::clone(fetcher);
+            Arc::new(Keeper::new(&url, name, logins, fetcher, now, remark))
         });
         let keeper = self.keeper.clone();
         options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
@@ -1633,6 +1615,18 @@ impl Configured<'_> {
             })
             .collect()
     }
+}
+
+/// Says a warning to whoever reads.
+fn remark(board: &Arc<Board>, clock: Clock) -> Remark {
+    let board = Arc::clone(board);
+    Arc::new(move |text| {
+        board.publish(News::Notice(Notice {
+            at: clock.now().wall,
+            level: NoticeLevel::Warning,
+            text,
+        }));
+    })
 }
 
 /// A task that nothing is connected for.

@@ -449,7 +449,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             );
             continue;
         }
-        let headers = server.headers.into_iter();
+        let headers = server.headers.into_iter().chain(server.filled);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);

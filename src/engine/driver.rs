@@ -77,7 +77,10 @@ struct Linked {
     refreshing: Option<tokio::task::AbortHandle>,
     /// The sign-in that waits for a browser.
     signing_in: Option<SignInJob>,
+    /// What was given by hand.
     headers: Vec<(String, String)>,
+    /// What whoever asked has filled in from the configuration, as long as that stays as it is.
+    filled: Vec<(String, String)>,
     tap: Tap,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
@@ -562,6 +565,7 @@ impl Driver<'_> {
             refreshing: None,
             signing_in: None,
             headers,
+            filled: Vec::new(),
             tap,
             held: VecDeque::new(),
             durable: 0,
@@ -669,6 +673,7 @@ impl Driver<'_> {
             {
                 if let Some(linked) = self.links.get_mut(index) {
                     linked.http = None;
+                    linked.filled.clear();
                 }
                 // What waited for a credential may have it now. No ask has the number 0.
                 let what = Ask::RetryNow;
@@ -718,6 +723,7 @@ impl Driver<'_> {
             if origin(&linked.link.record().url) != origin(&old_url) {
                 // They were given for the server at the old place.
                 linked.headers.clear();
+                linked.filled.clear();
             }
         }
         linked.is_touched = true;
@@ -757,6 +763,9 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
+                if !server.filled.is_empty() {
+                    (linked.filled, linked.http) = (server.filled, None);
+                }
                 Ok(index)
             }
             (None, Some(url)) => {
@@ -765,6 +774,9 @@ impl Driver<'_> {
                 let mut record = LinkRecord::new(server.name.clone(), url);
                 record.wish = version;
                 self.add_link(record, server.headers, now);
+                if let Some(linked) = self.links.last_mut() {
+                    linked.filled = server.filled;
+                }
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)
             }
@@ -1414,6 +1426,16 @@ impl Linked {
         self.keeper.as_ref()?.due()
     }
 
+    /// The headers that came with what was asked; what is given by hand wins.
+    fn given(&self) -> Vec<(String, String)> {
+        let is_by_hand = |filled: &str| {
+            let mut names = self.headers.iter().map(|(name, _)| name);
+            names.any(|name| name.eq_ignore_ascii_case(filled))
+        };
+        let filled = self.filled.iter().filter(|(name, _)| !is_by_hand(name));
+        self.headers.iter().chain(filled).cloned().collect()
+    }
+
     /// What a person has to do before anything can be sent there or started.
     fn obstacle(&self, configured: &Configured<'_>) -> Option<Obstacle> {
         let record = self.link.record();
@@ -1422,7 +1444,8 @@ impl Linked {
             // One that runs needs nobody any more, whatever the configuration says since.
             server.program.as_ref().filter(|_| self.stdio.is_none())?;
         } else {
-            let wanted = configured.wanted(record, &self.headers);
+            let given = self.given();
+            let wanted = configured.wanted(record, &given);
             server.headers = wanted.into_iter().cloned().collect();
             if server.headers.is_empty() {
                 return None;
@@ -1483,7 +1506,8 @@ impl Linked {
             return Ok(http.clone());
         }
         let record = self.link.record();
-        let more = match configured.headers(record, &self.headers) {
+        let given = self.given();
+        let more = match configured.headers(record, &given) {
             Ok(more) => more,
             Err(why) => {
                 // As if the server had said what it says without the header.
@@ -1492,8 +1516,8 @@ impl Linked {
                 return Err(refused_here());
             }
         };
-        let given = self.headers.iter();
-        let given = given.map(|(name, value)| (name.clone(), SecretString::from(value.clone())));
+        let given = given.into_iter();
+        let given = given.map(|(name, value)| (name, SecretString::from(value)));
         let mut options = HttpOptions::new(record.url.clone());
         options.unread = unread.clone();
         options.headers = given.chain(more).collect();

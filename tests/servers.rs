@@ -375,6 +375,9 @@ fn the_checkpoint_convention_goes_by_the_names_of_the_configuration() {
         leaving()
     );
 
+    let doctor = run(state, &["doctor"]);
+    assert!(doctor.out.contains("checkpoints (work)"), "{doctor:#?}");
+
     let next = |name: &str| loop {
         let call = calls.recv_timeout(Duration::from_secs(60)).unwrap();
         if call["name"] == name {

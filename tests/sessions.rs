@@ -569,6 +569,49 @@ fn a_window_that_only_looks_takes_nothing_over() {
     looks.end();
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
+    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let join = || {
+        let stream = UnixStream::connect(paths.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        BufReader::new(stream)
+    };
+    let hear = |stream: &mut BufReader<UnixStream>, wanted: &str| {
+        let mut line = String::new();
+        while line.trim_end() != wanted {
+            line.clear();
+            assert_ne!(stream.read_line(&mut line).unwrap(), 0, "no {wanted}");
+        }
+    };
+    let mut before = join();
+    let mut greeting = String::new();
+    before.read_line(&mut greeting).unwrap();
+    let pid = i32::try_from(driver(house.path()).unwrap()).unwrap();
+    let files = |limit: Rlimit| {
+        let files = Resource::Nofile;
+        prlimit(Pid::from_raw(pid), files, limit).unwrap()
+    };
+    let usual = files(Rlimit {
+        current: Some(1),
+        ..rustix::process::getrlimit(Resource::Nofile)
+    });
+    let mut after = join();
+    // It turns to whoever joins before it has answered these.
+    for _ in 0..3 {
+        before.get_mut().write_all(b"ping\n").unwrap();
+        hear(&mut before, "pong");
+    }
+    files(usual);
+    hear(&mut after, greeting.trim_end());
+    shell.signal(Signal::INT);
+    shell.end();
+}
+
 #[test]
 fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
     let (house, _server, shell, _) = driven("2026-07-28", &LONG);

@@ -136,6 +136,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         name: name_of(&known, &running.url, name, version),
         url: Some(running.url.clone()),
         headers: Vec::new(),
+        filled: Vec::new(),
         protocol: Some(version.word().to_owned()),
     };
     let servers = vec![

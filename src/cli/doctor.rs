@@ -25,7 +25,7 @@ use super::{
 use crate::{
     app::SMALLEST,
     auth::{AuthError, Standing},
-    domain::{Colour, Desktop, ServerName, ServerRef, place, text},
+    domain::{Colour, Convention, Desktop, ServerName, ServerRef, place, text},
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader},
     term::{caps::Aside, osc::Between},
@@ -449,7 +449,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             );
             continue;
         }
-        let headers = server.headers.into_iter();
+        let headers = server.headers.into_iter().chain(server.filled);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);
@@ -474,7 +474,11 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
                 "the token of its sign-in is over",
                 "nothing, as long as the next call gets a new one",
             ),
-            Ok(probe) => tell(&of, &url, &probe, checks),
+            Ok(probe) => {
+                let config = context.config().ok();
+                let convention = config.map(|config| config.convention(&server.name));
+                tell(&of, &url, &probe, &convention.unwrap_or_default(), checks);
+            }
             Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
             Err(Fail::Unread(_)) => return,
         }
@@ -562,7 +566,7 @@ fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<(ServerRef, 
     Ok(found)
 }
 
-fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
+fn tell(of: &str, url: &str, probe: &Probe, convention: &Convention, checks: &mut Checks) {
     let origin = Url::parse(url).map_or_else(
         |_| place::shown(url).into_owned(),
         |url| url.origin().ascii_serialization(),
@@ -584,7 +588,7 @@ fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
             of,
             format!("{origin} answers {tls}; it speaks 2026-07-28 only"),
         );
-        return resumes(of, None, probe.modern, checks);
+        return resumes(of, None, probe.modern, convention, checks);
     };
     let who = answered
         .server_info
@@ -598,7 +602,7 @@ fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
             answered.version
         ),
     );
-    resumes(of, Some(answered), probe.modern, checks);
+    resumes(of, Some(answered), probe.modern, convention, checks);
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
             of,
@@ -655,7 +659,13 @@ fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, checks: &mut Checks) 
 }
 
 /// What a call there could be picked up by.
-fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: &mut Checks) {
+fn resumes(
+    of: &str,
+    stateful: Option<&Stateful>,
+    modern: Option<bool>,
+    convention: &Convention,
+    checks: &mut Checks,
+) {
     let mut ways: Vec<String> = Vec::new();
     if modern == Some(true) {
         ways.push("tasks of 2026-07-28".to_owned());
@@ -664,7 +674,7 @@ fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: 
         if stateful.tasks.is_some() {
             ways.push("tasks of 2025-11-25".to_owned());
         }
-        let keeping = stateful.checkpoint_tools();
+        let keeping = stateful.checkpoint_tools(convention);
         if !keeping.is_empty() {
             let named = keeping
                 .iter()

@@ -118,19 +118,21 @@ impl Servers {
     fn make(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, Fail> {
         let known = || self.known.iter().find(|known| known.name == name);
         let known = known();
-        let mut headers = self.headers.clone();
-        for (header, value) in known.map_or(&[][..], |known| &known.headers) {
-            let is_given = |(given, _): &(String, String)| given.eq_ignore_ascii_case(header);
-            if !headers.iter().any(is_given) {
-                headers.push((header.clone(), value.clone()));
-            }
-        }
+        let headers = self.headers.clone();
+        let is_given = |header: &str| {
+            let mut given = headers.iter().map(|(name, _)| name);
+            given.any(|given| given.eq_ignore_ascii_case(header))
+        };
+        let configured = known.map_or(&[][..], |known| &known.headers).iter();
+        let filled = configured.filter(|(header, _)| !is_given(header));
+        let filled: Vec<(String, String)> = filled.cloned().collect();
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
         let is_clear = |url: Url| url.scheme() == "http" && !place::is_loopback(&url);
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
             .is_some_and(is_clear);
-        if is_in_clear && !headers.is_empty() && !self.may_be_read {
+        let has_secrets = !headers.is_empty() || !filled.is_empty();
+        if is_in_clear && has_secrets && !self.may_be_read {
             return Err(Fail::usage(format!(
                 "-H, --bearer-env and the headers of the configuration would go to {name} over plain http, where they can be read on the way; nothing was sent. \
                  Use an https:// URL, or say --insecure-http each time"
@@ -140,6 +142,7 @@ impl Servers {
             name,
             url,
             headers,
+            filled,
             protocol: self.protocol.clone(),
         })
     }

@@ -99,6 +99,9 @@ pub struct ServerRef {
     pub url: Option<String>,
     /// Extra headers as name and value: secrets.
     pub headers: Vec<(String, String)>,
+    /// Headers of the configuration whose variables hold something where this was asked, which may be elsewhere than where
+    /// it is driven: secrets too, and good until the configuration says something else.
+    pub filled: Vec<(String, String)>,
     /// The revision to insist on.
     pub protocol: Option<String>,
 }
@@ -109,6 +112,7 @@ impl std::fmt::Debug for ServerRef {
         f.debug_struct("ServerRef")
             .field("name", &self.name)
             .field("headers", &self.headers.len())
+            .field("filled", &self.filled.len())
             .finish_non_exhaustive()
     }
 }

@@ -22,12 +22,11 @@ use super::{
     tracer::Tracer,
 };
 use crate::{
-    auth::{self, AuthError, Keeper, Logins, Now, Wish},
+    auth::{self, AuthError, Keeper, Logins, Now, Remark, Wish},
     domain::{
-        Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig,
-        ServerName, ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall,
-        place, text,
+        Ask, AskId, Contact, Done, EventId, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
+        Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
+        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
     protocol::{Arrival, Method, Refusal},
@@ -42,8 +41,6 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
 const TASKS_AT_A_GLANCE: u32 = 4;
-/// Event ids that a task brought back has to know: more than any server was seen to replay twice.
-const RECENT_IDS: usize = 1024;
 /// Tasks that a refusal names one by one; more of them are counted.
 const DYING_LISTED: usize = 6;
 /// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
@@ -80,7 +77,10 @@ struct Linked {
     refreshing: Option<tokio::task::AbortHandle>,
     /// The sign-in that waits for a browser.
     signing_in: Option<SignInJob>,
+    /// What was given by hand.
     headers: Vec<(String, String)>,
+    /// What whoever asked has filled in from the configuration, as long as that stays as it is.
+    filled: Vec<(String, String)>,
     tap: Tap,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
@@ -568,6 +568,7 @@ impl Driver<'_> {
             refreshing: None,
             signing_in: None,
             headers,
+            filled: Vec::new(),
             tap,
             held: VecDeque::new(),
             durable: 0,
@@ -675,6 +676,7 @@ impl Driver<'_> {
             {
                 if let Some(linked) = self.links.get_mut(index) {
                     linked.http = None;
+                    linked.filled.clear();
                 }
                 // What waited for a credential may have it now. No ask has the number 0.
                 let what = Ask::RetryNow;
@@ -725,6 +727,7 @@ impl Driver<'_> {
             if origin(&linked.link.record().url) != origin(&old_url) {
                 // They were given for the server at the old place.
                 linked.headers.clear();
+                linked.filled.clear();
             }
         }
         linked.is_touched = true;
@@ -763,6 +766,9 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
+                if !server.filled.is_empty() {
+                    (linked.filled, linked.http) = (server.filled, None);
+                }
                 Ok(index)
             }
             (None, Some(url)) => {
@@ -771,6 +777,9 @@ impl Driver<'_> {
                 let mut record = LinkRecord::new(server.name.clone(), url);
                 record.wish = wish.or(self.protocol);
                 self.add_link(record, server.headers, now);
+                if let Some(linked) = self.links.last_mut() {
+                    linked.filled = server.filled;
+                }
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)
             }
@@ -1048,7 +1057,9 @@ impl Driver<'_> {
         {
             // Brought back: it goes on where it was, and is the link's to save from now on.
             let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
-            let ids = self.recent_ids(&task);
+            // Without them a replay would add something twice.
+            let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
+            let ids = known.unwrap_or_default();
             self.feed(index, Input::Restored(vec![(task, ids)]), now);
             let what = Ask::Edit {
                 id: id.clone(),
@@ -1069,20 +1080,13 @@ impl Driver<'_> {
         self.write(Saver::House(house), rows, true, now);
     }
 
-    /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
-    fn recent_ids(&self, task: &Task) -> Vec<EventId> {
-        let attempt = task.attempts_made();
-        let read = Reader::open(self.paths)
-            .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
-        let is_present = |entry: &Entry| entry.attempt == attempt;
-        read.unwrap_or_default()
-            .into_iter()
-            .filter(is_present)
-            .filter_map(|entry| entry.event_id)
-            .collect()
-    }
-
+    /// The record of a task that no link holds, as it will be on disk.
     fn recall(&self, id: &TaskId) -> Option<Task> {
+        // What still waits to be saved says the most.
+        let unsaved = self.house.iter().filter(|save| save.view.task.id == *id);
+        if let Some(save) = unsaved.max_by_key(|save| save.number) {
+            return Some(save.view.task.clone());
+        }
         if let Some(view) = self.board.task(id) {
             return Some(view.task.clone());
         }
@@ -1163,9 +1167,10 @@ impl Driver<'_> {
                 };
                 let clock = self.clock;
                 let sign_in = SigningIn {
-                    logins: self.logins.clone(),
+                    logins: self.logins,
                     fetcher: &self.fetcher,
                     now: Arc::new(move || clock.now().wall),
+                    remark: remark(self.board, clock),
                 };
                 if linked.link.record().is_process() {
                     let is_start = matches!(request.method, Method::Get { .. });
@@ -1182,17 +1187,7 @@ impl Driver<'_> {
                     linked.exchanges.insert(exchange, reading);
                     return;
                 }
-                let mut remark = None;
-                let connection =
-                    linked.connection(&configured, &sign_in, &self.unread, &mut remark);
-                if let Some(remark) = remark {
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Warning,
-                        text: remark,
-                    }));
-                }
-                let http = match connection {
+                let http = match linked.connection(&configured, sign_in, &self.unread) {
                     Ok(http) => http,
                     Err(arrival) => {
                         return self.feed(index, Input::Arrived { exchange, arrival }, now);
@@ -1417,9 +1412,10 @@ struct Configured<'c> {
 
 /// What it takes to keep the token of a sign-in.
 struct SigningIn<'s> {
-    logins: Logins,
+    logins: &'s Logins,
     fetcher: &'s Arc<Fetcher>,
     now: Now,
+    remark: Remark,
 }
 
 impl Linked {
@@ -1433,6 +1429,16 @@ impl Linked {
         self.keeper.as_ref()?.due()
     }
 
+    /// The headers that came with what was asked; what is given by hand wins.
+    fn given(&self) -> Vec<(String, String)> {
+        let is_by_hand = |filled: &str| {
+            let mut names = self.headers.iter().map(|(name, _)| name);
+            names.any(|name| name.eq_ignore_ascii_case(filled))
+        };
+        let filled = self.filled.iter().filter(|(name, _)| !is_by_hand(name));
+        self.headers.iter().chain(filled).cloned().collect()
+    }
+
     /// What a person has to do before anything can be sent there or started.
     fn obstacle(&self, configured: &Configured<'_>) -> Option<Obstacle> {
         let record = self.link.record();
@@ -1441,7 +1447,8 @@ impl Linked {
             // One that runs needs nobody any more, whatever the configuration says since.
             server.program.as_ref().filter(|_| self.stdio.is_none())?;
         } else {
-            let wanted = configured.wanted(record, &self.headers);
+            let given = self.given();
+            let wanted = configured.wanted(record, &given);
             server.headers = wanted.into_iter().cloned().collect();
             if server.headers.is_empty() {
                 return None;
@@ -1495,15 +1502,15 @@ impl Linked {
     fn connection(
         &mut self,
         configured: &Configured<'_>,
-        sign_in: &SigningIn<'_>,
+        sign_in: SigningIn<'_>,
         unread: &Tally,
-        remark: &mut Option<String>,
     ) -> Result<Http, Arrival> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
         }
         let record = self.link.record();
-        let more = match configured.headers(record, &self.headers) {
+        let given = self.given();
+        let more = match configured.headers(record, &given) {
             Ok(more) => more,
             Err(why) => {
                 // As if the server had said what it says without the header.
@@ -1512,8 +1519,8 @@ impl Linked {
                 return Err(refused_here());
             }
         };
-        let given = self.headers.iter();
-        let given = given.map(|(name, value)| (name.clone(), SecretString::from(value.clone())));
+        let given = given.into_iter();
+        let given = given.map(|(name, value)| (name, SecretString::from(value)));
         let mut options = HttpOptions::new(record.url.clone());
         options.unread = unread.clone();
         options.headers = given.chain(more).collect();
@@ -1530,20 +1537,11 @@ impl Linked {
                 logins,
                 fetcher,
                 now,
+                remark,
             } = sign_in;
-            if let Err(error) = logins.read() {
-                *remark = Some(format!(
-                    "no login is used: {error}; it stays as it is until the next `longhaul login`"
-                ));
-            }
             let name = record.name.as_str();
-            Arc::new(Keeper::new(
-                &url,
-                name,
-                logins.clone(),
-                Arc::clone(fetcher),
-                Arc::clone(now),
-            ))
+            let fetcher = Arc::clone(fetcher);
+            Arc::new(Keeper::new(&url, name, logins, fetcher, now, remark))
         });
         let keeper = self.keeper.clone();
         options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
@@ -1644,6 +1642,18 @@ impl Configured<'_> {
             })
             .collect()
     }
+}
+
+/// Says a warning to whoever reads.
+fn remark(board: &Arc<Board>, clock: Clock) -> Remark {
+    let board = Arc::clone(board);
+    Arc::new(move |text| {
+        board.publish(News::Notice(Notice {
+            at: clock.now().wall,
+            level: NoticeLevel::Warning,
+            text,
+        }));
+    })
 }
 
 /// A task that nothing is connected for.

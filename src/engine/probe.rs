@@ -75,10 +75,9 @@ pub struct Stateful {
 
 impl Stateful {
     /// The names of the tools that keep a checkpoint, as far as that is known without a call.
-    pub fn checkpoint_tools(&self) -> Vec<&str> {
-        let convention = Convention::default();
+    pub fn checkpoint_tools(&self, convention: &Convention) -> Vec<&str> {
         let keeps =
-            |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, &convention);
+            |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, convention);
         let tools = self.tools.iter().filter(keeps);
         tools.map(|tool| tool.name.as_str()).collect()
     }

@@ -35,7 +35,9 @@ const PING: &str = "ping";
 const PONG: &str = "pong";
 /// The driver's first line; another one whenever what goes over the line means something else, so that two versions never
 /// misunderstand each other.
-const GREETING: &str = "longhaul 2";
+const GREETING: &str = "longhaul 3";
+/// The system may refuse a connection for a while, as when it has no files left.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How often a silent driver is asked.
 const PING_EVERY: Duration = Duration::from_secs(2);
 /// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
@@ -85,14 +87,22 @@ pub(super) fn listen(
     let (board, rest) = (Arc::clone(board), rest.clone());
     let accepting = tokio::task::spawn_local(async move {
         let mut clients = tokio::task::JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            rest.attend();
-            clients.spawn_local(serve(
-                stream,
-                Arc::clone(&board),
-                rest.clone(),
-                asks.clone(),
-            ));
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    rest.attend();
+                    clients.spawn_local(serve(
+                        stream,
+                        Arc::clone(&board),
+                        rest.clone(),
+                        asks.clone(),
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a client was not let in");
+                    tokio::time::sleep(ACCEPT_AGAIN).await; // sleep: it fails for want of file handles
+                }
+            }
             while clients.try_join_next().is_some() {}
         }
     });

@@ -16,10 +16,10 @@ use super::{
     error::passed_over,
     paths::{check_file, check_whole, companion},
     schema,
-    writer::{parse, signed, task_by_id, unsigned},
+    writer::{parse, recent_ids, signed, task_by_id, unsigned},
 };
 use crate::domain::{
-    Entry, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
+    Entry, EventId, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
 };
 
 /// A connection that only reads; works while another process writes, and before there is a file.
@@ -290,6 +290,14 @@ impl Reader {
             }
             entries.reverse();
             Ok(entries)
+        })
+    }
+
+    /// The newest event ids in the history of a task's present attempt, oldest first, as a start gives them back
+    /// ([`RestoredTask`](super::RestoredTask)).
+    pub fn recent_ids(&mut self, task: &Task) -> Result<Vec<EventId>, StoreError> {
+        self.ask(Vec::new(), |connection| {
+            recent_ids(connection, task, &mut 0)
         })
     }
 

@@ -1014,6 +1014,16 @@ fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
 }
 
 #[test]
+fn nobody_waits_in_silence_for_a_sign_in() {
+    let (_world, desk, id) = left_and_signed_out();
+    for command in ["watch", "wait", "resume"] {
+        let ran = desk.run(&[command, &id]);
+        assert_eq!(ran.code, Some(3), "{command}: {ran:#?}");
+        assert!(ran.err.contains("longhaul login"), "{command}: {ran:#?}");
+    }
+}
+
+#[test]
 fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_shown() {
     let (world, desk, id) = left_and_signed_out();
     let page = desk.path().join("page");

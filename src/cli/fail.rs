@@ -99,7 +99,7 @@ pub(super) fn outcome(task: &Task) -> u8 {
 }
 
 /// The worst of several outcomes: what nobody can know before what failed, then what was stopped, then what waits for a
-/// person.
+/// person. What is no outcome of a task, e.g. a session that cannot be written, comes before all of these.
 pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
     const WORST_FIRST: [u8; 8] = [
         code::UNKNOWN,
@@ -113,7 +113,7 @@ pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
     ];
     let rank = |code: &u8| WORST_FIRST.iter().position(|worse| worse == code);
     codes
-        .filter(|code| rank(code).is_some())
-        .min_by_key(|code| rank(code))
+        .filter(|code| *code != code::OK)
+        .min_by_key(rank)
         .unwrap_or(code::OK)
 }

@@ -423,6 +423,9 @@ async fn follow_to(
                     if let Some(code) = ended(context, live, printer, &view).await? {
                         return Ok(Left::Ended(code));
                     }
+                    if view.task.forgotten_at.is_some() {
+                        return Err(forgotten(context, &id));
+                    }
                 }
             }
         }
@@ -667,7 +670,8 @@ impl Live {
     }
 }
 
-fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+/// What is said of a task that nobody follows any more.
+pub(super) fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
     Fail::usage(format!(
         "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
         context.flags()

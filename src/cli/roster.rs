@@ -12,7 +12,7 @@ use super::{
     args::{AddServer, OfServer, RemoveServer, TestServers},
     block_on, calls,
     config::{self, Edit, How, Written, digest, digest_of_program, is_name, is_secret, url_of},
-    fail::{Fail, code},
+    fail::{Fail, code, worst},
     json as documents, lines,
     live::{Event, Live},
     quoted,
@@ -472,6 +472,13 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
         let words = format!("{} waits for no consent", server.name);
         return consented(context, &server.name, &words);
     };
+    if server.program.is_some() {
+        return Err(Fail::usage(format!(
+            "{} is a program; `longhaul servers approve {}` shows what would be started, and asks",
+            text::clean_line(server.name.as_str()),
+            quoted(server.name.as_str())
+        )));
+    }
     for line in goes_where(url, &server.headers) {
         context.terminal.say(&line);
     }
@@ -618,23 +625,38 @@ pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, 
     let mut reader = context.reader_to_act()?;
     let servers = Servers::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
-    let wanted: Vec<ServerRef> = match (&test.name, named.as_slice()) {
-        (Some(name), _) => vec![servers.named(name)?],
-        (None, []) => servers.choices()?,
-        (None, _) => vec![servers.one()?],
+    let one = |server: ServerRef| vec![(server.name.clone(), Ok(server))];
+    let wanted: Vec<(ServerName, Result<ServerRef, Fail>)> = match (&test.name, named.as_slice()) {
+        (Some(name), _) => one(servers.named(name)?),
+        (None, []) => servers
+            .choices()
+            .map(|(name, server)| (name.clone(), server))
+            .collect(),
+        (None, _) => one(servers.one()?),
     };
+    let urls = servers.urls();
     if wanted.is_empty() {
         return Err(Fail::usage(
             "there is no server to test; `longhaul servers add NAME URL` adds one",
         ));
     }
-    let mut worst = code::OK;
+    let mut codes = Vec::new();
     let mut documents_all = Vec::new();
-    for server in wanted {
-        let found = look(context, server)?;
-        if let Err((code, _)) = &found.outcome {
-            worst = worst.max(*code);
-        }
+    for (name, server) in wanted {
+        let found = match server {
+            Ok(server) => look(context, server)?,
+            // What stands in the way of one says nothing of the others.
+            Err(Fail::Said { code, words }) => {
+                let url = urls.iter().find(|(of, _)| *of == name);
+                Found {
+                    url: url.map_or(String::new(), |(_, url)| url.clone()),
+                    name,
+                    outcome: Err((code, words)),
+                }
+            }
+            Err(fail) => return Err(fail),
+        };
+        codes.extend(found.outcome.as_ref().err().map(|(code, _)| *code));
         if context.global.json {
             documents_all.push(document(&found));
         } else {
@@ -645,7 +667,7 @@ pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, 
         let document = documents::pretty(&Value::Array(documents_all));
         context.terminal.document(&document)?;
     }
-    Ok(worst)
+    Ok(worst(codes.into_iter()))
 }
 
 fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {

@@ -197,12 +197,10 @@ impl Servers {
         }
     }
 
-    /// Every server that there is, the ones that only a failed task left behind aside.
-    pub(super) fn choices(&self) -> Result<Vec<ServerRef>, Fail> {
+    /// Every server that there is, the ones that only a failed task left behind aside; each fails for itself.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&ServerName, Result<ServerRef, Fail>)> {
         let choices = self.known.iter().filter(|link| link.is_choice);
-        choices
-            .map(|link| self.make(link.name.clone(), None))
-            .collect()
+        choices.map(|link| (&link.name, self.make(link.name.clone(), None)))
     }
 
     fn what_there_is(&self) -> String {

@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Convention, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool,
-        place, text,
+        Ask, Convention, Done, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool, place,
+        text,
     },
     store::Reader,
 };
@@ -183,6 +183,7 @@ async fn call_all(
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let convention = context.config()?.convention(&name);
+    let limits = context.config()?.usual_limits().of(&name);
     let mut live = Live::open(context, vec![server])?;
     let begun = async {
         let tools = calls::list(context, &mut live, &name).await?;
@@ -203,7 +204,7 @@ async fn call_all(
                 goes_on: None,
                 must_survive: false,
                 is_unchecked: false,
-                limits: Limits::default(),
+                limits,
                 on_input: OnInput::Ask,
             };
             if let Done::Started(id) = live.ask(context, Ask::Start(Box::new(call))).await? {

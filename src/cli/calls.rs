@@ -396,6 +396,8 @@ async fn begin(
         )));
     }
     let before = base.clone();
+    // Said once it goes out, and not where it stays here after all.
+    let mut notes: Vec<String> = Vec::new();
     let arguments = if how.unchecked {
         let specs = described.map(Tool::arguments).unwrap_or_default();
         let mut arguments = base;
@@ -414,15 +416,14 @@ async fn begin(
         if let (arguments, Some(why)) = &checked
             && !arguments.is_empty()
         {
-            let note = format!("{tool}: its schema cannot be used: {why}; sent unchecked");
-            context.terminal.remark(&text::clean_line(&note));
+            let words = format!("{tool}: its schema cannot be used: {why}; sent unchecked");
+            notes.push(words);
         }
         checked.0
     };
     if let Some(described) = described {
         for key in unheard_of(described, &arguments) {
-            let note = format!("{tool} has no argument {key:?}; sent all the same");
-            context.terminal.remark(&text::clean_line(&note));
+            notes.push(format!("{tool} has no argument {key:?}; sent all the same"));
         }
         if how.detach
             && live.is_driver
@@ -490,6 +491,10 @@ async fn begin(
                     context.terminal.remark(&format!(
                         "{id} used this key before; nothing new was started"
                     ));
+                }
+            } else {
+                for note in &notes {
+                    context.terminal.remark(&text::clean_line(note));
                 }
             }
             Ok(id)

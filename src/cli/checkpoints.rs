@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Checkpoint, Convention, Done, Limits, NewCall, OnInput, Progress, ServerRef, Task,
-        TaskId, Tool, text,
+        Ask, Checkpoint, Convention, Done, NewCall, OnInput, Progress, ServerRef, Task, TaskId,
+        Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -220,6 +220,7 @@ async fn start_all(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
+    let limits = context.config()?.usual_limits().of(&name);
     let mut live = Live::open(context, vec![server])?;
     let mut ids = Vec::new();
     for offer in offers {
@@ -235,7 +236,7 @@ async fn start_all(
             goes_on: Some(offer.checkpoint.id),
             must_survive: false,
             is_unchecked: false,
-            limits: Limits::default(),
+            limits,
             on_input: OnInput::Ask,
         };
         match live.ask(context, Ask::Start(Box::new(call))).await {

@@ -313,20 +313,10 @@ pub(super) fn send(
         form.complaints = vec!["no server is chosen".to_owned()];
         return;
     };
-    let (arguments, is_unchecked) = match form.arguments() {
-        Ok((arguments, None)) => (arguments, false),
-        Ok((arguments, Some(why))) => {
-            if !arguments.is_empty() {
-                let line = format!(
-                    "{}: its schema cannot be used: {why}; sent unchecked",
-                    form.tool_name
-                );
-                state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
-            }
-            (arguments, false)
-        }
+    let (arguments, unusable, is_unchecked) = match form.arguments() {
+        Ok((arguments, unusable)) => (arguments, unusable, false),
         Err(refusal) => match refusal.arguments.filter(|_| form.is_doubted && is_key) {
-            Some(arguments) => (arguments, true),
+            Some(arguments) => (arguments, None, true),
             None => return refuse(state, form, refusal.lines, refusal.wrong),
         },
     };
@@ -341,6 +331,13 @@ pub(super) fn send(
             is_unchecked,
         };
         return open_menu(state, menu, now);
+    }
+    if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
+        let line = format!(
+            "{}: its schema cannot be used: {why}; sent unchecked",
+            form.tool_name
+        );
+        state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
     }
     let id = new_id(state);
     let name = form.name.text().trim();

@@ -21,7 +21,7 @@ use crate::{
         Stamp, Task, TaskId, TaskView, Wall, WireEntry, element, place, text,
     },
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
-    store::{ListFilter, Paths, Reader, StoreError, TraceReader},
+    store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
     term::{
         browser::Browser,
         caps::Aside,
@@ -644,8 +644,8 @@ impl Backstage for Engine {
                 trace => (configuration.export)(&paths, &task, trace, now, &given)?.into_bytes(),
             };
             // What is there stays: a name that a key left standing must not cost a file.
-            let write = || File::create_new(&file)?.write_all(&bytes);
-            write().map_err(|error| format!("could not write {}: {error}", file.display()))?;
+            let written = create_atomically(&file, &bytes);
+            written.map_err(|error| format!("could not write {}: {error}", file.display()))?;
             let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
             Ok(format!("saved {size} to {}", file.display()))
         });

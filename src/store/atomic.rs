@@ -1,8 +1,9 @@
 //! Small files, written whole or not at all.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    fs::{self, File},
+    io::{self, Read, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
@@ -15,12 +16,32 @@ pub fn write_atomically(path: &Path, mut bytes: &[u8]) -> Result<(), StoreError>
     copy_atomically(path, &mut bytes).map_err(|error| StoreError::write_io(path, &error))
 }
 
-/// Writes what is left of `from` as [`write_atomically`] does.
-pub(super) fn copy_atomically(path: &Path, from: &mut impl Read) -> io::Result<()> {
-    let directory = match path.parent() {
+/// Writes a file that is not there yet: it comes to its name whole, and what has that name already stays.
+///
+/// Who may read it is as for any file that the user makes.
+///
+/// # Errors
+/// Those of the system; [`io::ErrorKind::AlreadyExists`] where there is one.
+pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let usual = fs::Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new()
+        .permissions(usual)
+        .tempfile_in(directory_of(path))?;
+    file.write_all(bytes)?;
+    file.persist_noclobber(path)?;
+    Ok(())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
+    }
+}
+
+/// Writes what is left of `from` as [`write_atomically`] does.
+pub(super) fn copy_atomically(path: &Path, from: &mut impl Read) -> io::Result<()> {
+    let directory = directory_of(path);
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     io::copy(from, file.as_file_mut())?;
     file.as_file().sync_all()?;

@@ -17,8 +17,7 @@ use crate::{
 };
 
 /// What stands at the top of a file that we made.
-const HEAD: &str =
-    "# The configuration of longhaul; `longhaul servers` writes it and leaves comments alone.\n";
+const HEAD: &str = "# The configuration of longhaul; `longhaul servers` and the screen write it and leave comments alone.\n";
 
 /// A server as it is written down.
 #[derive(Clone, Debug, PartialEq)]

@@ -487,9 +487,7 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
     let has_own = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
-    let is_private = |url: &Url| {
-        url.scheme() == "https" || place::is_loopback(url) || context.global.insecure_http
-    };
+    let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
         return Standing::None;

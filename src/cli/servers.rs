@@ -84,16 +84,13 @@ impl Servers {
             .map(|header| (header.name.clone(), header.value.clone()))
             .collect();
         if let Some(variable) = &context.global.bearer_env {
-            let token = std::env::var_os(variable).and_then(|token| token.into_string().ok());
-            let token = token
-                .map(|token| token.trim().to_owned())
-                .filter(|token| !token.is_empty());
-            let token = token.ok_or_else(|| {
+            let token = super::variable(variable).ok_or_else(|| {
                 Fail::usage(format!(
                     "{variable} holds no token; set it, or leave --bearer-env out"
                 ))
             })?;
-            headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+            let value = format!("Bearer {}", token.expose_secret());
+            headers.push(("Authorization".to_owned(), value));
         }
         let mut servers = Self {
             named: Vec::new(),
@@ -126,10 +123,9 @@ impl Servers {
             }
         }
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
-        let is_clear = |url: Url| url.scheme() == "http" && !place::is_loopback(&url);
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
-            .is_some_and(is_clear);
+            .is_some_and(|url| place::is_in_clear(&url));
         if is_in_clear && !headers.is_empty() && !self.may_be_read {
             return Err(Fail::usage(format!(
                 "-H, --bearer-env and the headers of the configuration would go to {name} over plain http, where they can be read on the way; nothing was sent. \

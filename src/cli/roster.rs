@@ -21,8 +21,8 @@ use super::{
 use crate::{
     app::Consent,
     domain::{
-        Ask, Limits, Obstacle, Price, Program, ProtocolVersion, ServerConfig, ServerName,
-        ServerRef, ServerView, Task, Template, Tool, place, text,
+        Ask, Limits, LinkRecord, Obstacle, Price, Program, ProtocolVersion, ServerConfig,
+        ServerName, ServerRef, ServerView, Task, Template, Tool, place, text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
     store::ListFilter,
@@ -71,86 +71,15 @@ fn missing(server: &ServerConfig) -> Option<String> {
 pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     let links = context.reader()?.links()?;
     let config = context.config()?;
-    let known = |name: &ServerName| {
-        config
-            .servers
-            .iter()
-            .any(|it| it.name == *name && it.url.is_some())
-    };
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut document: Vec<Value> = Vec::new();
-    for server in &config.servers {
-        let of_session = links.iter().find(|link| link.name == server.name);
-        let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
-        let (state, words) = match (obstacle(server), url) {
-            (Some(obstacle), _) => obstacle,
-            (None, None) => (
-                "needs-url",
-                "no url here, and the session knows none".to_owned(),
-            ),
-            (None, Some(_)) if server.program.is_some() => {
-                ("ready", "stdio, approved; started when needed".to_owned())
-            }
-            (None, Some(_)) => ("ready", String::new()),
-        };
-        if let Some(program) = &server.program {
-            rows.push(vec![
-                server.name.to_string(),
-                command_line(program),
-                words.clone(),
-            ]);
-            document.push(json!({
-                "name": server.name,
-                "kind": "stdio",
-                "command": program.command,
-                "args": program.args,
-                "cwd": program.cwd,
-                "env": program.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-                "variables": program.variables(),
-                "state": state,
-                "why": words,
-                "limits": limits(server.limits),
-                "configured": true,
-            }));
-            continue;
-        }
-        rows.push(vec![
-            server.name.to_string(),
-            url.map_or(String::new(), |url| place::shown(url).into_owned()),
-            words.clone(),
-        ]);
-        document.push(json!({
-            "name": server.name,
-            "kind": "http",
-            "url": url.map(place::shown),
-            "state": state,
-            "why": words,
-            "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::word),
-            "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-            "variables": server.variables(),
-            "limits": limits(server.limits),
-            "configured": true,
-        }));
-    }
-    for link in links.iter().filter(|link| !known(&link.name)) {
-        if config.servers.iter().any(|it| it.name == link.name) {
-            continue;
-        }
-        let words = "of this session only".to_owned();
-        rows.push(vec![
-            link.name.to_string(),
-            place::shown(&link.url).into_owned(),
-            words.clone(),
-        ]);
-        document.push(json!({
-            "name": link.name,
-            "kind": "http",
-            "url": place::shown(&link.url),
-            "state": "ready",
-            "why": words,
-            "configured": false,
-        }));
-    }
+    let of_session_only = links
+        .iter()
+        .filter(|link| !config.servers.iter().any(|it| it.name == link.name));
+    let (mut rows, document): (Vec<Vec<String>>, Vec<Value>) = config
+        .servers
+        .iter()
+        .map(|server| configured(server, &links))
+        .chain(of_session_only.map(remembered))
+        .unzip();
     if context.global.json {
         let document = documents::pretty(&Value::Array(document));
         context.terminal.document(&document)?;
@@ -171,6 +100,69 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
         context.terminal.line(line.trim_end())?;
     }
     Ok(code::OK)
+}
+
+/// The row and the document of a server of the configuration.
+fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Value) {
+    let of_session = links.iter().find(|link| link.name == server.name);
+    let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
+    let (state, words) = match (obstacle(server), url) {
+        (Some(obstacle), _) => obstacle,
+        (None, None) => (
+            "needs-url",
+            "no url here, and the session knows none".to_owned(),
+        ),
+        (None, Some(_)) if server.program.is_some() => {
+            ("ready", "stdio, approved; started when needed".to_owned())
+        }
+        (None, Some(_)) => ("ready", String::new()),
+    };
+    let name = server.name.to_string();
+    if let Some(program) = &server.program {
+        let document = json!({
+            "name": server.name,
+            "kind": "stdio",
+            "command": program.command,
+            "args": program.args,
+            "cwd": program.cwd,
+            "env": program.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "variables": program.variables(),
+            "state": state,
+            "why": words,
+            "limits": limits(server.limits),
+            "configured": true,
+        });
+        return (vec![name, command_line(program), words], document);
+    }
+    let document = json!({
+        "name": server.name,
+        "kind": "http",
+        "url": url.map(place::shown),
+        "state": state,
+        "why": words,
+        "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::word),
+        "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "variables": server.variables(),
+        "limits": limits(server.limits),
+        "configured": true,
+    });
+    let url = url.map_or(String::new(), |url| place::shown(url).into_owned());
+    (vec![name, url, words], document)
+}
+
+/// The row and the document of a server that only the session knows.
+fn remembered(link: &LinkRecord) -> (Vec<String>, Value) {
+    let (url, words) = (place::shown(&link.url), "of this session only");
+    let document = json!({
+        "name": link.name,
+        "kind": "http",
+        "url": url,
+        "state": "ready",
+        "why": words,
+        "configured": false,
+    });
+    let row = vec![link.name.to_string(), url.into_owned(), words.to_owned()];
+    (row, document)
 }
 
 fn limits(limits: Limits) -> Value {

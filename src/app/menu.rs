@@ -65,8 +65,8 @@ pub enum Menu {
         server: ServerName,
         /// What.
         tool: String,
-        /// The server itself calls it destructive; otherwise it says nothing.
-        is_destructive: bool,
+        /// Why it is asked for, in words that go on after the name of the server.
+        doubt: &'static str,
         /// Whether its arguments go out unchecked.
         is_unchecked: bool,
     },
@@ -361,19 +361,12 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         Menu::Repeat {
             server,
             tool,
-            is_destructive,
+            doubt,
             ..
-        } => {
-            let says = if *is_destructive {
-                "calls this tool destructive"
-            } else {
-                "does not say that repeating this tool is harmless"
-            };
-            vec![
-                told(text::clean_line(&format!("{tool} on {server}"))),
-                told(text::clean_line(&format!("{server} {says}."))),
-            ]
-        }
+        } => vec![
+            told(text::clean_line(&format!("{tool} on {server}"))),
+            told(text::clean_line(&format!("{server} {doubt}."))),
+        ],
         Menu::Drive(words) => vec![
             told(text::clean_line(words)),
             told("Everything else goes on from here."),

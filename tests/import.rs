@@ -159,12 +159,15 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
     let document = ran.document();
     let all = document.as_array().unwrap();
     let here = desk.addr.to_string();
+    let of_desk = |name: &str| desk.dir.path().join(name).to_str().unwrap().to_owned();
     let mut outcomes: Vec<String> = all
         .iter()
         .map(|one| {
             outcome(one)
                 .replace(&here, "HERE")
                 .replace(desk.started.to_str().unwrap(), "STARTED")
+                .replace(&of_desk("project"), "PROJECT")
+                .replace(&of_desk("home"), "HOME")
         })
         .collect();
     outcomes.sort();
@@ -185,7 +188,10 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
         ".cursor/mcp.json lab: taken http https://other.example/mcp []",
         ".vscode/mcp.json perplexity: taken http https://perplexity.example/mcp [PERPLEXITY_KEY]",
         ".vscode/mcp.json memory: taken stdio npx -y @modelcontextprotocol/server-memory []",
-        ".vscode/mcp.json here: skipped - - []",
+        ".vscode/mcp.json here: taken stdio node PROJECT/s.js --home=HOME '${OWN}' [OWN]",
+        "User/mcp.json asked: taken stdio node --home '${HOME}' '${MY_CHOICE}' [HOME MY_CHOICE]",
+        "User/mcp.json elsewhere: skipped - - []",
+        "User/mcp.json everywhere: skipped - - []",
         "User/mcp.json lab-again: known http http://HERE/mcp []",
         ".mcp-inspector/mcp.json everything: taken http http://HERE/everything []",
         ".mcp-inspector/mcp.json old-everything: taken http http://HERE/sse []",
@@ -246,7 +252,17 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
             "perplexity",
             "what its program asks for as perplexity-key comes from PERPLEXITY_KEY",
         ),
-        (".vscode", "here", "which only its own program knows"),
+        (
+            "Code/User",
+            "everywhere",
+            "which only its own program knows",
+        ),
+        ("Code/User", "elsewhere", "its command or directory wants"),
+        (
+            "Code/User",
+            "asked",
+            "asks for as my-choice comes from MY_CHOICE",
+        ),
         ("Code/User/mcp", "lab-again", "already, as lab"),
         ("cline", "asleep", "switched off there"),
         ("cline", "plain", "put it into PLAIN_TOKEN"),
@@ -258,6 +274,10 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
         assert!(said.contains(why), "{name}: {said}");
     }
     desk.is_untouched();
+
+    // What an editor fills in is filled in, where its file tells of which directory it is.
+    let root = format!("ROOT = \"{}/x\"", of_desk("project"));
+    assert!(desk.config().contains(&root), "{}", desk.config());
 
     // What was written is read again without a remark, and a second time takes nothing.
     let listed = desk.run(&["servers", "list", "--json"]);

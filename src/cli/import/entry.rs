@@ -24,6 +24,38 @@ const OF_EDITORS: [&str; 7] = [
     "cwd",
 ];
 
+/// What an editor fills in, as far as it is known here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Editor {
+    /// The directory that the file was made for; a file for all of them has none.
+    pub(super) workspace: Option<String>,
+    pub(super) home: Option<String>,
+}
+
+impl Editor {
+    /// The text with what is known filled in.
+    fn fill(&self, text: &str) -> String {
+        let workspace = self.workspace.as_deref();
+        let last = workspace.and_then(|workspace| workspace.rsplit('/').next());
+        let known = [
+            ("${workspaceFolder}", workspace),
+            ("${workspaceRoot}", workspace),
+            ("${workspaceFolderBasename}", last),
+            ("${userHome}", self.home.as_deref()),
+            ("${pathSeparator}", Some("/")),
+            ("${/}", Some("/")),
+        ];
+        let mut filled = text.to_owned();
+        for (name, value) in known {
+            // A directory may be called like a variable, and none is to come out of it.
+            if let Some(value) = value.filter(|value| !value.contains('$')) {
+                filled = filled.replace(name, value);
+            }
+        }
+        filled
+    }
+}
+
 /// What an entry says, and why it is passed over if it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
@@ -42,13 +74,14 @@ pub(super) struct Taken {
 }
 
 /// Reads one entry.
-pub(super) fn read(name: &str, value: &Value, dialect: Dialect) -> Entry {
+pub(super) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> Entry {
     let outcome = match value.as_object() {
         _ if !is_name(name) => Err("its name has characters that no name may have".to_owned()),
         Some(said) => Reader {
             name,
             said,
             dialect,
+            editor,
             notes: Vec::new(),
         }
         .read(),
@@ -64,6 +97,7 @@ struct Reader<'e> {
     name: &'e str,
     said: &'e Map<String, Value>,
     dialect: Dialect,
+    editor: &'e Editor,
     notes: Vec<String>,
 }
 
@@ -301,20 +335,30 @@ impl<'e> Reader<'e> {
         let command = self
             .text(&["command", "cmd"])
             .filter(|command| !command.trim().is_empty())
+            .map(|command| self.editor.fill(command))
             .ok_or("its command is no text")?;
-        let args = match self.said.get("args") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(args) => {
-                let args = args.as_array().ok_or("its args are no list")?;
-                let texts = args.iter().map(|arg| arg.as_str().map(str::to_owned));
-                texts
-                    .collect::<Option<Vec<String>>>()
-                    .ok_or("its args are not all texts")?
+        let mut args = Vec::new();
+        if let Some(said) = self.said.get("args").filter(|said| !said.is_null()) {
+            for arg in said.as_array().ok_or("its args are no list")? {
+                let arg = arg.as_str().ok_or("its args are not all texts")?;
+                let arg = self.editor.fill(arg);
+                args.push(match wanted_of_editor(&arg) {
+                    Some(_) => self.with_names("its command", &arg)?,
+                    None => arg,
+                });
             }
-        };
-        let cwd = self.text(&["cwd"]).map(str::to_owned);
-        let words = std::iter::once(command).chain(args.iter().map(String::as_str));
-        for word in words.chain(cwd.as_deref()) {
+        }
+        let cwd = self.text(&["cwd"]).map(|cwd| self.editor.fill(cwd));
+        if let Some(name) = [Some(&command), cwd.as_ref()]
+            .into_iter()
+            .flatten()
+            .find_map(|word| wanted_of_editor(word))
+        {
+            return Err(format!(
+                "its command or directory wants ${{{name}}}, which only its own program knows"
+            ));
+        }
+        for word in std::iter::once(&command).chain(&args).chain(&cwd) {
             if word.contains(text::is_hostile) {
                 return Err(
                     "its command has line breaks or characters in it that cannot be seen"
@@ -346,7 +390,7 @@ impl<'e> Reader<'e> {
         env.sort_by(|(one, _), (other, _)| one.cmp(other));
         env.dedup_by(|(one, _), (other, _)| one == other);
         Ok(How::Stdio(Program {
-            command: command.to_owned(),
+            command,
             args,
             env,
             cwd,
@@ -359,7 +403,7 @@ impl<'e> Reader<'e> {
             return Err("its environment has a name that no variable can have".to_owned());
         }
         let value = match value {
-            Value::String(text) => text.clone(),
+            Value::String(text) => self.editor.fill(text),
             Value::Number(number) => number.to_string(),
             Value::Bool(switch) => switch.to_string(),
             _ => return Err(format!("its variable {name} is no text")),
@@ -407,6 +451,17 @@ fn address(text: &str) -> Result<Url, String> {
         ));
     }
     Ok(url)
+}
+
+/// The first variable of a text that is written in the words of an editor.
+fn wanted_of_editor(word: &str) -> Option<&str> {
+    let mut names = word
+        .split("${")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('}')?.0));
+    names.find(|name| {
+        OF_EDITORS.contains(name) || name.starts_with("env:") || name.starts_with("input:")
+    })
 }
 
 /// Whether a secret was written out among the arguments of a program.

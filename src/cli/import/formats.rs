@@ -1,14 +1,14 @@
 //! The files in which other programs keep their MCP servers: JSON with comments, TOML or YAML, each with its own words.
 //!
 //! Must not know of files, screens or the environment: a text goes in, entries come out. Invariants: nothing of a file
-//! that cannot be read is repeated in words, because it may be any file of the user's; nothing is ever filled in.
+//! that cannot be read is repeated in words, because it may be any file of the user's; no variable is ever filled in.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::entry::{Entry, read};
+use super::entry::{Editor, Entry, read};
 
 /// How deep tables stand in each other in a real file, with room.
 const DEPTH: usize = 64;
@@ -26,8 +26,8 @@ pub(super) enum Dialect {
     Goose,
 }
 
-/// Reads the text of a file called `path`; fails in words that go on after `FILE: `.
-pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, String> {
+/// Reads the text of a file called `path`, with what its editor would fill in; fails in words that go on after `FILE: `.
+pub(super) fn entries(path: &Path, text: &str, editor: &Editor) -> Result<Vec<Entry>, String> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let (value, dialect) = match extension {
         Some("toml") => (toml(text)?, Dialect::Common),
@@ -65,7 +65,7 @@ pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, String> {
     }
     let all = groups.into_iter().flatten();
     Ok(all
-        .map(|(name, value)| read(name, value, dialect))
+        .map(|(name, value)| read(name, value, dialect, editor))
         .collect())
 }
 

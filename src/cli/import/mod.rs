@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use self::entry::{Entry, Taken};
+use self::entry::{Editor, Entry, Taken};
 use super::{
     Context,
     adopt::says_yes,
@@ -72,7 +72,7 @@ impl Imported {
             name: entry.name,
             outcome: entry.outcome.map(kept),
         };
-        let entries = formats::entries(path, text)?;
+        let entries = formats::entries(path, text, &Editor::default())?;
         Ok(entries.into_iter().map(shown).collect())
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
 }
 
 fn read(file: &Path) -> Result<Vec<Entry>, String> {
-    places::text_of(file).and_then(|text| formats::entries(file, &text))
+    places::text_of(file).and_then(|text| formats::entries(file, &text, &places::editor_of(file)))
 }
 
 /// What becomes of every entry of the files, and the file of configuration with those that are taken.
@@ -265,7 +265,10 @@ fn take(
     edit.add(&Written {
         name: own.clone(),
         how,
-        imported_from: Some(file.display().to_string()),
+        // It is read from any directory later.
+        imported_from: std::path::absolute(file)
+            .ok()
+            .map(|file| file.display().to_string()),
     });
     told.known_as = Some(own);
     Ok(told)

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::entry::Editor;
+
 /// The largest file that is read: one of these programs keeps its whole history beside its servers.
 const BYTES: u64 = 8 << 20;
 
@@ -47,6 +49,23 @@ pub(super) fn known() -> Vec<PathBuf> {
         }
     }
     places
+}
+
+/// What the editor of this file fills into it. Only a file of a project tells which directory it is for.
+pub(super) fn editor_of(path: &Path) -> Editor {
+    let home = dirs::home_dir();
+    let workspace = std::path::absolute(path).ok().and_then(|path| {
+        let settings = path.parent()?;
+        let is_editors = settings.ends_with(".vscode") || settings.ends_with(".cursor");
+        settings.parent().filter(|_| is_editors).map(Path::to_owned)
+    });
+    let text_of = |path: PathBuf| path.into_os_string().into_string().ok();
+    Editor {
+        workspace: workspace
+            .filter(|workspace| Some(workspace) != home.as_ref())
+            .and_then(text_of),
+        home: home.and_then(text_of),
+    }
 }
 
 /// The text of a plain file of a reasonable size; fails in words that go on after `FILE: `.

@@ -381,14 +381,8 @@ impl Link {
             },
         );
         running.held = Some(self.saver.next_token());
-        let request_ids: Vec<String> = running
-            .task
-            .attempts
-            .iter()
-            .map(|a| a.request_id.clone())
-            .collect();
-        for request_id in request_ids {
-            self.calls.remove(&request_id);
+        for attempt in &running.task.attempts {
+            self.calls.remove(&attempt.request_id);
         }
         for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);
@@ -460,15 +454,9 @@ impl Link {
             );
         }
         running.held = Some(token);
-        let request_ids: Vec<String> = running
-            .task
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.phase == Phase::Ended)
-            .map(|attempt| attempt.request_id.clone())
-            .collect();
-        for request_id in request_ids {
-            self.calls.remove(&request_id);
+        let attempts = running.task.attempts.iter();
+        for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
+            self.calls.remove(&attempt.request_id);
         }
         for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);

@@ -537,14 +537,8 @@ impl Link {
         let exchange = running.line.exchange();
         (running.line, running.follow, running.wish) = (Line::None, None, None);
         let fetching = running.served.take().and_then(|served| served.fetching);
-        let request_ids: Vec<String> = running
-            .task
-            .attempts
-            .iter()
-            .map(|a| a.request_id.clone())
-            .collect();
-        for request_id in &request_ids {
-            self.calls.remove(request_id);
+        for attempt in &running.task.attempts {
+            self.calls.remove(&attempt.request_id);
         }
         for exchange in [exchange, fetching].into_iter().flatten() {
             self.close(exchange);

@@ -347,7 +347,6 @@ const RATE_COLUMNS: u16 = 9;
 
 /// The bar of what is under way: with a total a part and a percentage, without one a wave and the count.
 fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
-    let glyphs = cell.glyphs();
     let columns = cell.columns();
     let task = &entity.view.task;
     let is_stale = !matches!(
@@ -406,13 +405,8 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         5
     };
     let wide = columns.saturating_sub(beside).min(20);
-    let mut x = 0;
-    if wide >= 4 {
-        let done = words::share(ratio, wide);
-        x = cell.repeat(0, 0, done, glyphs.bar, bar_role);
-        x = cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest);
-    }
-    x = cell.put(x, 0, &format!("{percent:>4}%"), Role::Plain);
+    let x = stripe(cell, wide, ratio, bar_role);
+    let mut x = cell.put(x, 0, &format!("{percent:>4}%"), Role::Plain);
     if has_count {
         x = cell.put(x + 2, 0, &count, Role::Plain);
     }
@@ -426,19 +420,24 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     }
 }
 
+/// The stripe of a bar, where there is room for one; returns the column after it.
+fn stripe(cell: &mut Canvas<'_>, wide: u16, share: f64, role: Role) -> u16 {
+    if wide < 4 {
+        return 0;
+    }
+    let glyphs = cell.glyphs();
+    let done = words::share(share, wide);
+    let x = cell.repeat(0, 0, done, glyphs.bar, role);
+    cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest)
+}
+
 /// The bar of a share that was read out of the server's words: with the sign of a guess, and those words.
 fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) {
-    let glyphs = cell.glyphs();
     let percent = words::guess(share);
     let wide = cell.columns();
     let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
-    let mut x = 0;
-    if wide >= 4 {
-        let done = words::share(share, wide);
-        x = cell.repeat(0, 0, done, glyphs.bar, role);
-        x = cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest);
-    }
-    x = cell.put(x, 0, &format!("{percent:>5}"), Role::Plain);
+    let x = stripe(cell, wide, share, role);
+    let x = cell.put(x, 0, &format!("{percent:>5}"), Role::Plain);
     if let Some(said) = task.said() {
         cell.put(x + 2, 0, &text::clean_line(said), Role::Dim);
     }

@@ -312,7 +312,12 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             let mut live = Live::open(context, servers)?;
             match wait_for(context, &mut live, wait, &mut ended, &mut open).await {
                 Ok(stuck) => {
-                    live.leave(context, &[]).await;
+                    // What cannot end any more as things are keeps nobody.
+                    let ours: Vec<TaskId> = match &stuck {
+                        Some(_) => open.iter().map(|task| task.id.clone()).collect(),
+                        None => Vec::new(),
+                    };
+                    live.leave(context, &ours).await;
                     Ok(stuck)
                 }
                 Err(fail) => {

@@ -117,3 +117,25 @@ pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
         .min_by_key(rank)
         .unwrap_or(code::OK)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_several_hides_nothing_that_is_worse() {
+        for (codes, expected) in [
+            (&[][..], code::OK),
+            (&[code::OK, code::OK], code::OK),
+            (
+                &[code::INPUT, code::TOOL_FAILED, code::OK],
+                code::TOOL_FAILED,
+            ),
+            (&[code::TOOL_FAILED, code::UNKNOWN], code::UNKNOWN),
+            (&[code::NEEDS_LOGIN, code::UNREACHABLE], code::NEEDS_LOGIN),
+            (&[code::UNKNOWN, code::CANNOT_SAVE], code::CANNOT_SAVE),
+        ] {
+            assert_eq!(worst(codes.iter().copied()), expected, "{codes:?}");
+        }
+    }
+}

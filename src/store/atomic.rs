@@ -57,3 +57,24 @@ pub(super) fn sync_directory(directory: &Path) {
         let _ = directory.sync_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_stays_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        create_atomically(&path, b"one").unwrap();
+        let again = create_atomically(&path, b"two").unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        // As readable as the file of any other program.
+        let usual = dir.path().join("usual");
+        File::create_new(&usual).unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&usual));
+    }
+}

@@ -1584,6 +1584,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
         ("again", &[]),
         ("help", &["H"]),
         ("open", &["o"]),
+        ("zoom", &["K"]),
     ]);
     screen.keys("p");
     assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
@@ -1591,7 +1592,13 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
     screen.keys("ctrl-p");
     assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
     let drawn = screen.draw_text();
-    for shown in ["o open", "Ctrl-P pause", "Ctrl-R resume", "Delete cancel"] {
+    for shown in [
+        "o open",
+        "Ctrl-P pause",
+        "Ctrl-R resume",
+        "Delete cancel",
+        "[ ] tab  K zoom",
+    ] {
         assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
     }
     // Rows, answers and the banner name keys in sentences.

@@ -157,6 +157,34 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
 }
 
 #[test]
+fn nobody_waits_for_what_was_forgotten() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let (done, id) = (bench.start(&QUICK), bench.start(&LONG));
+    run(state, &["wait", &done]);
+    run(state, &["rm", &id]);
+    wrong(&run(state, &["wait", &id]), "was forgotten");
+    run(state, &["rm", "--undo", &id]);
+    for command in ["wait", "watch"] {
+        let waiting = Running::start(&mut program(state, &[command, &id]));
+        until_driven(state);
+        let gone = run(state, &["rm", &id]);
+        assert_eq!(gone.code, Some(0), "{gone:#?}");
+        let ran = waiting.end();
+        assert_eq!(ran.code, Some(2), "{command}: {ran:#?}");
+        assert!(ran.err.contains(&format!("rm --undo {id}")), "{ran:#?}");
+        run(state, &["rm", "--undo", &id]);
+    }
+    // What had ended before is told all the same.
+    let waiting = Running::start(&mut program(state, &["wait", &done, &id]));
+    until_driven(state);
+    run(state, &["rm", &id]);
+    let ran = waiting.end();
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert_eq!(ran.out, format!("{done} completed\n"), "{ran:#?}");
+}
+
+#[test]
 fn the_worst_outcome_of_several_decides() {
     let bench = Bench::new();
     let state = &bench.state();
@@ -416,6 +444,16 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn driver(state: &Path) -> Option<u32> {
     let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
     DriverLock::holder(&paths)
+}
+
+/// Waits until somebody drives.
+#[expect(clippy::disallowed_methods, reason = "a deadline of a test")]
+fn until_driven(state: &Path) {
+    let until = std::time::Instant::now() + DEADLINE;
+    while driver(state).is_none() {
+        assert!(std::time::Instant::now() < until, "nobody drives");
+        std::thread::yield_now();
+    }
 }
 
 fn pid(tui: &Tui) -> Option<u32> {

@@ -395,6 +395,11 @@ fn whoever_drives_records_for_all_and_what_is_under_way_too() {
     // Sent before anything was recorded, and known all the same.
     let first_id = started["id"].as_str().unwrap();
     follower.prints(|entry| entry["kind"] == "event" && entry["task"] == first_id);
+    // A server that begins after it, too.
+    let url = format!("http://{}/mcp", echo());
+    ok(run(state.path(), &["-s", &url, "--trace", "call", "say"]));
+    let other = url::Url::parse(&url).unwrap().port().unwrap().to_string();
+    follower.prints(|entry| entry["server"].as_str().unwrap().ends_with(&other));
     drop(follower);
     ok(first.end());
 }

@@ -127,7 +127,7 @@ pub(super) struct Global {
     /// Record what goes over the wire with every server of the session; `longhaul trace` shows it.
     #[arg(long, global = true)]
     pub(super) trace: bool,
-    /// Let -H and --bearer-env go over plain http to another machine, where they can be read on the way.
+    /// Let credentials go over plain http to another machine, where they can be read on the way.
     #[arg(long, global = true)]
     pub(super) insecure_http: bool,
 }

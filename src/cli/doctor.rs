@@ -438,8 +438,16 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             "none yet; `longhaul servers add NAME URL` adds one",
         );
     }
-    for (server, url) in wanted {
-        let of = format!("server {}", server.name);
+    for (name, server, url) in wanted {
+        let of = format!("server {name}");
+        let server = match server {
+            Ok(server) => server,
+            Err(Fail::Said { words, .. }) => {
+                checks.wrong(&of, words, "then ask again");
+                continue;
+            }
+            Err(Fail::Unread(_)) => return,
+        };
         if place::is_process(&url) {
             let name = super::quoted(server.name.as_str());
             let words = "a program, approved; it is started when needed";
@@ -522,9 +530,7 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
     let has_own = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
-    let is_private = |url: &Url| {
-        url.scheme() == "https" || place::is_loopback(url) || context.global.insecure_http
-    };
+    let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
         return Standing::None;
@@ -536,31 +542,31 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
         .unwrap_or(Standing::None)
 }
 
-/// The servers to look at, each with its URL: the named ones, else all.
-fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<(ServerRef, String)>, Fail> {
+/// A server, what goes to the engine of it, and its URL.
+type Wanted = (ServerName, Result<ServerRef, Fail>, String);
+
+/// The servers to look at: the named ones, else all. What stands in the way of one says nothing of the others.
+fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<Wanted>, Fail> {
     let all = Servers::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
-    let servers = all.choices()?;
     let urls = all.urls();
-    let is_wanted = |server: &ServerRef| named.is_empty() || named.contains(&server.name);
-    let mut found: Vec<(ServerRef, String)> = servers
-        .into_iter()
-        .filter(is_wanted)
-        .filter_map(|server| {
-            let url = urls
-                .iter()
-                .find(|(name, _)| *name == server.name)?
-                .1
-                .clone();
-            Some((server, url))
+    let mut found: Vec<Wanted> = all
+        .choices()
+        .filter(|(name, _)| named.is_empty() || named.contains(name))
+        .filter_map(|(name, server)| {
+            let (_, url) = urls.iter().find(|(of, _)| of == name)?;
+            Some((name.clone(), server, url.clone()))
         })
         .collect();
+    if named.is_empty() {
+        return Ok(found);
+    }
     // A URL that is new has a name of its own.
     for server in all.all()? {
         if let Some(url) = server.url.clone()
-            && !found.iter().any(|(known, _)| known.name == server.name)
+            && !found.iter().any(|(known, ..)| *known == server.name)
         {
-            found.push((server, url));
+            found.push((server.name.clone(), Ok(server), url));
         }
     }
     Ok(found)

@@ -419,6 +419,9 @@ impl Follow<'_, '_> {
             return Ok(None);
         }
         let code = ended(self.context, self.live, self.printer, view).await?;
+        if code.is_none() && view.task.forgotten_at.is_some() {
+            return Err(forgotten(self.context, &self.id));
+        }
         Ok(code.map(Left::Ended))
     }
 
@@ -752,7 +755,8 @@ impl Live {
     }
 }
 
-fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+/// What is said of a task that nobody follows any more.
+pub(super) fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
     Fail::usage(format!(
         "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
         context.flags()

@@ -508,6 +508,7 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
         ("socket", paths.socket()),
         ("log", paths.log()),
         ("trace", paths.trace_dir()),
+        ("logins", paths.logins()),
         ("demo", paths.demo_dir()),
     ];
     if context.global.json {

@@ -84,16 +84,13 @@ impl Servers {
             .map(|header| (header.name.clone(), header.value.clone()))
             .collect();
         if let Some(variable) = &context.global.bearer_env {
-            let token = std::env::var_os(variable).and_then(|token| token.into_string().ok());
-            let token = token
-                .map(|token| token.trim().to_owned())
-                .filter(|token| !token.is_empty());
-            let token = token.ok_or_else(|| {
+            let token = super::variable(variable).ok_or_else(|| {
                 Fail::usage(format!(
                     "{variable} holds no token; set it, or leave --bearer-env out"
                 ))
             })?;
-            headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+            let value = format!("Bearer {}", token.expose_secret());
+            headers.push(("Authorization".to_owned(), value));
         }
         let mut servers = Self {
             named: Vec::new(),
@@ -127,10 +124,9 @@ impl Servers {
         let filled = configured.filter(|(header, _)| !is_given(header));
         let filled: Vec<(String, String)> = filled.cloned().collect();
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
-        let is_clear = |url: Url| url.scheme() == "http" && !place::is_loopback(&url);
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
-            .is_some_and(is_clear);
+            .is_some_and(|url| place::is_in_clear(&url));
         let has_secrets = !headers.is_empty() || !filled.is_empty();
         if is_in_clear && has_secrets && !self.may_be_read {
             return Err(Fail::usage(format!(
@@ -200,12 +196,10 @@ impl Servers {
         }
     }
 
-    /// Every server that there is, the ones that only a failed task left behind aside.
-    pub(super) fn choices(&self) -> Result<Vec<ServerRef>, Fail> {
+    /// Every server that there is, the ones that only a failed task left behind aside; each fails for itself.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&ServerName, Result<ServerRef, Fail>)> {
         let choices = self.known.iter().filter(|link| link.is_choice);
-        choices
-            .map(|link| self.make(link.name.clone(), None))
-            .collect()
+        choices.map(|link| (&link.name, self.make(link.name.clone(), None)))
     }
 
     fn what_there_is(&self) -> String {

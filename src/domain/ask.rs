@@ -152,6 +152,27 @@ pub struct NewCall {
     pub on_input: OnInput,
 }
 
+impl NewCall {
+    /// A call with nothing said about it but what is called.
+    pub fn new(id: TaskId, server: ServerName, tool: String, arguments: String) -> Self {
+        Self {
+            id,
+            server,
+            tool,
+            arguments,
+            name: None,
+            tag: None,
+            once: None,
+            origin: None,
+            goes_on: None,
+            must_survive: false,
+            is_unchecked: false,
+            limits: Limits::default(),
+            on_input: OnInput::Ask,
+        }
+    }
+}
+
 /// A checkpoint as its server lists it; every text is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {

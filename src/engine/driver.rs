@@ -378,9 +378,7 @@ impl Driver<'_> {
             return self.open.answer(self.board, number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
-        let is_private = |url: &url::Url| {
-            url.scheme() == "https" || place::is_loopback(url) || self.insecure_http
-        };
+        let is_private = |url: &url::Url| !place::is_in_clear(url) || self.insecure_http;
         let Some(url) = url.filter(is_private) else {
             let words = format!(
                 "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
@@ -1529,9 +1527,7 @@ impl Linked {
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
         let has_own = options.headers.iter().any(is_authorized);
         let url = url::Url::parse(&record.url).ok();
-        let is_private = |url: &url::Url| {
-            url.scheme() == "https" || place::is_loopback(url) || configured.insecure_http
-        };
+        let is_private = |url: &url::Url| !place::is_in_clear(url) || configured.insecure_http;
         self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
             let SigningIn {
                 logins,
@@ -1621,8 +1617,8 @@ impl Configured<'_> {
             return Err(why.clone());
         }
         let name = &record.name;
-        let is_open = |there: &url::Url| there.scheme() == "http" && !place::is_loopback(there);
-        if url::Url::parse(&record.url).is_ok_and(|there| is_open(&there)) && !self.insecure_http {
+        let is_open = url::Url::parse(&record.url).is_ok_and(|there| place::is_in_clear(&there));
+        if is_open && !self.insecure_http {
             return Err(format!(
                 "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
                  nothing was sent. Use an https:// URL, or say --insecure-http each time"

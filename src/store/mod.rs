@@ -17,7 +17,7 @@ mod schema;
 mod trace;
 mod writer;
 
-pub use atomic::write_atomically;
+pub use atomic::{create_atomically, write_atomically};
 pub use error::{Advice, ReadAdvice, StoreError};
 pub use lock::DriverLock;
 pub use paths::Paths;

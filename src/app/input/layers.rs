@@ -15,7 +15,7 @@ use super::{
         state::Pending,
         update::quit,
     },
-    actions::{adopt_from, apply_filter, asked_of, forget, perform, run_again, why_not},
+    actions::{READ_ONLY, adopt_from, apply_filter, asked_of, forget, perform, run_again, why_not},
     ask, ask_consent, ask_tools,
     forms::repeat,
     mark_seen,
@@ -148,6 +148,12 @@ pub(super) fn menu_key(
         });
     }
     act(state, item.act.clone(), now, todo);
+    if let (Menu::SignIn { .. }, Act::OpenPage(_)) = (&menu, &item.act) {
+        let key = state.key(Action::SignIn);
+        state.answer(format!(
+            "opened in your browser; {key} names the page again"
+        ));
+    }
     if let (Menu::Cancel(tasks), Act::Ask(_)) = (&menu, &item.act) {
         asked_of(state, tasks, "cancel");
     }
@@ -179,10 +185,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         Act::Agree { server, digest } => todo.push(Command::Agree { server, digest }),
         Act::OpenPage(url) => {
             todo.push(Command::OpenPage(url));
-            let key = state.key(Action::SignIn);
-            state.answer(format!(
-                "opened in your browser; {key} names the page again"
-            ));
+            state.answer("opened in your browser");
         }
         Act::SaveAs { task, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
@@ -283,7 +286,12 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         "attach" | "show" => Action::Open,
         _ => return false,
     };
-    if let Some(reason) = why_not(state, action) {
+    let why_not = match why_not(state, action) {
+        // Showing a view changes nothing, keeping one does.
+        None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
+        why_not => why_not,
+    };
+    if let Some(reason) = why_not {
         state.answer(reason);
         return true;
     }

@@ -263,7 +263,7 @@ fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
         config(state),
         format!("{two}[defaults]\nserver = \"gone\"\n"),
     );
-    refused(&run(state, &["tools"]), "no server gone");
+    refused(&run(state, &["tools"]), "no server gone is known");
 }
 
 #[test]

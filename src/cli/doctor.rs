@@ -358,7 +358,8 @@ fn sessions(context: &Context<'_>, checks: &mut Checks) -> Result<(), Fail> {
                 &of,
                 "a damaged file that was set aside",
                 format!(
-                    "once nothing of it is wanted any more: longhaul sessions rm {session} --force"
+                    "once nothing of it is wanted any more: longhaul sessions rm {session} --force{}",
+                    context.flags_to("", "")
                 ),
             );
             continue;
@@ -533,9 +534,9 @@ fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mu
     let given = &context.global.header;
     server.headers.retain(|(header, _)| {
         let is_given = given.iter().any(|it| it.name.eq_ignore_ascii_case(header));
-        !is_given
-            && !(context.global.bearer_env.is_some()
-                && header.eq_ignore_ascii_case("authorization"))
+        let is_bearer =
+            context.global.bearer_env.is_some() && header.eq_ignore_ascii_case("authorization");
+        !is_given && !is_bearer
     });
     if has_headers && server.headers.is_empty() {
         return false;
@@ -786,7 +787,7 @@ fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, wants: &Wants, checks
             "nothing is sent to it until it can; there is no switch for that",
         ),
         Obstacle::NeedsLogin => {
-            checks.wrong(of, format!("{origin} {}", wants.words), wants.next.clone())
+            checks.wrong(of, format!("{origin} {}", wants.words), wants.next.clone());
         }
         Obstacle::Refused(status) => checks.wrong(
             of,

@@ -270,7 +270,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
         return Err(Fail::usage(format!(
-            "wait for which tasks? name them, or all with a tag: longhaul wait --tag TAG; `longhaul ls{}` lists them",
+            "wait for which tasks? name them, or all with a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists them",
             context.flags()
         )));
     }

@@ -628,15 +628,28 @@ pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> 
         Some(LinkState::NeedsLogin {
             why,
             takes_sign_in: false,
-        }) => (
-            why.clone(),
-            "Pass credentials with -H or --bearer-env".to_owned(),
-        ),
+        }) => (why.clone(), credentials(context, server)),
         Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
         Some(LinkState::NotStarted { why, .. }) => {
             (why.clone(), "It goes on once that is done".to_owned())
         }
         _ => (format!("{server} wants credentials"), sign_in),
+    }
+}
+
+/// What to do about credentials that no sign-in brings.
+fn credentials(context: &Context<'_>, server: &ServerName) -> String {
+    let config = context.config.as_ref().ok();
+    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
+    if server.is_some_and(|server| server.withheld.is_some()) {
+        return "It goes on once that is done".to_owned();
+    }
+    match server.map(|server| server.variables()).as_deref() {
+        None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),
+        Some(variables) => format!(
+            "Set ${} to what it takes where longhaul is started, or pass credentials with -H or --bearer-env",
+            variables.join(", $")
+        ),
     }
 }
 

@@ -206,7 +206,9 @@ impl Live {
         let asked = self.session.ask(&self.news, what);
         loop {
             match self.next(context).await? {
-                Event::News(News::Answer { ask, outcome }) if ask == asked => return Ok(outcome),
+                Event::News(News::Answer { ask, outcome }) if ask == asked => {
+                    return Ok(outcome.map_err(|refused| refused.reworded(|it| context.whole(it))));
+                }
                 Event::News(_) => {}
                 Event::Interrupted | Event::Ended => {
                     return Err(Fail::new(
@@ -276,7 +278,8 @@ impl Live {
 
 /// Says what the engine has to say.
 fn tell(context: &mut Context<'_>, notice: &Notice) {
-    let line = format!("longhaul: {}", text::clean_line(&notice.text));
+    let words = context.whole(&notice.text);
+    let line = format!("longhaul: {}", text::clean_line(&words));
     match notice.level {
         NoticeLevel::Info => context.terminal.remark(&line),
         NoticeLevel::Warning | NoticeLevel::Error => context.terminal.say(&line),

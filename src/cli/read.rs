@@ -245,6 +245,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     let has_driver = DriverLock::holder(&context.paths).is_some();
     let contact = contact(&mut reader, &task, has_driver)?;
     let now = context.clock.now().wall;
+    let flags = context.flags();
     let when = |at: Wall| lines::clock(at, now);
     let mut rows: Vec<(&str, String)> = vec![("id", task.id.to_string())];
     let mut put = |key, value: Option<String>| rows.extend(value.map(|value| (key, value)));
@@ -263,7 +264,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         put(
             "asks",
             Some(format!(
-                "{} (since {}; `longhaul answer {}` shows it)",
+                "{} (since {}; `longhaul answer {}{flags}` shows it)",
                 Elicitation::message_of(&question.request),
                 when(question.asked_at),
                 task.id

@@ -763,6 +763,8 @@ fn tell(context: &mut Context<'_>, found: &Found) -> Result<(), Fail> {
         Ok(answered) => answered,
         Err((_, words)) => {
             let words = text::clean_line(words).into_owned();
+            // Many begin with the name themselves.
+            let words = words.strip_prefix(&format!("{name} ")).unwrap_or(&words);
             return context.terminal.line(&format!("{name}: {words}"));
         }
     };

@@ -185,9 +185,15 @@ impl Servers {
         match (self.named.as_slice(), choices.as_slice()) {
             ([server], _) => Ok(server.clone()),
             ([], [link]) => self.make(link.name.clone(), None),
-            ([], several) => match &self.usual {
-                Some(usual) if !several.is_empty() => self.named(usual),
-                _ => Err(Fail::usage(format!(
+            ([], _) => match &self.usual {
+                Some(usual) if self.known.iter().any(|it| it.name.as_str() == usual) => {
+                    self.named(usual)
+                }
+                Some(usual) => Err(Fail::usage(format!(
+                    "no server {usual} is known, which [defaults] of the configuration names; {}",
+                    self.what_there_is()
+                ))),
+                None => Err(Fail::usage(format!(
                     "which server? {}",
                     self.what_there_is()
                 ))),

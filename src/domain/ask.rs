@@ -255,6 +255,21 @@ pub enum Refused {
     CannotSave(String),
 }
 
+impl Refused {
+    /// The same in other words.
+    #[must_use]
+    pub fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
+        let (Self::Usage(words)
+        | Self::Settled(words)
+        | Self::Costs(words)
+        | Self::NeedsLogin(words)
+        | Self::Unreachable(words)
+        | Self::CannotSave(words)) = &mut self;
+        *words = reword(words);
+        self
+    }
+}
+
 /// What the engine tells its user interfaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -28,7 +28,7 @@ use crate::{
         Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
         ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unsaved},
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{Arrival, Method, Refusal},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{Fetcher, Http, HttpOptions, SignIn, Stdio, StdioOptions, Tap, ensure_provider},
@@ -1539,9 +1539,11 @@ impl Linked {
             let fetcher = Arc::clone(fetcher);
             Arc::new(Keeper::new(&url, name, logins, fetcher, now, remark))
         });
+        let sent = configured.sent(record, &self.headers);
         let keeper = self.keeper.clone();
         options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
         self.link.takes_sign_in(self.keeper.is_some());
+        self.link.sends(sent);
         let http = Http::new(options).map_err(|error| Arrival::NotSent {
             why: error.to_string(),
             is_refused: false,
@@ -1600,6 +1602,22 @@ impl Configured<'_> {
         let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let headers = server.headers.iter();
         headers.filter(|(name, _)| !is_given(name)).collect()
+    }
+
+    /// What goes there in headers, by name: what is given, and what the configuration says.
+    fn sent(&self, record: &LinkRecord, given: &[(String, String)]) -> Sent {
+        let mut sent = Sent::default();
+        for (name, _) in given {
+            sent.names.push(name.clone());
+        }
+        // Whoever asks by its name gives the headers of the configuration too.
+        for (name, value) in self.wanted(record, &[]) {
+            if !sent.names.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+                sent.names.push(name.clone());
+            }
+            sent.variables.extend(value.variables().map(str::to_owned));
+        }
+        sent
     }
 
     /// The headers of the configuration that are not `given` already, with their secrets; `Err` says in words why one

@@ -89,7 +89,7 @@ pub enum Flow {
     /// The first came while the stream was open.
     AtOnce(Duration),
     /// Other streams of this server begin with an event of their own, and this one showed nothing: somebody between keeps
-    /// its bytes back.
+    /// its bytes back, or it begins only those so.
     HeldBack,
     /// Nothing came, and nothing had to.
     Silent,

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::{
-    Choice, ExchangeId, Input, Output, SaveToken,
+    Choice, ExchangeId, Input, Output, SaveToken, Sent,
     path::Path,
     pending::Unsaved,
     running::{Line, Running, Tasks},
@@ -229,6 +229,8 @@ pub struct Link {
     withheld: Option<String>,
     /// Whether a sign-in would bring the credentials.
     takes_sign_in: bool,
+    /// The headers of the user's that go there.
+    sent: Sent,
     /// Whether the program that it is may be started.
     is_approved: bool,
     /// The file of configuration that names the server no more.
@@ -298,6 +300,7 @@ impl Link {
             reads_progress: false,
             withheld: None,
             takes_sign_in: false,
+            sent: Sent::default(),
             is_approved: false,
             gone_from: None,
             spares_session: false,
@@ -350,6 +353,11 @@ impl Link {
     /// Whether credentials come from a sign-in, and not from the user's own headers.
     pub fn takes_sign_in(&mut self, does: bool) {
         self.takes_sign_in = does;
+    }
+
+    /// What goes there of the user's own.
+    pub fn sends(&mut self, sent: Sent) {
+        self.sent = sent;
     }
 
     /// Whether the server wants credentials before anything else.

@@ -314,19 +314,26 @@ impl Link {
             .as_deref()
             .map(|said| format!(": {said}"))
             .unwrap_or_default();
+        let was_withheld = self.withheld.is_some();
         let why = self.withheld.take().unwrap_or_else(|| {
             let name = &self.record.name;
             match refusal.status {
                 401 if self.takes_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
                 403 if self.takes_sign_in => format!("{name} denies it (HTTP 403{said})"),
+                status if !self.sent.names.is_empty() => format!(
+                    "{name} was sent {} and refused it (HTTP {status}{said})",
+                    self.sent.words()
+                ),
                 status => format!("{name} wants credentials (HTTP {status}{said})"),
             }
         });
         let words = if self.takes_sign_in {
             format!(
                 "{why}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
-                self.record.name
+                text::shell_word(self.record.name.as_str())
             )
+        } else if !was_withheld && !self.sent.names.is_empty() {
+            format!("{why}; {}", self.sent.next())
         } else {
             why.clone()
         };

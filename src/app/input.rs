@@ -124,8 +124,8 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
-            Overlay::SaveAs { field, task, what } => {
-                save_key(state, (field, task, what), action, chord, todo)
+            Overlay::SaveAs { field, tasks, what } => {
+                save_key(state, (field, tasks, what), action, chord, todo)
             }
             Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
@@ -246,9 +246,8 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             Menu::StopNow(task)
             | Menu::WhatNow(task)
             | Menu::Copy(task)
-            | Menu::Export(task)
             | Menu::Part { task, .. } => task == id,
-            Menu::Cancel(tasks) => tasks.contains(id),
+            Menu::Cancel(tasks) | Menu::Export(tasks) => tasks.contains(id),
             Menu::Leave
             | Menu::Break
             | Menu::Views
@@ -258,7 +257,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Drive(_)
             | Menu::SignIn { .. } => false,
         },
-        Overlay::SaveAs { task, .. } => task == id,
+        Overlay::SaveAs { tasks, .. } => tasks.contains(id),
         Overlay::Edit(form) => &form.task == id,
         Overlay::Question(form) => &form.task == id,
         _ => false,

@@ -1375,7 +1375,7 @@ fn a_driver_that_is_gone_is_not_believed_to_go_on() {
 }
 
 #[test]
-fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
+fn headings_count_what_stands_below_them_and_say_what_of_it_has_left() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(" RUNNING 4 "));
     // Under the cursor, and within a second of a key: the row stays, the numbers do not.
@@ -1386,15 +1386,46 @@ fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 done"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3 "), "{drawn}");
-    assert!(drawn.contains(" DONE 3, 2 new"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3, 1 ended "), "{drawn}");
+    assert!(drawn.contains(" DONE 2, 1 new"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
     paused.task.status = Status::Paused;
     news(&mut screen, paused);
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 2, 1 paused"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 2, 1 paused, 1 ended"), "{drawn}");
+}
+
+#[test]
+fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
+    for keys in [
+        "/ d enter",
+        "!",
+        ".",
+        "B B B",
+        "s",
+        "S",
+        "g",
+        "3 esc",
+        "3 1",
+        "2 q",
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        news(
+            &mut screen,
+            settled(morning().remove(3), Status::Completed, 0),
+        );
+        let stray = |screen: &Screen| {
+            let mut entities = screen.state.tasks.values();
+            entities.any(|entity| entity.home != entity.belongs())
+        };
+        assert!(stray(&screen), "the row under the cursor waits");
+        screen.keys("k j");
+        assert!(stray(&screen), "so does one within a second of a key");
+        screen.keys(keys);
+        assert!(!stray(&screen), "{keys}");
+    }
 }
 
 #[test]

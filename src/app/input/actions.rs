@@ -19,7 +19,8 @@ use super::{
     },
     ask, ask_tools, look_at_config, mark_seen,
     moves::{
-        find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, turn_tab,
+        find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, to_tasks,
+        turn_tab,
     },
     open_menu,
     questions::open_question,
@@ -244,7 +245,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
     }
     let is_of_one = matches!(
         action,
-        Action::RunAgain | Action::CopyMenu | Action::Export | Action::Edit | Action::Print
+        Action::RunAgain | Action::CopyMenu | Action::Edit | Action::Print
     );
     if is_of_one
         && let Some(id) = &state.cursor
@@ -261,7 +262,13 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Up => step(state, -1),
         Action::PageDown => step(state, page(state)),
         Action::PageUp => step(state, -page(state)),
-        Action::First => step(state, isize::MIN / 2),
+        Action::First => {
+            // The top of the list is asked for, so it is one of rows that stand where they belong.
+            if (state.pane, state.focus) == (Pane::Tasks, Focus::List) {
+                select::arrange(state);
+            }
+            step(state, isize::MIN / 2);
+        }
         Action::Last => step(state, isize::MAX / 2),
         Action::Open => open(state, now, todo),
         Action::Back => back(state, now),
@@ -290,7 +297,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::FindBefore => find(state, false),
         Action::NeedsOnly => {
             state.needs_only = !state.needs_only;
-            select::rebuild(state);
+            select::arrange(state);
             if state.lines.is_empty() && state.needs_only {
                 let key = state.key(Action::NeedsOnly);
                 state.answer_empty(&format!("nothing needs you; {key} shows all again"));
@@ -298,24 +305,24 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         }
         Action::Fold => {
             state.is_folded = !state.is_folded;
-            select::rebuild(state);
+            select::arrange(state);
         }
         Action::Views => open_menu(state, Menu::Views, now),
         Action::Group => {
             state.grouping = state.grouping.next();
-            select::rebuild(state);
+            select::arrange(state);
             state.answer(format!("grouped by {}", state.grouping.word()));
         }
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
         Action::Sort => {
             state.sort = state.sort.next();
-            select::rebuild(state);
+            select::arrange(state);
             state.answer(format!("sorted by {}", state.sort.word()));
         }
         Action::Reverse => {
             state.is_reversed = !state.is_reversed;
-            select::rebuild(state);
+            select::arrange(state);
             let order = if state.is_reversed {
                 "turned round"
             } else {
@@ -353,11 +360,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
                 open_menu(state, Menu::Copy(id), now);
             }
         }
-        Action::Export => {
-            if let Some(id) = state.cursor.clone() {
-                open_menu(state, Menu::Export(id), now);
-            }
-        }
+        Action::Export => open_menu(state, Menu::Export(chosen(state)), now),
         Action::Print => {
             if let Some(entity) = state.selected() {
                 todo.push(Command::Print(print_text(state, entity)));
@@ -448,7 +451,7 @@ pub(in crate::app) fn drive(state: &mut State, todo: &mut Vec<Command>) {
 /// `q`: closes the top layer, and leaves from the list.
 pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
-        state.pane = Pane::Tasks;
+        to_tasks(state);
     } else if state.is_zoomed || state.focus == Focus::Detail {
         state.is_zoomed = false;
         state.focus = Focus::List;
@@ -560,7 +563,7 @@ fn find_tool(state: &mut State, todo: &mut Vec<Command>) {
 /// Esc: one layer, never out of the program.
 pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
-        state.pane = Pane::Tasks;
+        to_tasks(state);
     } else if state.focus == Focus::Detail || state.is_zoomed {
         // What was searched for goes with the place where it was.
         state.search = None;
@@ -577,7 +580,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
         apply_filter(state, "");
     } else if state.needs_only {
         state.needs_only = false;
-        select::rebuild(state);
+        select::arrange(state);
     } else if state.frozen.is_some() {
         freeze(state, now);
     } else if !state.toasts.is_empty() {
@@ -947,5 +950,5 @@ pub(super) fn edit(state: &mut State) {
 
 pub(super) fn apply_filter(state: &mut State, typed: &str) {
     state.filter = Filter::read(typed);
-    select::rebuild(state);
+    select::arrange(state);
 }

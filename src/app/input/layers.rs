@@ -184,9 +184,9 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
                 "opened in your browser; {key} names the page again"
             ));
         }
-        Act::SaveAs { task, what, name } => state.overlays.push(Overlay::SaveAs {
+        Act::SaveAs { tasks, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
-            task,
+            tasks,
             what,
         }),
         Act::OpenPart { task, part } => {
@@ -323,14 +323,14 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         Action::Group => match Grouping::ALL.iter().find(|by| by.word() == rest) {
             Some(by) => {
                 state.grouping = *by;
-                select::rebuild(state);
+                select::arrange(state);
             }
             None => state.answer(format!("there are no groups by {rest:?}")),
         },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.word() == rest) {
             Some(key) => {
                 state.sort = *key;
-                select::rebuild(state);
+                select::arrange(state);
             }
             None => state.answer(format!("no column is called {rest:?}")),
         },
@@ -421,7 +421,7 @@ pub(super) fn filter_key(
 
 pub(super) fn save_key(
     state: &mut State,
-    (mut field, task, what): (Field, TaskId, Saved),
+    (mut field, tasks, what): (Field, Vec<TaskId>, Saved),
     action: Option<Action>,
     chord: Chord,
     todo: &mut Vec<Command>,
@@ -432,7 +432,7 @@ pub(super) fn save_key(
             if path.is_empty() {
                 state.answer("nothing is saved without the name of a file");
             } else {
-                todo.push(Command::Save { task, what, path });
+                save_each(state, tasks, what, path, todo);
             }
             None
         }
@@ -442,9 +442,35 @@ pub(super) fn save_key(
         }
         _ => {
             field.key(chord);
-            Some(Overlay::SaveAs { field, task, what })
+            Some(Overlay::SaveAs { field, tasks, what })
         }
     }
+}
+
+/// Saves something of one task to a file, or of each of several to a file of its own in a directory.
+fn save_each(
+    state: &mut State,
+    tasks: Vec<TaskId>,
+    what: Saved,
+    path: String,
+    todo: &mut Vec<Command>,
+) {
+    if let [task] = tasks.as_slice() {
+        let task = task.clone();
+        return todo.push(Command::Save { task, what, path });
+    }
+    let ending = if what == Saved::Page { "html" } else { "json" };
+    let directory = if path.ends_with('/') {
+        path
+    } else {
+        path + "/"
+    };
+    todo.extend(tasks.iter().map(|task| Command::Save {
+        task: task.clone(),
+        what,
+        path: format!("{directory}{task}.{ending}"),
+    }));
+    asked_of(state, &tasks, "export");
 }
 
 pub(super) fn search_key(

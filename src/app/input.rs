@@ -8,7 +8,7 @@ mod questions;
 
 use core::time::Duration;
 
-use crate::domain::{Ask, AskId, Chord, ServerName, Stamp, TaskId};
+use crate::domain::{Ask, AskId, Chord, NoticeLevel, ServerName, Stamp, TaskId, text};
 
 use super::{
     Command, Entity, Group, Input, Menu, Overlay, Pane, State,
@@ -16,6 +16,7 @@ use super::{
     select,
     state::Pending,
     status::scope,
+    wants,
 };
 
 pub(super) use actions::drive;
@@ -237,6 +238,26 @@ pub(super) fn ask_consent(state: &mut State, todo: &mut Vec<Command>) {
     if let Some(server) = state.to_agree.pop_front() {
         todo.push(Command::ReadConsent(server));
     }
+}
+
+/// Says what a server wants where nothing is left to agree to: why it refuses, and what can be done about that.
+pub(super) fn tell_need(
+    state: &mut State,
+    server: &ServerName,
+    words: String,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
+    state.note(NoticeLevel::Warning, &words, now.wall);
+    let why = state.server(server).and_then(|server| wants(state, server));
+    let lines = why.into_iter().chain([words]).collect();
+    let name = text::clean_line(server.as_str());
+    state.overlays.push(Overlay::Page {
+        title: format!("What {name} needs"),
+        lines,
+        scroll: 0,
+    });
+    ask_consent(state, todo);
 }
 
 /// Whether a layer is about one task only.

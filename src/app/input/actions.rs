@@ -9,7 +9,7 @@ use crate::domain::{
 use super::{
     super::{
         CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line,
-        Menu, Overlay, Pane, Part, Prices, Stage, State, Tab,
+        Menu, Overlay, Pair, Pane, Part, Prices, Stage, State, Tab,
         detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
@@ -346,7 +346,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::NewCall => new_call(state, todo),
         Action::RunAgain => {
             if let Some(id) = state.cursor.clone() {
-                run_again(state, &id, todo);
+                run_again(state, &id, Vec::new(), todo);
             }
         }
         Action::Pause => pause(state, now, todo),
@@ -841,8 +841,9 @@ fn no_server(state: &mut State) {
     state.answer(format!("there is no server yet; {key} adds one by its URL"));
 }
 
-/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it.
-fn to_sign_in(state: &State) -> Result<&ServerView, String> {
+/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it; none
+/// where several do.
+fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
     let of_task = || {
@@ -855,17 +856,31 @@ fn to_sign_in(state: &State) -> Result<&ServerView, String> {
         _ => of_task(),
     };
     match (under_cursor, waiting.next(), waiting.next()) {
-        (Some(server), ..) | (None, Some(server), None) => Ok(server),
-        (None, Some(_), Some(_)) => {
-            let key = state.key(Action::ShowServers);
-            Err(format!("several servers wait for you; choose one in {key}"))
-        }
+        (Some(server), ..) | (None, Some(server), None) => Ok(Some(server)),
+        (None, Some(_), Some(_)) => Ok(None),
         (None, None, _) => Err("no server waits for a sign-in or for consent".to_owned()),
     }
 }
 
 fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
-    let Ok(server) = to_sign_in(state) else {
+    match to_sign_in(state) {
+        Ok(Some(server)) => sign_in_at(state, &server.name.clone(), todo),
+        Ok(None) => {
+            show(state, Pane::Servers, todo);
+            let waits = ServerView::waits_for_consent;
+            state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
+            let key = state.key(Action::SignIn);
+            state.answer(format!(
+                "several servers wait for you; {key} on one of them"
+            ));
+        }
+        Err(_) => {}
+    }
+}
+
+/// Asks what a server wants of a person.
+pub(super) fn sign_in_at(state: &mut State, name: &ServerName, todo: &mut Vec<Command>) {
+    let Some(server) = state.server(name) else {
         return;
     };
     let takes_sign_in = matches!(
@@ -917,10 +932,15 @@ fn add_server(state: &mut State) {
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-pub(super) fn run_again(state: &mut State, id: &TaskId, todo: &mut Vec<Command>) {
+pub(super) fn run_again(
+    state: &mut State,
+    id: &TaskId,
+    changed: Vec<Pair>,
+    todo: &mut Vec<Command>,
+) {
     let Some(entity) = state.task(id) else { return };
     let task = entity.view.task.clone();
-    let form = CallForm::again(state, &task);
+    let form = CallForm::again(state, &task, changed);
     if form.tool.is_none() {
         ask_tools(state, &task.server, todo);
     }

@@ -112,7 +112,9 @@ pub struct Consent {
     pub digest: String,
     /// Whether a program would be started.
     pub is_program: bool,
-    /// Otherwise: how it stands.
+    /// Whether it was agreed to just now.
+    pub is_agreed: bool,
+    /// Where nothing waits for the user: how it stands.
     pub words: String,
     /// All that is configured now.
     pub roster: Roster,

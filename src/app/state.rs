@@ -342,10 +342,10 @@ pub enum Overlay {
     Search(Field),
     /// Where something of a task is saved to, being typed.
     SaveAs {
-        /// The path.
+        /// The path: of the file, or of the directory for the files of several tasks.
         field: Field,
-        /// Of which task.
-        task: TaskId,
+        /// Of which tasks.
+        tasks: Vec<TaskId>,
         /// What of it.
         what: Saved,
     },

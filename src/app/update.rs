@@ -98,12 +98,17 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 to_agree: lines,
                 digest,
                 is_program,
+                is_agreed,
                 words,
                 roster,
             } = consent;
-            if lines.is_empty() {
+            // It is no longer looked for.
+            state.remark = None;
+            if lines.is_empty() && is_agreed {
                 state.say(NoticeLevel::Info, &words, now);
                 input::ask_consent(state, todo);
+            } else if lines.is_empty() {
+                input::tell_need(state, &server, words, now, todo);
             } else {
                 let menu = Menu::Consent {
                     server,
@@ -391,6 +396,7 @@ fn take_answer(
             input::took_answer(state, &task, &key, word, outcome, now);
         }
         (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
+            state.remark = None;
             input::open_menu(state, Menu::SignIn { server, page }, now);
         }
         (Pending::Drive, Err(Refused::Costs(words))) => {

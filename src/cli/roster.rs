@@ -510,8 +510,8 @@ pub(super) fn consent_on_screen(
                 to_agree,
                 digest,
                 is_program,
-                words: String::new(),
                 roster: config::roster(config.servers),
+                ..Consent::default()
             });
         }
         let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
@@ -522,16 +522,28 @@ pub(super) fn consent_on_screen(
         }
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
+            is_agreed: true,
             words: agreed(server),
             roster: config::roster(config::read(path.as_deref())?.servers),
             ..Consent::default()
         });
     }
-    let missing = server.and_then(not_set);
-    let words = missing.map_or_else(
-        || format!("nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"),
-        |missing| format!("{name} waits: {missing}"),
-    );
+    let headers = server.map_or(&[] as &[_], |server| server.headers.as_slice());
+    let sent: Vec<String> = headers
+        .iter()
+        .flat_map(|(_, value)| value.variables())
+        .map(|variable| format!("${variable}"))
+        .collect();
+    let words = match server.and_then(not_set) {
+        Some(missing) => format!("{name} waits: {missing}"),
+        None if sent.is_empty() => format!(
+            "nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"
+        ),
+        None => format!(
+            "{name} gets {} as the configuration has it; where that was refused, set it anew and start longhaul with it, or pass other credentials with -H or --bearer-env",
+            sent.join(", ")
+        ),
+    };
     Ok(Consent {
         words: text::clean_line(&words).into_owned(),
         roster: config::roster(config.servers),

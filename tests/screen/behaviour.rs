@@ -1003,6 +1003,129 @@ fn the_palette_runs_commands_by_their_words() {
 }
 
 #[test]
+fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
+    let typed = |line: &str| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.go_to("m2hn5t").keys("space").go_to("q7m2xk");
+        screen.todo.clear();
+        screen.keys("3 :").type_in(line).keys("enter");
+        screen
+    };
+    let top = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Menu { menu, .. }) => format!("{menu:?}"),
+        Some(Overlay::Question(form)) => format!("asks {}", form.task),
+        Some(Overlay::Call(form)) => format!("{:?} {:?}", form.origin, form.name.text()),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(asks(&typed("pause pd6")), [Ask::Pause(id("pd6xw8"))]);
+    assert_eq!(asks(&typed("resume m2")), [Ask::Resume(id("m2hn5t"))]);
+    assert_eq!(asks(&typed("rm c5")), [Ask::Forget(id("c5b8yp"))]);
+    let forgotten = ["c5b8yp", "h7r2dd"].map(|name| Ask::Forget(id(name)));
+    assert_eq!(asks(&typed("rm c5 h7")), forgotten);
+    assert_eq!(top(&typed("cancel t9")), "Cancel([TaskId(\"t9x4gz\")])");
+    assert!(top(&typed("cancel --all")).contains("pd6xw8"));
+    assert_eq!(top(&typed("answer k3")), "asks k3v9ra");
+    assert!(top(&typed("again c5 city=Faro")).contains("c5b8yp"));
+    for (line, task, tab) in [
+        ("result c5", "c5b8yp", Tab::Result),
+        ("logs m2", "m2hn5t", Tab::Log),
+    ] {
+        let screen = typed(line);
+        assert_eq!(screen.state.cursor, Some(id(task)));
+        assert_eq!((screen.state.pane, screen.state.tab), (Pane::Tasks, tab));
+        assert!(screen.state.is_zoomed);
+    }
+    assert_eq!(typed("watch pd").state.cursor, Some(id("pd6xw8")));
+    assert_eq!(
+        typed("tools -s ci").state.tools_of,
+        Some(ServerName::new("ci"))
+    );
+    for (line, words) in [
+        ("cancel zz", "no task begins with zz"),
+        (
+            "cancel c5",
+            "c5b8yp is completed; there is nothing to cancel",
+        ),
+        ("tools nowhere", "no server is called \"nowhere\""),
+    ] {
+        let screen = typed(line);
+        assert_eq!(answer(&screen), words);
+        assert_eq!(screen.state.marks.len(), 1, "what is marked is left alone");
+    }
+}
+
+#[test]
+fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
+    let form = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => (**form).clone(),
+        other => panic!("{other:?}"),
+    };
+    let line = "call -s ci resumable_data_processing dataset_name='eu 1' total_records=7 verbose=yes --name film";
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in(line).keys("enter");
+    // Its tools are not known yet: what is typed waits for them.
+    assert_eq!(form(&screen).tool, None);
+    screen.answer_tools();
+    let filled = form(&screen);
+    assert_eq!(filled.server, Some(ServerName::new("ci")));
+    assert_eq!(filled.name.text(), "film");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let all = asks(&screen);
+    let [Ask::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(
+        call.arguments,
+        r#"{"dataset_name":"eu 1","total_records":7,"batch_size":10,"speed":"slow","verbose":true}"#
+    );
+    // Now they are known; what does not fit is said.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("2").answer_tools().keys("1 :");
+    screen
+        .type_in("call get_forecast city=Faro wind=3")
+        .keys("enter");
+    assert_eq!(
+        form(&screen).complaints,
+        ["wind is no argument of this tool"]
+    );
+    assert!(screen.draw().contains("Faro"));
+    // What is no tool narrows the choice down, and what is filled in is kept for the one that is taken.
+    screen
+        .keys("esc esc esc :")
+        .type_in("call fore city=Faro")
+        .keys("enter");
+    assert_eq!(form(&screen).filter.text(), "fore");
+    screen.keys("enter");
+    assert!(screen.draw().contains("Faro"));
+    for (line, words) in [
+        (
+            "call -s nowhere get_forecast",
+            "no server is called \"nowhere\"",
+        ),
+        (
+            "call t --once x",
+            "--once is not read here; -s, --name and key=value are",
+        ),
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys(":").type_in(line).keys("enter");
+        assert_eq!(answer(&screen), words);
+    }
+}
+
+#[test]
+fn the_palette_knows_the_commands_that_are_no_keys() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in("save-view film");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("keep what is shown now under a name"),
+        "{drawn}"
+    );
+}
+
+#[test]
 fn esc_goes_back_layer_by_layer_and_never_out() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("3 esc");
@@ -1394,7 +1517,7 @@ fn a_driver_that_is_gone_is_not_believed_to_go_on() {
 }
 
 #[test]
-fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
+fn headings_count_what_stands_below_them_and_say_what_of_it_has_left() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(" RUNNING 4 "));
     // Under the cursor, and within a second of a key: the row stays, the numbers do not.
@@ -1405,15 +1528,46 @@ fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 done"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3 "), "{drawn}");
-    assert!(drawn.contains(" DONE 3, 2 new"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3, 1 ended "), "{drawn}");
+    assert!(drawn.contains(" DONE 2, 1 new"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
     paused.task.status = Status::Paused;
     news(&mut screen, paused);
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 2, 1 paused"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 2, 1 paused, 1 ended"), "{drawn}");
+}
+
+#[test]
+fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
+    for keys in [
+        "/ d enter",
+        "!",
+        ".",
+        "B B B",
+        "s",
+        "S",
+        "g",
+        "3 esc",
+        "3 1",
+        "2 q",
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        news(
+            &mut screen,
+            settled(morning().remove(3), Status::Completed, 0),
+        );
+        let stray = |screen: &Screen| {
+            let mut entities = screen.state.tasks.values();
+            entities.any(|entity| entity.home != entity.belongs())
+        };
+        assert!(stray(&screen), "the row under the cursor waits");
+        screen.keys("k j");
+        assert!(stray(&screen), "so does one within a second of a key");
+        screen.keys(keys);
+        assert!(!stray(&screen), "{keys}");
+    }
 }
 
 #[test]
@@ -1802,6 +1956,69 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
         calls[0].arguments.contains(r#""dataset_name":"eu-2026""#),
         "{calls:?}"
     );
+}
+
+#[test]
+fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let at = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => (form.server_at, form.url.text().to_owned()),
+        other => panic!("{other:?}"),
+    };
+    screen.go_to("q7m2xk").keys("n");
+    assert_eq!(at(&screen).0, 0);
+    screen.keys("j j k");
+    assert_eq!(at(&screen), (1, String::new()));
+    screen.keys("c i");
+    let drawn = screen.draw();
+    assert!(drawn.contains("called so: ci"), "{drawn}");
+    screen.todo.clear();
+    screen.keys("enter");
+    assert_eq!(asks(&screen), [Ask::Tools(ServerName::new("ci"))]);
+    // One key back: the line of keys says so.
+    assert!(screen.draw().contains("Esc back"), "{}", screen.draw());
+    screen
+        .keys("esc backspace backspace")
+        .type_in("http://127.0.0.1:9/mcp");
+    assert!(
+        screen
+            .draw()
+            .contains("URL of another server: http://127.0.0.1:9/mcp")
+    );
+    screen.todo.clear();
+    screen.keys("enter");
+    assert!(matches!(asks(&screen)[..], [Ask::Server(_)]));
+}
+
+#[test]
+fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
+    let tool = |name: &str, words: &str| longhaul::domain::Tool {
+        name: name.to_owned(),
+        description: Some(words.to_owned()),
+        ..tools().remove(0)
+    };
+    let all = vec![
+        tool("get-structured-content", "Belongs to a long list."),
+        tool("prolong", "More time."),
+        tool("trigger-long-running-operation", "Takes its time."),
+        tool("longest", "Measures."),
+    ];
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").keys("n enter").answer_with(all);
+    assert!(screen.draw().contains("letters narrow them down"));
+    let found = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => {
+            let found = form.matching(&screen.state).into_iter();
+            let names: Vec<&str> = found.map(|(_, tool)| tool.name.as_str()).collect();
+            names.join(" ")
+        }
+        other => panic!("{other:?}"),
+    };
+    screen.type_in("/long");
+    let ranked = "longest trigger-long-running-operation prolong get-structured-content";
+    assert_eq!(found(&screen), ranked);
+    screen.type_in("r");
+    assert_eq!(found(&screen), "trigger-long-running-operation");
 }
 
 #[test]

@@ -86,8 +86,16 @@ pub(super) fn call_key(
 ) -> Option<Overlay> {
     match form.stage {
         Stage::Server => {
-            let last = state.servers.len();
+            let found = form.servers(state);
+            let last = found.len();
             let is_at_url = form.server_at >= last;
+            let here = found.get(form.server_at).map(|server| server.name.clone());
+            // Where nothing is typed yet these move, as in any other choice.
+            let action = match chord.typed().filter(|_| form.url.is_empty()) {
+                Some('j') => Some(Action::NextField),
+                Some('k') => Some(Action::FieldBefore),
+                _ => action,
+            };
             match action {
                 Some(Action::Back) => return None,
                 Some(Action::NextField) => form.server_at = (form.server_at + 1).min(last),
@@ -100,14 +108,10 @@ pub(super) fn call_key(
                         let typed = form.url.text().to_owned();
                         add_url(state, &typed, todo)
                     } else {
-                        let name = state
-                            .servers
-                            .get(form.server_at)
-                            .map(|server| server.name.clone());
-                        if let Some(name) = &name {
+                        if let Some(name) = &here {
                             ask_tools(state, name, todo);
                         }
-                        name
+                        here
                     };
                     match server {
                         Some(server) => {
@@ -123,9 +127,9 @@ pub(super) fn call_key(
                     }
                 }
                 _ => {
-                    // Typing anywhere in the list is typing a URL.
+                    // What is typed narrows the servers down, until it fits none: then it is the URL of another.
                     if form.url.key(chord) {
-                        form.server_at = last;
+                        form.server_at = 0;
                         form.complaints.clear();
                     }
                 }
@@ -155,6 +159,7 @@ pub(super) fn call_key(
                         Some((server, tool)) => {
                             form.server = Some(server);
                             form.take_tool(tool, None);
+                            form.fill_in();
                         }
                         None => state.answer("no tool fits"),
                     }

@@ -127,12 +127,7 @@ impl Tracer {
     ) -> Result<(), String> {
         if self.thread.is_none() {
             let (notes, todo) = mpsc::channel();
-            let writer = Writing {
-                paths: self.paths.clone(),
-                board: Arc::clone(&self.board),
-                clock: self.clock,
-                open: BTreeMap::new(),
-            };
+            let writer = self.writer();
             let thread = std::thread::Builder::new()
                 .name("trace".to_owned())
                 .spawn(move || writer.run(&todo));
@@ -144,6 +139,15 @@ impl Tracer {
         tap.knows(calls);
         tap.switch().set(true);
         Ok(())
+    }
+
+    fn writer(&self) -> Writing {
+        Writing {
+            paths: self.paths.clone(),
+            board: Arc::clone(&self.board),
+            clock: self.clock,
+            open: BTreeMap::new(),
+        }
     }
 
     /// Waits until everything that was told is written.
@@ -291,14 +295,16 @@ mod tests {
         };
         let desk = Desk(Arc::new(source(tracer.notes.clone())));
         // Nobody writes yet.
+        let (notes, todo) = mpsc::channel();
+        tracer.notes.set(notes).unwrap();
         for number in 0..20 {
             desk.take(entry(&lab, number, 1 << 20));
         }
         let kept = u64::try_from(WAITING_BYTES / ((1 << 20) + HEAD_BYTES)).unwrap();
         assert_eq!(desk.0.lost.load(Ordering::Relaxed), 20 - kept);
         desk.0.switch.set(true);
-        let tap = tracer.tap(&lab);
-        tracer.record(&tap, []).unwrap();
+        let writer = tracer.writer();
+        tracer.thread = Some(std::thread::spawn(move || writer.run(&todo)));
         tracer.close();
         let read = TraceReader::of_servers(&paths, [&lab]).read().unwrap();
         let told: u64 = read

@@ -14,6 +14,7 @@ use crate::domain::{
 use super::{
     Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
     Saved, Setup, SortKey, TaskLog,
+    call::DraftKey,
     log::{ResultText, WireText},
     notify::Telling,
     pane_scope,
@@ -592,6 +593,8 @@ pub struct State {
 
     /// What lies over the screen.
     pub overlays: Vec<Overlay>,
+    /// Calls that were filled in and not sent.
+    pub(super) drafts: BTreeMap<DraftKey, CallForm>,
     /// Short messages, newest last.
     pub toasts: VecDeque<Toast>,
     /// All messages, newest last.
@@ -692,6 +695,7 @@ impl State {
             cursors: [0; 3],
             tools_of: None,
             overlays: Vec::new(),
+            drafts: BTreeMap::new(),
             toasts: VecDeque::new(),
             messages: VecDeque::new(),
             messages_dropped: 0,

@@ -1943,6 +1943,141 @@ fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
     assert!(matches!(asks(&screen)[..], [Ask::Server(_)]));
 }
 
+/// The form of a tool that takes this, on build-box.
+fn form_of(size: (u16, u16), schema: &str) -> Screen {
+    let mut screen = Screen::morning(size, colour());
+    let mut tool = tools().remove(1);
+    tool.input_schema = schema.to_owned();
+    screen.go_to("q7m2xk").keys("esc n enter");
+    screen.answer_with(vec![tool]).keys("enter");
+    screen
+}
+
+fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
+    match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => form,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_chosen_is_read_whole_and_so_are_the_choices() {
+    let schema = r#"{"properties": {
+        "angle": {"enum": ["Technical/scientific perspective", "Historical context", "Current events and news"]},
+        "extras": {"type": "array", "items": {"enum": ["wifi", "meal", "lounge", "window", "silence", "luggage"]}}}}"#;
+    let mut screen = form_of(USUAL, schema);
+    screen.keys("right");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("< Technical/scientific perspective >"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("events and news "), "{drawn}");
+    screen.keys("down");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("Technical/scientific perspective "),
+        "{drawn}"
+    );
+    for word in ["[ ] wifi", "[ ] meal", "[ ] lounge", "0 of 6", "silence,"] {
+        assert!(drawn.contains(word), "{word}: {drawn}");
+    }
+}
+
+#[test]
+fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
+    let schema = r#"{"properties": {"n": {"type": "integer", "default": 100}, "pay": {"oneOf": [
+        {"title": "card", "type": "object", "properties": {"number": {"type": "string"}}},
+        {"title": "invoice", "type": "object", "properties": {"vat": {"type": "string"}}}]}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    screen.type_in("100abc").keys("ctrl-r");
+    assert!(call_form(&screen).raw.is_none());
+    assert_eq!(call_form(&screen).complaints, ["n must be a whole number"]);
+    screen.keys("ctrl-u").type_in("7").keys("down right right");
+    assert!(screen.draw().contains("< invoice >"));
+    screen.keys("ctrl-r");
+    assert!(call_form(&screen).raw.is_some());
+    screen.keys("ctrl-r");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("invoice") && drawn.contains("pay.vat"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn what_was_filled_in_is_there_again_until_it_is_sent() {
+    let mut screen = form_of(WIDE, r#"{"properties": {"city": {"type": "string"}}}"#);
+    screen.keys("esc");
+    assert_eq!(answer(&screen), "", "nothing is filled in");
+    screen.keys("enter").type_in("Lisbon").keys("esc");
+    assert!(answer(&screen).contains("is kept until it is sent"));
+    screen.keys("esc esc n enter enter");
+    assert!(answer(&screen).contains("as you left it"));
+    assert!(screen.draw().contains("Lisbon"));
+    screen.type_in("!").keys("esc");
+    screen.keys("esc esc 2 enter");
+    assert!(screen.draw().contains("Lisbon!"));
+    // Left as it was, it is dropped.
+    screen.keys("esc");
+    assert!(answer(&screen).contains("dropped"));
+    screen.keys("enter");
+    assert!(!screen.draw().contains("Lisbon"));
+    screen.type_in("Faro").keys("ctrl-s");
+    screen.state.overlays.clear();
+    screen.keys("enter");
+    assert!(!screen.draw().contains("Faro"), "it was sent");
+}
+
+#[test]
+fn a_letter_on_a_list_begins_an_item_and_space_adds_one() {
+    let list = r#"{"properties": {"stops": {"type": "array", "items": {"type": "string"}}}}"#;
+    let mut screen = form_of(WIDE, list);
+    assert!(
+        screen.draw().contains("Space adds an item"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("a space s t o p");
+    let field = |screen: &Screen| call_form(screen).fields[0].read();
+    assert_eq!(field(&screen), Ok(Some(serde_json::json!(["a stop"]))));
+    screen.keys("up b");
+    assert_eq!(field(&screen), Ok(Some(serde_json::json!(["a stop", "b"]))));
+    screen.keys("up up space");
+    assert_eq!(
+        field(&screen),
+        Ok(Some(serde_json::json!(["a stop", "b", ""])))
+    );
+}
+
+#[test]
+fn what_is_missing_in_the_chosen_alternative_is_named() {
+    let schema = r#"{"properties": {"pay": {"oneOf": [
+        {"title": "card", "type": "object", "required": ["number"], "properties":
+            {"kind": {"const": "card"}, "number": {"type": "string"}}},
+        {"title": "invoice", "type": "object", "required": ["vat"], "properties":
+            {"kind": {"const": "invoice"}, "vat": {"type": "string"}}}]}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    screen.keys("right right ctrl-s");
+    let form = call_form(&screen);
+    assert!(
+        form.complaints[0].contains("pay.vat is missing"),
+        "{:?}",
+        form.complaints
+    );
+    let pay = serde_json::json!({"kind": "invoice"});
+    assert_eq!(form.fields[0].read(), Ok(Some(pay)));
+    // The same where nothing tells the alternatives apart but what they need.
+    let bare = schema.replace(r#""kind": {"const": "card"}, "#, "");
+    let mut screen = form_of(WIDE, &bare.replace(r#""kind": {"const": "invoice"}, "#, ""));
+    screen.keys("right right ctrl-s");
+    let complaints = &call_form(&screen).complaints;
+    assert!(
+        complaints[0].contains("pay.vat is missing"),
+        "{complaints:?}"
+    );
+}
+
 #[test]
 fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
     let tool = |name: &str, words: &str| longhaul::domain::Tool {

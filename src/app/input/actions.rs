@@ -17,7 +17,9 @@ use super::{
         state::Pending,
         update::{quit, take_task},
     },
-    ask, ask_tools, look_at_config, mark_seen,
+    ask, ask_tools,
+    forms::taken_up,
+    look_at_config, mark_seen,
     moves::{
         find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, to_tasks,
         turn_tab,
@@ -526,6 +528,7 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             let mut form = CallForm::new(state);
             form.server = Some(server);
             form.take_tool(tool, None);
+            let form = taken_up(state, form);
             state.overlays.push(Overlay::Call(Box::new(form)));
         }
         Pane::Servers => match state.servers.get(state.cursors[1]) {
@@ -940,9 +943,13 @@ pub(super) fn run_again(
 ) {
     let Some(entity) = state.task(id) else { return };
     let task = entity.view.task.clone();
-    let form = CallForm::again(state, &task, changed);
+    let is_changed = !changed.is_empty();
+    let mut form = CallForm::again(state, &task, changed);
     if form.tool.is_none() {
         ask_tools(state, &task.server, todo);
+    }
+    if !is_changed {
+        form = taken_up(state, form);
     }
     state.overlays.push(Overlay::Call(Box::new(form)));
 }

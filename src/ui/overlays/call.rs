@@ -1,7 +1,7 @@
 //! The form of a new call.
 
 use crate::{
-    app::{CallForm, FormField, FormRow, Stage, State},
+    app::{CallForm, FormField, FormRow, FormValue, Stage, State},
     domain::{Price, Stamp, Tool, path_text, text},
 };
 
@@ -324,12 +324,16 @@ fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
 fn hint(field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
     if let Some(field) = field {
-        let kind = takes(field);
+        let mut kind = takes(field);
+        if let FormValue::Items { .. } = &field.value {
+            kind = format!("{kind}; Space adds an item, Left takes the last away");
+        }
         let whole = match &field.spec.description {
             Some(words) => format!("{kind}: {words}"),
             None => kind,
         };
-        if is_narrow || text::width(&whole) > HINT {
+        let is_list = matches!(field.value, FormValue::Items { .. });
+        if is_narrow || is_list || text::width(&whole) > HINT {
             return whole;
         }
     }
@@ -368,7 +372,7 @@ fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>,
     let columns = columns.max(1);
     if form.complaints.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);
-        lines.truncate(2);
+        lines.truncate(4);
         return (lines, Role::Dim);
     }
     let lines = form

@@ -13,7 +13,7 @@ use crate::domain::{
 
 use super::{
     Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
-    Saved, Setup, SortKey, TaskLog,
+    Reread, Saved, Setup, SortKey, TaskLog,
     call::DraftKey,
     log::{ResultText, WireText},
     notify::Telling,
@@ -507,6 +507,8 @@ pub(super) struct Ledger {
 pub struct State {
     /// What was known at the start.
     pub setup: Setup,
+    /// What the configuration said when it was read last.
+    pub(super) config: Option<Reread>,
     /// Columns and rows.
     pub size: (u16, u16),
     /// The tasks, forgotten ones too.
@@ -654,6 +656,7 @@ impl State {
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
+            config: None,
             size: (80, 24),
             tasks: BTreeMap::new(),
             servers: Vec::new(),

@@ -414,7 +414,10 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             todo.push(Command::FindServers);
             state.answer("looking for the servers of other programs");
         }
-        Action::Reload => look_at_config(state, true, todo),
+        Action::Reload => {
+            state.answer("reading the configuration again");
+            look_at_config(state, true, todo);
+        }
         Action::Drive => drive(state, todo),
         Action::Palette => state.overlays.push(Overlay::Palette {
             field: Field::default(),

@@ -30,7 +30,9 @@ const CANCEL_ALL: Duration = Duration::from_secs(5);
 
 pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
     let lines = state.setup.keys.help_page(state.size.0).len();
-    let rows = usize::from(state.size.1).saturating_sub(4).max(1);
+    // As many as the page has above the footer.
+    let around = if state.size.1 < 20 { 3 } else { 6 };
+    let rows = usize::from(state.size.1).saturating_sub(around).max(1);
     let scroll = scrolled(at, lines.saturating_sub(rows), rows, action)?;
     Some(Overlay::Help { scroll })
 }

@@ -17,6 +17,7 @@ use super::{
         words,
     },
     fields::{HINT, NARROW, Shown, form_field, label_columns, lines_of, takes},
+    pages::above_footer,
     typed,
 };
 
@@ -28,7 +29,10 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
         (None, Stage::Form) => "New call".to_owned(),
     };
     let columns = canvas.window_columns(96);
-    let most = canvas.rows().saturating_sub(2);
+    let most = match canvas.rows() {
+        rows if rows < 20 => rows.saturating_sub(2),
+        rows => above_footer(rows),
+    };
     let wanted = match form.stage {
         Stage::Server => u16::try_from(state.servers.len())
             .unwrap_or(u16::MAX)
@@ -60,7 +64,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         if is_on {
             window.put(0, y, glyphs.cursor, Role::Focus);
         }
-        let shown = words::server(server, glyphs, now);
+        let shown = words::server(state, server, glyphs, now);
         window.put(2, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });

@@ -2189,6 +2189,7 @@ fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
         .lines()
         .find(|line| line.contains("Tools of"))
         .unwrap();
+    assert!(title.contains("Tools of build-box   1"), "{title}");
     assert!(title.contains(" more \u{2193}"), "{title}");
     assert!(drawn.contains("Enter shows all"), "{drawn}");
 }

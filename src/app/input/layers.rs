@@ -488,7 +488,7 @@ fn on_tasks(state: &mut State, word: &str, names: &[String], now: Stamp, todo: &
         };
     }
     // What is named is meant, whatever is marked.
-    let several = (tasks.len() > 1).then_some(tasks).unwrap_or_default();
+    let several = if tasks.len() > 1 { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.marks, several.into_iter().collect());
     perform(state, action, now, todo);
     state.marks = marks;
@@ -572,7 +572,7 @@ pub(super) fn save_key(
             if path.is_empty() {
                 state.answer("nothing is saved without the name of a file");
             } else {
-                save_each(state, tasks, what, path, todo);
+                save_each(state, &tasks, what, path, todo);
             }
             None
         }
@@ -590,12 +590,12 @@ pub(super) fn save_key(
 /// Saves something of one task to a file, or of each of several to a file of its own in a directory.
 fn save_each(
     state: &mut State,
-    tasks: Vec<TaskId>,
+    tasks: &[TaskId],
     what: Saved,
     path: String,
     todo: &mut Vec<Command>,
 ) {
-    if let [task] = tasks.as_slice() {
+    if let [task] = tasks {
         let task = task.clone();
         return todo.push(Command::Save { task, what, path });
     }
@@ -610,7 +610,7 @@ fn save_each(
         what,
         path: format!("{directory}{task}.{ending}"),
     }));
-    asked_of(state, &tasks, "export");
+    asked_of(state, tasks, "export");
 }
 
 pub(super) fn search_key(

@@ -22,7 +22,8 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         ("NEEDS YOU ONLY", state.needs_only),
     ]
     .into_iter()
-    .filter_map(|(word, is_on)| is_on.then(|| word.to_owned()))
+    .filter(|(_, is_on)| *is_on)
+    .map(|(word, _)| word.to_owned())
     .collect();
     // Whatever stands in the last lines: that rows are missing has to be seen.
     if !state.filter.is_empty() {

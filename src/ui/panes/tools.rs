@@ -44,7 +44,7 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     };
     let name = text::clean_line(server.as_str());
     let x = canvas.put(1, 0, "Tools of ", Role::Heading);
-    canvas.put(x, 0, &name, Role::Strong);
+    let end = canvas.put(x, 0, &name, Role::Strong);
     let known = state.tools.get(server);
     let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     if list.is_empty() {
@@ -83,7 +83,7 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
         .filter(|(count, _)| *count > 0)
         .map(|(count, sign)| format!("{count} more {sign}"))
         .collect();
-    canvas.put(x + 3, 0, &more.join("  "), Role::Dim);
+    canvas.put(end + 3, 0, &more.join("  "), Role::Dim);
     {
         let mut part = canvas.part(1, 2, left.saturating_sub(1), list_rows);
         let shown = list.iter().map(|tool| (None, tool));

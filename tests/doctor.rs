@@ -264,9 +264,11 @@ async fn between(
 
 #[test]
 fn a_stream_that_is_kept_back_is_told_from_one_that_is_silent() {
-    for (begins_early, verdict, words) in [
-        (true, "warning", "proxy_buffering off"),
-        (false, "ok", "open and silent"),
+    // Elsewhere somebody may stand between, as here the proxy; on this machine nobody does.
+    for (begins_early, is_elsewhere, verdict, words) in [
+        (true, true, "warning", "proxy_buffering off"),
+        (true, false, "ok", "open and silent"),
+        (false, true, "ok", "open and silent"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let seen = Arc::default();
@@ -275,11 +277,27 @@ fn a_stream_that_is_kept_back_is_told_from_one_that_is_silent() {
             seen: Arc::clone(&seen),
         };
         let addr = server::serve(Router::new().fallback(between).with_state(shared));
-        let url = format!("http://{addr}/mcp/canary-path?key=canary-query");
-        let ran = doctor(dir.path(), &["-s", &url, "-H", "X-Key: canary-header"]);
+        let host = if is_elsewhere {
+            "far.example".to_owned()
+        } else {
+            addr.to_string()
+        };
+        let url = format!("http://{host}/mcp/canary-path?key=canary-query");
+        let words_of_it = ["-s", &url, "-H", "X-Key: canary-header", "--insecure-http"];
+        let words_of_it = [&words_of_it[..], &["doctor", "--json"]].concat();
+        let mut command = program(dir.path(), &words_of_it);
+        if is_elsewhere {
+            command.env("HTTP_PROXY", format!("http://{addr}"));
+        }
+        let ran = finish(&mut command);
         assert_eq!(ran.code, Some(0), "{ran:#?}");
-        let checks = of(&ran, &format!("server {addr}"));
+        let checks = of(&ran, &format!("server {host}"));
         assert!(has(&checks, verdict, words), "{ran:#?}");
+        assert_eq!(
+            has(&checks, "warning", "keeps streams back"),
+            verdict == "warning",
+            "{ran:#?}"
+        );
         assert!(
             !ran.out.contains("canary") && !ran.out.contains('\u{1b}'),
             "{ran:#?}"
@@ -298,4 +316,91 @@ fn a_stream_that_is_kept_back_is_told_from_one_that_is_silent() {
             json!([])
         );
     }
+}
+
+/// It wants a token that nobody has.
+async fn guarded() -> Response {
+    StatusCode::UNAUTHORIZED.into_response()
+}
+
+#[test]
+fn what_a_person_has_to_do_first_is_said_of_each_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let addr = server::serve(Router::new().fallback(guarded));
+    let config = format!(
+        r#"
+[defaults]
+server = "nope"
+[servers.lab]
+url = "http://{addr}/mcp"
+headers = {{ Authorization = "Bearer ${{LAB_TOKEN}}" }}
+[servers.bare]
+url = "http://{addr}/mcp"
+[servers.imported]
+url = "http://{addr}/mcp"
+headers = {{ X-Key = "${{API_KEY}}" }}
+imported_from = ".mcp.json"
+[servers.notes]
+command = "no-such-program-anywhere"
+[servers.wants]
+command = "/bin/sh"
+env = {{ KEY = "${{UNSET_HERE}}" }}
+[servers.fine]
+command = "/bin/sh"
+[servers.new]
+command = "/bin/sh"
+"#
+    );
+    write_atomically(&state.join("config.toml"), config.as_bytes()).unwrap();
+    for name in ["notes", "wants", "fine"] {
+        assert_eq!(
+            run(state, &["servers", "approve", name, "--yes"]).code,
+            Some(0)
+        );
+    }
+    let mut command = program(state, &["--session", "other", "doctor", "--json"]);
+    let ran = finish(command.env("PATH", "/usr/bin:/bin"));
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    for (of_what, verdict, words) in [
+        ("config", "warning", "server = \"nope\""),
+        ("server lab", "wrong", "needs $LAB_TOKEN, not set here"),
+        (
+            "server bare",
+            "wrong",
+            "`longhaul login bare --session other`",
+        ),
+        (
+            "server imported",
+            "warning",
+            "`longhaul servers consent imported`",
+        ),
+        ("server imported", "warning", "needs consent for API_KEY"),
+        (
+            "server notes",
+            "wrong",
+            "no-such-program-anywhere is in no directory of PATH",
+        ),
+        ("server wants", "wrong", "needs $UNSET_HERE, not set here"),
+        ("server fine", "ok", "`longhaul servers test fine`"),
+        ("server new", "warning", "needs approval"),
+    ] {
+        assert!(
+            has(&of(&ran, of_what), verdict, words),
+            "{of_what}: {ran:#?}"
+        );
+    }
+    let with_token =
+        finish(program(state, &["-s", "lab", "doctor", "--json"]).env("LAB_TOKEN", "canary-token"));
+    let words = "the header from $LAB_TOKEN was sent and refused";
+    assert!(
+        has(&of(&with_token, "server lab"), "wrong", words),
+        "{with_token:#?}"
+    );
+    assert!(!with_token.out.contains("canary"), "{with_token:#?}");
+    assert!(of(&with_token, "server new").is_empty(), "{with_token:#?}");
+
+    let tools = run(state, &["tools"]);
+    assert_eq!(tools.code, Some(2), "{tools:#?}");
+    assert!(tools.err.contains("no server nope is known"), "{tools:#?}");
 }

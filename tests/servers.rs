@@ -244,6 +244,17 @@ args = ["-y", "a b"]
 }
 
 #[test]
+fn a_program_is_approved_and_not_agreed_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let before = "[servers.\"my files\"]\ncommand = \"npx\"\n";
+    write(config(state), before);
+    let asked = run(state, &["servers", "consent", "my files", "--yes"]);
+    refused(&asked, "longhaul servers approve 'my files'");
+    assert_eq!(written(state), before);
+}
+
+#[test]
 fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
@@ -263,7 +274,33 @@ fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
         config(state),
         format!("{two}[defaults]\nserver = \"gone\"\n"),
     );
-    refused(&run(state, &["tools"]), "no server gone");
+    refused(&run(state, &["tools"]), "no server gone is known");
+}
+
+#[test]
+fn what_stands_in_the_way_of_one_server_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = support::server::demo(state.join("server"));
+    let url = server.url();
+    write(
+        config(state),
+        format!(
+            "[servers.good]\nurl = \"{url}\"\n\
+             [servers.loud]\nurl = \"http://loud.example/mcp\"\nheaders = {{ X-Key = \"${{KEY}}\" }}\n"
+        ),
+    );
+    let ran = |words: &[&str]| finish(program(state, words).env("KEY", "k"));
+    let tested = ran(&["servers", "test"]);
+    assert_eq!(tested.code, Some(2), "{tested:#?}");
+    assert!(tested.out.contains("good: answers in"), "{tested:#?}");
+    assert!(tested.out.contains("loud: -H, "), "{tested:#?}");
+    let looked = ran(&["doctor"]);
+    assert!(looked.out.contains("plain http"), "{looked:#?}");
+    assert!(looked.out.contains("127.0.0.1"), "{looked:#?}");
+    let good = ran(&["-s", "good", "doctor"]);
+    assert_eq!(good.code, Some(0), "{good:#?}");
+    assert!(!good.out.contains("loud"), "{good:#?}");
 }
 
 #[test]
@@ -375,6 +412,9 @@ fn the_checkpoint_convention_goes_by_the_names_of_the_configuration() {
         leaving()
     );
 
+    let doctor = run(state, &["doctor"]);
+    assert!(doctor.out.contains("checkpoints (work)"), "{doctor:#?}");
+
     let next = |name: &str| loop {
         let call = calls.recv_timeout(Duration::from_secs(60)).unwrap();
         if call["name"] == name {
@@ -413,4 +453,53 @@ fn a_server_with_unsettled_tasks_is_not_removed_in_passing() {
     // The session knows the way.
     let cancelled = run(state, &["cancel", id.trim()]);
     assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
+}
+
+/// A command that stands between backticks, as a shell would be given it.
+fn pasted(words: &str) -> Vec<&str> {
+    let command = words.split('`').nth(1).unwrap_or_default();
+    command.split_whitespace().skip(1).collect()
+}
+
+#[test]
+fn what_was_sent_and_refused_is_named_and_its_hint_can_be_pasted() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let app = Router::new().fallback(|| async { (StatusCode::UNAUTHORIZED, "invalid token") });
+    let addr = server::serve(app);
+    let url = format!("http://{addr}/mcp");
+    write(
+        config(state),
+        format!(
+            "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{LAB_TOKEN}}\" }}\n"
+        ),
+    );
+    let with_token = |words: &[&str]| {
+        let ran = finish(program(state, words).env("LAB_TOKEN", "canary"));
+        assert_eq!(ran.code, Some(3), "{ran:#?}");
+        assert!(
+            !ran.err.contains("canary") && !ran.out.contains("canary"),
+            "{ran:#?}"
+        );
+        ran
+    };
+    let sent = "was sent the header Authorization from $LAB_TOKEN and refused it (HTTP 401";
+    let next = "et $LAB_TOKEN to what it takes where longhaul is started";
+    for words in [&["tools"][..], &["call", "train"]] {
+        let ran = with_token(words);
+        assert!(ran.err.contains(&format!("lab {sent}")), "{ran:#?}");
+        assert!(ran.err.contains(next), "{ran:#?}");
+    }
+    let tested = with_token(&["servers", "test"]);
+    assert!(
+        tested.out.starts_with(&format!("lab: {sent}")),
+        "{tested:#?}"
+    );
+
+    // Nobody knows a server by its name of which nothing came yet, and no session but the one that was meant.
+    write(config(state), "");
+    let refused = run(state, &["--session", "n", "-s", &url, "tools"]);
+    assert_eq!(refused.code, Some(3), "{refused:#?}");
+    let command = pasted(&refused.err);
+    assert_eq!(command, ["login", &url, "--session", "n"], "{refused:#?}");
 }

@@ -598,8 +598,7 @@ fn fit(word: &str, tool: &Tool, server: &str) -> Option<u8> {
     u8::try_from(place).ok()
 }
 
-/// The command line that makes a call, quoted for a shell and clean. The server is named by its URL where only this
-/// session knows it.
+/// The command line that makes a call, quoted for a shell and clean. It names the server as the session does.
 pub(super) fn command(
     state: &State,
     server: &str,
@@ -647,7 +646,7 @@ pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;
-    // Consent in a URL would end up on the screen and in the file.
+    // Credentials in a URL would end up on the screen and in the file.
     if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
         return None;
     }

@@ -6,7 +6,7 @@ use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, t
 
 use super::{
     Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
-    select::hidden_marks,
+    select::hidden_of_marked,
 };
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
@@ -65,8 +65,8 @@ pub enum Menu {
         server: ServerName,
         /// What.
         tool: String,
-        /// The server itself calls it destructive; otherwise it says nothing.
-        is_destructive: bool,
+        /// Why it is asked for, in words that go on after the name of the server.
+        doubt: &'static str,
         /// Whether its arguments go out unchecked.
         is_unchecked: bool,
     },
@@ -291,7 +291,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             if more > 0 {
                 lines.push(told(format!("and {more} more")));
             }
-            let hidden = hidden_marks(state);
+            let hidden = hidden_of_marked(state, tasks);
             if hidden > 0 {
                 lines.push(told(format!("{hidden} of them are not shown at present")));
             }
@@ -364,7 +364,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             if tasks.len() > 1 {
                 lines.insert(0, told("Each of the marked goes to a file of its own."));
             }
-            let hidden = super::select::hidden(state, tasks.iter());
+            let hidden = hidden_of_marked(state, tasks);
             if hidden > 0 && tasks.len() > 1 {
                 lines.insert(
                     1,
@@ -376,19 +376,12 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         Menu::Repeat {
             server,
             tool,
-            is_destructive,
+            doubt,
             ..
-        } => {
-            let says = if *is_destructive {
-                "calls this tool destructive"
-            } else {
-                "does not say that repeating this tool is harmless"
-            };
-            vec![
-                told(text::clean_line(&format!("{tool} on {server}"))),
-                told(text::clean_line(&format!("{server} {says}."))),
-            ]
-        }
+        } => vec![
+            told(text::clean_line(&format!("{tool} on {server}"))),
+            told(text::clean_line(&format!("{server} {doubt}."))),
+        ],
         Menu::Drive(words) => vec![
             told(text::clean_line(words)),
             told("Everything else goes on from here."),
@@ -562,7 +555,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             let command = if *is_program { "approve" } else { "consent" };
             // Nobody agrees to what he does not see.
             let why_not = (!fits(state, lines)).then(|| {
-                let server = text::clean_line(server.as_str());
+                let server = text::shell_word(server.as_str());
                 format!("too long to be seen here; longhaul servers {command} {server}")
             });
             let yes = item('y', yes, agree);

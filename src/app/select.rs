@@ -642,8 +642,16 @@ pub(super) fn hidden_marks(state: &State) -> usize {
     hidden(state, state.marks.iter())
 }
 
+/// How many of the tasks that something is asked of are not shown at present, where the marks chose them.
+pub(super) fn hidden_of_marked(state: &State, tasks: &[TaskId]) -> usize {
+    if state.marks.is_empty() {
+        return 0;
+    }
+    hidden(state, tasks.iter())
+}
+
 /// How many of these tasks are not shown at present.
-pub(super) fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
+fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
         state.task(id).is_some_and(|entity| {
             is_shown(state, entity) && !(state.is_folded && entity.home == Group::Done)

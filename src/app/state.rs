@@ -887,12 +887,12 @@ impl State {
         self.is_dirty = true;
     }
 
-    /// Answers a key after which nothing is shown.
     /// The key of an action as a sentence names it.
     pub fn key(&self, action: Action) -> String {
         self.setup.keys.said(pane_scope(self), action)
     }
 
+    /// Answers a key after which nothing is shown.
     pub(super) fn answer_empty(&mut self, words: &str) {
         self.answer(words);
         if let Some(remark) = &mut self.remark {

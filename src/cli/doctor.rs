@@ -1,7 +1,7 @@
 //! `doctor`: what longhaul stands on, looked at from outside.
 //!
-//! Invariants: it drives no session, starts nothing and changes nothing, so that it can be asked while others work; no
-//! header, no token and nothing of a URL beside its origin is printed.
+//! Invariants: it drives no session, starts nothing and changes nothing but a record of the wire that was asked for, so that
+//! it can be asked while others work; no header, no token and nothing of a URL beside its origin is printed.
 
 use std::{
     fs,
@@ -25,8 +25,11 @@ use super::{
 use crate::{
     app::SMALLEST,
     auth::{AuthError, Standing},
-    domain::{Colour, Desktop, ServerRef, place, text},
-    engine::{Flow, Obstacle, Probe, Stateful, probe},
+    domain::{
+        Colour, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
+        ServerRef, place, text,
+    },
+    engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader},
     term::{caps::Aside, osc::Between},
 };
@@ -325,6 +328,23 @@ fn configuration(context: &Context<'_>, checks: &mut Checks) {
             let count = config.servers.len();
             let count = text::plural(u64::try_from(count).unwrap_or(u64::MAX), "server");
             checks.ok(OF, format!("{count} configured"));
+            let links = Reader::open(&context.paths).and_then(|mut reader| reader.links());
+            let is_known = |name: &str| {
+                config.servers.iter().any(|it| it.name.as_str() == name)
+                    // What cannot be read has a line of its own.
+                    || links.as_ref().map_or(true, |links| links.iter().any(|it| it.name.as_str() == name))
+            };
+            let usual = config.defaults.server.as_deref();
+            if let Some(usual) = usual.filter(|usual| !is_known(usual)) {
+                checks.warning(
+                    OF,
+                    format!("[defaults] says server = {usual:?}, and no such server is known"),
+                    format!(
+                        "correct it, or add that server: longhaul servers add {} URL",
+                        super::quoted(usual)
+                    ),
+                );
+            }
         }
     }
 }
@@ -338,7 +358,8 @@ fn sessions(context: &Context<'_>, checks: &mut Checks) -> Result<(), Fail> {
                 &of,
                 "a damaged file that was set aside",
                 format!(
-                    "once nothing of it is wanted any more: longhaul sessions rm {session} --force"
+                    "once nothing of it is wanted any more: longhaul sessions rm {session} --force{}",
+                    context.flags_to("", "")
                 ),
             );
             continue;
@@ -432,45 +453,265 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         }
         Err(Fail::Unread(_)) => return,
     };
-    if wanted.is_empty() {
+    let has_waiting = unapproved(context, checks);
+    if wanted.is_empty() && !has_waiting {
         checks.ok(
             "servers",
             "none yet; `longhaul servers add NAME URL` adds one",
         );
     }
-    for (server, url) in wanted {
-        let of = format!("server {}", server.name);
+    for (name, server, url) in wanted {
+        let of = format!("server {name}");
+        let server = match server {
+            Ok(server) => server,
+            Err(Fail::Said { words, .. }) => {
+                checks.wrong(&of, words, "then ask again");
+                continue;
+            }
+            Err(Fail::Unread(_)) => return,
+        };
         if place::is_process(&url) {
-            let name = super::quoted(server.name.as_str());
-            let words = "a program, approved; it is started when needed";
-            checks.ok(
-                &of,
-                format!("{words}: `longhaul servers test {name}` tries it"),
-            );
+            if !is_in_the_way(context, &of, &server.name, checks) {
+                let name = super::quoted(server.name.as_str());
+                let words = "a program, approved; it is started when needed";
+                checks.ok(
+                    &of,
+                    format!("{words}: `longhaul servers test {name}` tries it"),
+                );
+            }
             continue;
         }
-        let headers = server.headers.into_iter();
+        if is_in_the_way(context, &of, &server.name, checks) {
+            continue;
+        }
+        let is_new = server.url.is_some();
+        let headers = server.headers.into_iter().chain(server.filled);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);
+        let wants = Wants::of(context, &server.name, is_new, &headers, &standing);
         if let Standing::Good(token) = &standing {
             let value = format!("Bearer {}", token.expose_secret());
             headers.push(("Authorization".to_owned(), value.into()));
         }
         let is_over = matches!(standing, Standing::Over);
-        match block_on(async { Ok(probe(&url, headers).await) }) {
+        let recording = recording(context, &server.name, &of, checks);
+        let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
+        let unrecorded = probed.as_ref().ok();
+        if let Some(why) = unrecorded.and_then(|probe| probe.unrecorded.as_ref()) {
+            checks.warning(&of, why.clone(), "what is found here is found all the same");
+        }
+        match probed {
             Ok(Probe {
                 stateful: Err(Obstacle::NeedsLogin),
                 modern: None,
+                ..
             }) if is_over => checks.warning(
                 &of,
                 "the token of its sign-in is over",
                 "nothing, as long as the next call gets a new one",
             ),
-            Ok(probe) => tell(&of, &url, &probe, checks),
+            Ok(probe) => {
+                let config = context.config().ok();
+                let convention = config.map(|config| config.convention(&server.name));
+                let convention = convention.unwrap_or_default();
+                tell(&of, &url, &probe, &wants, &convention, checks);
+            }
             Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
             Err(Fail::Unread(_)) => return,
         }
+    }
+}
+
+/// Where the look at a server is recorded, if it is to be. Two who write one record would spoil it, and whoever drives
+/// writes.
+fn recording<'c>(
+    context: &'c Context<'_>,
+    server: &'c ServerName,
+    of: &str,
+    checks: &mut Checks,
+) -> Option<Recording<'c>> {
+    let config = context.config().ok();
+    let mut configured = config.iter().flat_map(|config| &config.servers);
+    let is_traced = configured.any(|it| it.name == *server && it.trace);
+    if !(context.global.trace || is_traced) {
+        return None;
+    }
+    if let Some(pid) = DriverLock::holder(&context.paths) {
+        let words =
+            format!("not recorded: process {pid} drives this session, and it alone records");
+        let flags = context.flags();
+        let next = format!(
+            "`longhaul{flags} --trace servers test {}` is recorded by it",
+            super::quoted(server.as_str())
+        );
+        checks.warning(of, words, next);
+        return None;
+    }
+    Some(Recording {
+        paths: &context.paths,
+        server,
+        clock: context.clock,
+    })
+}
+
+/// Lists the programs that nobody approved, which are no choice of anybody; says whether there are any.
+fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
+    let Ok(config) = &context.config else {
+        return false;
+    };
+    let named = &context.global.server;
+    let is_meant = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
+    let waiting = config.servers.iter().filter(|server| {
+        server.program.is_some() && server.withheld.is_some() && is_meant(server.name.as_str())
+    });
+    let mut is_any = false;
+    for server in waiting {
+        let of = format!("server {}", server.name);
+        is_any |= is_in_the_way(context, &of, &server.name, checks);
+    }
+    is_any
+}
+
+/// Says what a person has to do before anything is sent to this server of the configuration, or started for it; whether
+/// there is something.
+fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mut Checks) -> bool {
+    let config = context.config.as_ref().ok();
+    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
+    let Some(mut server) = server.cloned() else {
+        return false;
+    };
+    // What the command line gives needs no header of the configuration.
+    let has_headers = !server.headers.is_empty();
+    let given = &context.global.header;
+    server.headers.retain(|(header, _)| {
+        let is_given = given.iter().any(|it| it.name.eq_ignore_ascii_case(header));
+        let is_bearer =
+            context.global.bearer_env.is_some() && header.eq_ignore_ascii_case("authorization");
+        !is_given && !is_bearer
+    });
+    if has_headers && server.headers.is_empty() {
+        return false;
+    }
+    let obstacle = server.obstacle(|variable| super::variable(variable).is_some());
+    let name = super::quoted(name.as_str());
+    match obstacle {
+        Some(obstacle @ Needs::Approval) => checks.warning(
+            of,
+            format!("a program, {}, so it is not started", obstacle.words()),
+            format!("`longhaul servers approve {name}` shows what would be started, and asks"),
+        ),
+        Some(Needs::Consent(variables)) => checks.warning(
+            of,
+            format!(
+                "needs consent for {}, so nothing is sent there",
+                variables.join(", ")
+            ),
+            format!("`longhaul servers consent {name}` shows what would go where, and asks"),
+        ),
+        Some(obstacle @ Needs::Variables(_)) => checks.wrong(
+            of,
+            format!("{}, not set here", obstacle.words()),
+            "set it where you start longhaul",
+        ),
+        None => {
+            let why = server.program.as_ref().and_then(why_not_started);
+            let is_any = why.is_some();
+            if let Some(why) = why {
+                checks.wrong(
+                    of,
+                    format!("a program, approved, that cannot be started: {why}"),
+                    "install it, or correct it in the configuration",
+                );
+            }
+            return is_any;
+        }
+    }
+    true
+}
+
+/// Why a program cannot be started, as far as that shows without starting it.
+fn why_not_started(program: &Program) -> Option<String> {
+    let cwd = program.cwd.as_deref().map(Path::new);
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
+        return Some(format!("its directory {} is not there", cwd.display()));
+    }
+    let is_program = |path: PathBuf| {
+        fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+    };
+    let command = &program.command;
+    if command.contains('/') {
+        let path = cwd.map_or_else(|| PathBuf::from(command), |cwd| cwd.join(command));
+        return (!is_program(path)).then(|| format!("{command} is not there, or no program"));
+    }
+    // It is looked for by the PATH that it gets.
+    if program.env.iter().any(|(name, _)| name == "PATH") {
+        return None;
+    }
+    let path = std::env::var_os("PATH")?;
+    let is_found = std::env::split_paths(&path).any(|dir| is_program(dir.join(command)));
+    (!is_found).then(|| format!("{command} is in no directory of PATH"))
+}
+
+/// What is said where a server wants credentials: what was sent to it, and what to do.
+struct Wants {
+    words: String,
+    next: String,
+}
+
+impl Wants {
+    /// `is_new` is a server that was named by its URL, whose name leads nowhere yet.
+    fn of(
+        context: &Context<'_>,
+        name: &ServerName,
+        is_new: bool,
+        headers: &[(String, SecretString)],
+        standing: &Standing,
+    ) -> Self {
+        let login = if is_new {
+            "`longhaul login URL`".to_owned()
+        } else {
+            let name = super::quoted(name.as_str());
+            format!("`longhaul login {name}{}`", context.flags())
+        };
+        let config = context.config.as_ref().ok();
+        let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
+        let variables = server.map(ServerConfig::variables).unwrap_or_default();
+        let (words, next) = if matches!(standing, Standing::Good(_)) {
+            (
+                "refused the token of its sign-in".to_owned(),
+                format!("sign in anew with {login}"),
+            )
+        } else if headers.is_empty() {
+            (
+                "wants credentials".to_owned(),
+                format!(
+                    "sign in with {login}, or give them with -H or --bearer-env, or as a header in the configuration"
+                ),
+            )
+        } else if variables.is_empty()
+            || !context.global.header.is_empty()
+            || context.global.bearer_env.is_some()
+        {
+            let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+            (
+                format!(
+                    "wants other credentials: it was sent {} and refused it",
+                    names.join(", ")
+                ),
+                "give others with -H or --bearer-env, or as a header in the configuration"
+                    .to_owned(),
+            )
+        } else {
+            let variables = variables.join(", $");
+            (
+                format!(
+                    "wants other credentials: the header from ${variables} was sent and refused"
+                ),
+                format!("look at what ${variables} holds where you start longhaul"),
+            )
+        };
+        Self { words, next }
     }
 }
 
@@ -479,9 +720,7 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
     let has_own = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
-    let is_private = |url: &Url| {
-        url.scheme() == "https" || place::is_loopback(url) || context.global.insecure_http
-    };
+    let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
         return Standing::None;
@@ -493,37 +732,44 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
         .unwrap_or(Standing::None)
 }
 
-/// The servers to look at, each with its URL: the named ones, else all.
-fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<(ServerRef, String)>, Fail> {
+/// A server, what goes to the engine of it, and its URL.
+type Wanted = (ServerName, Result<ServerRef, Fail>, String);
+
+/// The servers to look at: the named ones, else all. What stands in the way of one says nothing of the others.
+fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<Wanted>, Fail> {
     let all = Servers::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
-    let servers = all.choices()?;
     let urls = all.urls();
-    let is_wanted = |server: &ServerRef| named.is_empty() || named.contains(&server.name);
-    let mut found: Vec<(ServerRef, String)> = servers
-        .into_iter()
-        .filter(is_wanted)
-        .filter_map(|server| {
-            let url = urls
-                .iter()
-                .find(|(name, _)| *name == server.name)?
-                .1
-                .clone();
-            Some((server, url))
+    let mut found: Vec<Wanted> = all
+        .choices()
+        .filter(|(name, _)| named.is_empty() || named.contains(name))
+        .filter_map(|(name, server)| {
+            let (_, url) = urls.iter().find(|(of, _)| of == name)?;
+            Some((name.clone(), server, url.clone()))
         })
         .collect();
+    if named.is_empty() {
+        return Ok(found);
+    }
     // A URL that is new has a name of its own.
     for server in all.all()? {
         if let Some(url) = server.url.clone()
-            && !found.iter().any(|(known, _)| known.name == server.name)
+            && !found.iter().any(|(known, ..)| *known == server.name)
         {
-            found.push((server, url));
+            found.push((server.name.clone(), Ok(server), url));
         }
     }
     Ok(found)
 }
 
-fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
+fn tell(
+    of: &str,
+    url: &str,
+    probe: &Probe,
+    wants: &Wants,
+    convention: &Convention,
+    checks: &mut Checks,
+) {
     let origin = Url::parse(url).map_or_else(
         |_| place::shown(url).into_owned(),
         |url| url.origin().ascii_serialization(),
@@ -531,7 +777,7 @@ fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
         Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
-        Err(obstacle) => return in_the_way(of, &origin, obstacle, checks),
+        Err(obstacle) => return in_the_way(of, &origin, obstacle, wants, checks),
     };
     let tls = if url.starts_with("https:") {
         "over TLS, and could prove who it is"
@@ -545,7 +791,7 @@ fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
             of,
             format!("{origin} answers {tls}; it speaks 2026-07-28 only"),
         );
-        return resumes(of, None, probe.modern, checks);
+        return resumes(of, None, probe.modern, convention, checks);
     };
     let who = answered
         .server_info
@@ -559,20 +805,23 @@ fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
             answered.version
         ),
     );
-    resumes(of, Some(answered), probe.modern, checks);
+    resumes(of, Some(answered), probe.modern, convention, checks);
+    let is_here = Url::parse(url).is_ok_and(|url| place::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
             of,
             format!("its stream comes as it is sent (first bytes after {} ms)", took.as_millis()),
         ),
-        Flow::HeldBack => checks.warning(
+        // Some servers begin only the streams of answers with an event, so elsewhere too this proves nothing.
+        Flow::HeldBack if !is_here => checks.warning(
             of,
-            "something between here and there keeps its stream back until it ends, so progress would come late or never",
-            "switch buffering off there (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
+            "its own stream showed nothing, while its answers begin with an event: that is how the server is, or something between \
+             here and there keeps streams back until they end, and then progress comes late or never",
+            "if it does, switch buffering off there (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
         ),
-        Flow::Silent => checks.ok(
+        Flow::HeldBack | Flow::Silent => checks.ok(
             of,
-            "its stream is open and silent, so whether something between buffers it cannot be told",
+            "its stream is open and silent, so whether something between buffers cannot be told",
         ),
         Flow::NoStream => checks.ok(
             of,
@@ -582,7 +831,7 @@ fn tell(of: &str, url: &str, probe: &Probe, checks: &mut Checks) {
 }
 
 /// What stands between us and an answer.
-fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, checks: &mut Checks) {
+fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, wants: &Wants, checks: &mut Checks) {
     match obstacle {
         Obstacle::Unreachable(why) => checks.wrong(
             of,
@@ -594,11 +843,9 @@ fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, checks: &mut Checks) 
             format!("{origin} cannot prove who it is: {why}"),
             "nothing is sent to it until it can; there is no switch for that",
         ),
-        Obstacle::NeedsLogin => checks.wrong(
-            of,
-            format!("{origin} wants credentials"),
-            "sign in with `longhaul login`, or give them with -H or --bearer-env, or as a header in the configuration",
-        ),
+        Obstacle::NeedsLogin => {
+            checks.wrong(of, format!("{origin} {}", wants.words), wants.next.clone());
+        }
         Obstacle::Refused(status) => checks.wrong(
             of,
             format!("{origin} answers with HTTP {status}"),
@@ -616,7 +863,13 @@ fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, checks: &mut Checks) 
 }
 
 /// What a call there could be picked up by.
-fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: &mut Checks) {
+fn resumes(
+    of: &str,
+    stateful: Option<&Stateful>,
+    modern: Option<bool>,
+    convention: &Convention,
+    checks: &mut Checks,
+) {
     let mut ways: Vec<String> = Vec::new();
     if modern == Some(true) {
         ways.push("tasks of 2026-07-28".to_owned());
@@ -625,7 +878,7 @@ fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: 
         if stateful.tasks.is_some() {
             ways.push("tasks of 2025-11-25".to_owned());
         }
-        let keeping = stateful.checkpoint_tools();
+        let keeping = stateful.checkpoint_tools(convention);
         if !keeping.is_empty() {
             let named = keeping
                 .iter()

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Contact, Elicitation, Entry, Happening, LinkState, News, Pace, Phase, Price, Progress,
-        ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, text, whole_percent,
+        Ask, Contact, Elicitation, Entry, Happening, LinkState, Mono, News, Pace, Phase, Price,
+        Progress, ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, text, whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -242,10 +242,23 @@ pub(super) async fn follow(
     context: &mut Context<'_>,
     mut live: Live,
     mut printer: Printer,
-    mut until: Until,
+    until: Until,
 ) -> Result<u8, Fail> {
     let id = printer.id.clone();
-    let outcome = follow_to(context, &mut live, &mut printer, &mut until).await;
+    let mut follow = Follow {
+        context,
+        live: &mut live,
+        printer: &mut printer,
+        until,
+        id: id.clone(),
+        is_behind: until == Until::TheEnd,
+        waits_since: None,
+        was_unsaved: false,
+        told: Vec::new(),
+        asked: None,
+    };
+    let outcome = follow.run().await;
+    let until = follow.until;
     context.terminal.clear_bar();
     if matches!(outcome, Ok(Left::Ended(_) | Left::Detached)) && until == Until::TheEnd {
         live.ask_quietly(context, Ask::Seen(id.clone())).await;
@@ -301,163 +314,226 @@ enum Left {
     Interrupted,
 }
 
-async fn follow_to(
-    context: &mut Context<'_>,
-    live: &mut Live,
-    printer: &mut Printer,
-    until: &mut Until,
-) -> Result<Left, Fail> {
-    let id = printer.id.clone();
-    let mut was_warned = false;
-    let mut was_unsaved = false;
-    let mut was_out_of_reach = false;
-    let mut was_waiting = false;
-    let mut waits_since = None;
-    let mut was_unread = false;
-    let mut asked = None;
-    let mut is_behind = *until == Until::TheEnd;
-    loop {
-        if is_behind {
-            is_behind = print_new(context, printer)?;
-        }
-        if let Some(view) = live.tasks.get(&id).cloned() {
-            if *until == Until::Detachable {
-                match detaches(&view, live.is_driver) {
-                    Detach::Now => {
-                        if view.task.status.ends_waiting() {
-                            let status = view.task.status.word();
-                            let flags = context.flags();
-                            let words = format!(
-                                "longhaul: {id} came to an end before it could be left: {status}; longhaul result {id}{flags} shows it"
-                            );
-                            if view.task.status == Status::Completed {
-                                context.terminal.remark(&words);
-                            } else {
-                                context.terminal.say(&words);
-                            }
-                        }
-                        print_id(context, printer)?;
-                        return Ok(Left::Detached);
-                    }
-                    Detach::Never(why) => {
-                        context.terminal.say(&format!(
-                            "longhaul: staying, because leaving would end {id}: {why}"
-                        ));
-                        *until = Until::TheEnd;
-                    }
-                    Detach::Refused => *until = Until::TheEnd,
-                    Detach::NotYet => {
-                        let since = *waits_since.get_or_insert_with(|| context.clock.now().mono);
-                        let waited = context.clock.now().mono.since(since);
-                        if let Some(words) =
-                            waiting_words(view.leaving.as_ref(), live.is_driver, waited)
-                                .filter(|_| !was_waiting)
-                        {
-                            was_waiting = true;
-                            context.terminal.remark(&words);
-                        }
-                    }
-                }
+/// What is said once in a follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Once {
+    Waits,
+    LeavingEnds,
+    Unread,
+    Unreachable,
+}
+
+/// One follow under way.
+struct Follow<'f, 'c> {
+    context: &'f mut Context<'c>,
+    live: &'f mut Live,
+    printer: &'f mut Printer,
+    until: Until,
+    id: TaskId,
+    /// There may be more to print than was read.
+    is_behind: bool,
+    /// When `--detach` began to wait.
+    waits_since: Option<Mono>,
+    /// Whether the newest picture was not saved.
+    was_unsaved: bool,
+    told: Vec<Once>,
+    /// The question that was shown last.
+    asked: Option<String>,
+}
+
+impl Follow<'_, '_> {
+    /// Goes on until the task ends, is left or has to be left.
+    async fn run(&mut self) -> Result<Left, Fail> {
+        loop {
+            if self.is_behind {
+                self.is_behind = print_new(self.context, self.printer)?;
             }
-            if *until == Until::TheEnd {
-                if !is_behind && view.saved_seq > printer.printed {
-                    is_behind = print_new(context, printer)?;
-                }
-                printer.bar(context, &view);
-            }
-            // An older picture than what was read may know nothing of the price yet.
-            if let Some(why_unread) = context.terminal.unread()
-                && view.task.seq >= printer.printed
-                && !view.task.status.ends_waiting()
+            if let Some(view) = self.live.tasks.get(&self.id).cloned()
+                && let Some(left) = self.look(&view).await?
             {
-                match &view.leaving {
-                    Some(Price::Dies { why }) if live.is_driver => {
-                        // Most calls begin so; only of a stream without ids it is known to stay so.
-                        if view.task.resumability.stream == Some(false) && !was_unread {
-                            was_unread = true;
-                            context.terminal.say(&format!(
-                                "longhaul: nobody reads what is printed; staying, because leaving would end {id}: {}",
-                                text::clean_line(why)
-                            ));
-                        }
-                    }
-                    _ => return Err(Fail::Unread(why_unread)),
+                return Ok(left);
+            }
+            if self.is_behind && !self.live.has_come().await {
+                continue;
+            }
+            let next = self.live.next(self.context);
+            let is_silent = self.until == Until::Detachable
+                && self.waits_since.is_some()
+                && !self.told.contains(&Once::Waits);
+            let event = if is_silent {
+                let Ok(event) = tokio::time::timeout(WAITS_SILENTLY, next).await else {
+                    continue;
+                };
+                event?
+            } else {
+                next.await?
+            };
+            match event {
+                Event::News(News::Erased(gone)) if gone == self.id => {
+                    return Err(forgotten(self.context, &self.id));
                 }
-            }
-            if view.is_unsaved && !was_unsaved {
-                context.terminal.say(&format!(
-                    "longhaul: what is shown of {id} is NOT SAVED; free the disk, it is tried again all the time"
-                ));
-            }
-            was_unsaved = view.is_unsaved;
-            // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
-            if let Contact::Offline { why, .. } = &view.contact
-                && view
-                    .task
-                    .attempt()
-                    .is_some_and(|attempt| attempt.phase == Phase::Queued)
-                && !was_out_of_reach
-            {
-                was_out_of_reach = true;
-                context.terminal.say(&format!(
-                    "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be",
-                    view.task.server
-                ));
-            }
-            let question = view.task.open_question().map(|question| &question.key);
-            match &view.leaving {
-                // What it came to is said below all that led there.
-                _ if is_behind => {}
-                // Who is to answer finds nothing left if it ends with us.
-                Some(Price::Dies { why }) if live.is_driver && question.is_some() => {
-                    if view.saved_seq >= view.task.seq && question != asked.as_ref() {
-                        asked = question.cloned();
-                        last_words(context, printer, &view.task)?;
-                        context.terminal.say(&format!(
-                            "longhaul: staying until it is answered, because leaving would end {id}: {}",
-                            text::clean_line(why)
-                        ));
-                    }
-                }
-                _ => {
-                    if let Some(code) = ended(context, live, printer, &view).await? {
+                Event::News(News::Undriven) => {
+                    if let Some(code) = over(self.context, self.printer)? {
                         return Ok(Left::Ended(code));
                     }
                 }
+                Event::News(_) => {}
+                Event::Interrupted if self.is_warned() => {}
+                Event::Interrupted | Event::Ended => return Ok(Left::Interrupted),
             }
         }
-        if is_behind && !live.has_come().await {
-            continue;
+    }
+
+    /// What a new picture of the task means; `Some` ends the follow.
+    async fn look(&mut self, view: &Arc<TaskView>) -> Result<Option<Left>, Fail> {
+        if self.until == Until::Detachable && self.is_left(view)? {
+            return Ok(Some(Left::Detached));
         }
-        let next = live.next(context);
-        let event = if waits_since.is_some() && !was_waiting && *until == Until::Detachable {
-            let Ok(event) = tokio::time::timeout(WAITS_SILENTLY, next).await else {
-                continue;
-            };
-            event?
-        } else {
-            next.await?
-        };
-        match event {
-            Event::News(News::Erased(gone)) if gone == id => {
-                return Err(forgotten(context, &id));
+        if self.until == Until::TheEnd {
+            if !self.is_behind && view.saved_seq > self.printer.printed {
+                self.is_behind = print_new(self.context, self.printer)?;
             }
-            Event::News(_) => {}
-            Event::Ended => return Ok(Left::Interrupted),
-            Event::Interrupted => {
-                let price = live.tasks.get(&id).and_then(|view| view.leaving.clone());
-                match price {
-                    // Only the driver ends a call by leaving.
-                    Some(Price::Dies { why }) if live.is_driver && !was_warned => {
-                        was_warned = true;
-                        context
-                            .terminal
-                            .say(&format!("leaving ends {id}: {why}. Ctrl-C again leaves"));
+            self.printer.bar(self.context, view);
+        }
+        self.tell_unread(view)?;
+        self.tell_trouble(view);
+        // What it came to is said below all that led there.
+        if self.is_behind {
+            return Ok(None);
+        }
+        let question = view.task.open_question().map(|question| &question.key);
+        // Who is to answer finds nothing left if it ends with us.
+        if let Some(Price::Dies { why }) = &view.leaving
+            && self.live.is_driver
+            && question.is_some()
+        {
+            if view.saved_seq >= view.task.seq && question != self.asked.as_ref() {
+                self.asked = question.cloned();
+                last_words(self.context, self.printer, &view.task)?;
+                self.context.terminal.say(&format!(
+                    "longhaul: staying until it is answered, because leaving would end {}: {}",
+                    self.id,
+                    text::clean_line(why)
+                ));
+            }
+            return Ok(None);
+        }
+        let code = ended(self.context, self.live, self.printer, view).await?;
+        if code.is_none() && view.task.forgotten_at.is_some() {
+            return Err(forgotten(self.context, &self.id));
+        }
+        Ok(code.map(Left::Ended))
+    }
+
+    /// Whether it could be left by now, which is said. Where it never can be, it is followed to its end.
+    fn is_left(&mut self, view: &Arc<TaskView>) -> Result<bool, Fail> {
+        let id = self.id.clone();
+        match detaches(view, self.live.is_driver) {
+            Detach::Now => {
+                if view.task.status.ends_waiting() {
+                    let status = view.task.status.word();
+                    let flags = self.context.flags();
+                    let words = format!(
+                        "longhaul: {id} came to an end before it could be left: {status}; longhaul result {id}{flags} shows it"
+                    );
+                    if view.task.status == Status::Completed {
+                        self.context.terminal.remark(&words);
+                    } else {
+                        self.context.terminal.say(&words);
                     }
-                    _ => return Ok(Left::Interrupted),
+                }
+                print_id(self.context, self.printer)?;
+                return Ok(true);
+            }
+            Detach::Never(why) => {
+                self.context.terminal.say(&format!(
+                    "longhaul: staying, because leaving would end {id}: {why}"
+                ));
+                self.until = Until::TheEnd;
+            }
+            Detach::Refused => self.until = Until::TheEnd,
+            Detach::NotYet => {
+                let now = self.context.clock.now().mono;
+                let waited = now.since(*self.waits_since.get_or_insert(now));
+                let words = waiting_words(view.leaving.as_ref(), self.live.is_driver, waited);
+                if let Some(words) = words
+                    && self.is_first(Once::Waits)
+                {
+                    self.context.terminal.remark(&words);
                 }
             }
         }
+        Ok(false)
+    }
+
+    /// Ends a follow that nobody reads, unless the task would end by it.
+    fn tell_unread(&mut self, view: &TaskView) -> Result<(), Fail> {
+        // An older picture than what was read may know nothing of the price yet.
+        let Some(why_unread) =
+            self.context.terminal.unread().filter(|_| {
+                view.task.seq >= self.printer.printed && !view.task.status.ends_waiting()
+            })
+        else {
+            return Ok(());
+        };
+        match &view.leaving {
+            Some(Price::Dies { why }) if self.live.is_driver => {
+                // Most calls begin so; only of a stream without ids it is known to stay so.
+                if view.task.resumability.stream == Some(false) && self.is_first(Once::Unread) {
+                    self.context.terminal.say(&format!(
+                        "longhaul: nobody reads what is printed; staying, because leaving would end {}: {}",
+                        self.id,
+                        text::clean_line(why)
+                    ));
+                }
+                Ok(())
+            }
+            _ => Err(Fail::Unread(why_unread)),
+        }
+    }
+
+    fn tell_trouble(&mut self, view: &TaskView) {
+        let id = self.id.clone();
+        if view.is_unsaved && !self.was_unsaved {
+            self.context.terminal.say(&format!(
+                "longhaul: what is shown of {id} is NOT SAVED; free the disk, it is tried again all the time"
+            ));
+        }
+        self.was_unsaved = view.is_unsaved;
+        // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
+        if let Contact::Offline { why, .. } = &view.contact
+            && view.task.is_queued()
+            && self.is_first(Once::Unreachable)
+        {
+            self.context.terminal.say(&format!(
+                "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be",
+                view.task.server
+            ));
+        }
+    }
+
+    /// Says what a first Ctrl-C would end. Only the driver ends a call by leaving.
+    fn is_warned(&mut self) -> bool {
+        let view = self.live.tasks.get(&self.id);
+        let price = view.and_then(|view| view.leaving.clone());
+        let Some(Price::Dies { why }) = price.filter(|_| self.live.is_driver) else {
+            return false;
+        };
+        let is_first = self.is_first(Once::LeavingEnds);
+        if is_first {
+            let words = format!("leaving ends {}: {why}. Ctrl-C again leaves", self.id);
+            self.context.terminal.say(&words);
+        }
+        is_first
+    }
+
+    /// Whether this was not said yet; from now on it was.
+    fn is_first(&mut self, what: Once) -> bool {
+        let is_first = !self.told.contains(&what);
+        if is_first {
+            self.told.push(what);
+        }
+        is_first
     }
 }
 
@@ -489,7 +565,7 @@ fn waiting_words(leaving: Option<&Price>, is_driver: bool, waited: Duration) -> 
             )
         } else {
             // Only the driver ends a call by leaving.
-            "waiting for the first sign of the call; another longhaul drives it, so Ctrl-C leaves without ending it"
+            "waiting until the call is sent; another longhaul drives it, so Ctrl-C leaves without ending it"
                 .to_owned()
         }
     })
@@ -507,16 +583,17 @@ fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.leaving, phase) {
         _ if view.task.error.is_some() => Detach::Refused,
+        // Whoever drives stays with it, and sends it when that can be done.
+        (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
+            Contact::Offline { .. } => Detach::Now,
+            _ => Detach::NotYet,
+        },
+        _ if !is_driver => Detach::Now,
         // Known once the first event came without an id.
         (Some(Price::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
-            // Whoever drives stays with it.
-            if is_driver {
-                Detach::Never(why.clone())
-            } else {
-                Detach::Now
-            }
+            Detach::Never(why.clone())
         }
         (Some(Price::Dies { .. }), _) => Detach::NotYet,
         _ if view.task.status.ends_waiting() => Detach::Now,
@@ -551,15 +628,28 @@ pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> 
         Some(LinkState::NeedsLogin {
             why,
             takes_sign_in: false,
-        }) => (
-            why.clone(),
-            "Pass credentials with -H or --bearer-env".to_owned(),
-        ),
+        }) => (why.clone(), credentials(context, server)),
         Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
         Some(LinkState::NotStarted { why, .. }) => {
             (why.clone(), "It goes on once that is done".to_owned())
         }
         _ => (format!("{server} wants credentials"), sign_in),
+    }
+}
+
+/// What to do about credentials that no sign-in brings.
+fn credentials(context: &Context<'_>, server: &ServerName) -> String {
+    let config = context.config.as_ref().ok();
+    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
+    if server.is_some_and(|server| server.withheld.is_some()) {
+        return "It goes on once that is done".to_owned();
+    }
+    match server.map(|server| server.variables()).as_deref() {
+        None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),
+        Some(variables) => format!(
+            "Set ${} to what it takes where longhaul is started, or pass credentials with -H or --bearer-env",
+            variables.join(", $")
+        ),
     }
 }
 
@@ -599,6 +689,17 @@ async fn ended(
     if !task.status.ends_waiting() {
         return Ok(None);
     }
+    last_words(context, printer, &task)?;
+    Ok(Some(outcome(&task)))
+}
+
+/// Prints all that is saved of a task that has come to its end, and returns its code.
+fn over(context: &mut Context<'_>, printer: &mut Printer) -> Result<Option<u8>, Fail> {
+    let task = printer.task()?;
+    if !task.status.ends_waiting() {
+        return Ok(None);
+    }
+    printer.catch_up(context)?;
     last_words(context, printer, &task)?;
     Ok(Some(outcome(&task)))
 }
@@ -667,7 +768,8 @@ impl Live {
     }
 }
 
-fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+/// What is said of a task that nobody follows any more.
+pub(super) fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
     Fail::usage(format!(
         "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
         context.flags()
@@ -708,11 +810,9 @@ fn follow_after(
     let servers = Servers::of(context, &mut reader)?;
     let mut printer = Printer::new(task.id.clone(), reader, style, after);
     printer.is_terse = is_terse;
-    if task.status.ends_waiting() {
-        // Nothing more will come, so nobody has to be asked.
-        printer.catch_up(context)?;
-        last_words(context, &mut printer, task)?;
-        return Ok(outcome(task));
+    // Nothing more will come, so nobody has to be asked.
+    if let Some(code) = over(context, &mut printer)? {
+        return Ok(code);
     }
     if task.forgotten_at.is_some() {
         return Err(forgotten(context, &task.id));

@@ -117,6 +117,19 @@ impl Context<'_> {
         flags
     }
 
+    /// Words of the engine, which knows nothing of flags: its commands between backticks, with those that they need to find
+    /// this session again, or the server.
+    fn whole(&self, words: &str) -> String {
+        let by_url = match self.global.server.as_slice() {
+            // As it was written; what may hold a secret is not said again.
+            [text] if text.contains("://") && crate::domain::place::shown(text) == *text => {
+                Some(text)
+            }
+            _ => None,
+        };
+        whole(words, &self.flags(), by_url.map(String::as_str))
+    }
+
     /// The other sessions beside this one, by name; what cannot be read is left out, as it is only for a hint.
     fn other_sessions(&self) -> Vec<(String, Reader)> {
         let all = self.paths.all().unwrap_or_default().into_iter();
@@ -438,6 +451,26 @@ fn die_after() -> Option<u64> {
     None
 }
 
+/// Adds `flags` to the commands of longhaul between backticks that go to a session; a sign-in goes to the server `by_url`,
+/// whose name may be known to nobody yet.
+fn whole(words: &str, flags: &str, by_url: Option<&str>) -> String {
+    let pieces: Vec<&str> = words.split('`').collect();
+    let last = pieces.len().saturating_sub(1);
+    let piece = |(place, piece): (usize, &&str)| {
+        let is_command = place % 2 == 1 && place < last && piece.starts_with("longhaul ");
+        let is_of_all = piece.starts_with("longhaul servers") || piece.contains(" --session ");
+        match by_url {
+            _ if !is_command || is_of_all => (*piece).to_owned(),
+            Some(url) if piece.starts_with("longhaul login ") => {
+                format!("longhaul login {}{flags}", quoted(url))
+            }
+            _ => format!("{piece}{flags}"),
+        }
+    };
+    let pieces: Vec<String> = pieces.iter().enumerate().map(piece).collect();
+    pieces.join("`")
+}
+
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     crate::domain::text::shell_word(word)
@@ -446,6 +479,30 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_between_backticks_find_their_session_again() {
+        let flags = " --session n";
+        for (words, expected) in [
+            ("plain", "plain"),
+            ("`longhaul ls`", "`longhaul ls --session n`"),
+            (
+                "a `longhaul again x` and `longhaul rm x`",
+                "a `longhaul again x --session n` and `longhaul rm x --session n`",
+            ),
+            (
+                "`fg` and `longhaul servers add`",
+                "`fg` and `longhaul servers add`",
+            ),
+            ("an odd ` and longhaul ls", "an odd ` and longhaul ls"),
+            ("odd `longhaul ls", "odd `longhaul ls"),
+            ("`longhaul ls --session m`", "`longhaul ls --session m`"),
+        ] {
+            assert_eq!(whole(words, flags, None), expected);
+        }
+        let words = whole("`longhaul login a:1`, or", "", Some("http://a:1/mcp"));
+        assert_eq!(words, "`longhaul login http://a:1/mcp`, or");
+    }
 
     #[test]
     fn the_log_can_be_shown_on_a_terminal() {

@@ -192,7 +192,11 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
 }
 
 fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
-    let word = task.status.word();
+    let word = if task.is_queued() {
+        "queued"
+    } else {
+        task.status.word()
+    };
     let state = match (task.asked, contact) {
         (Some(asked), _) => asked.what.word().to_owned(),
         // Nobody looks, so it may have moved on.
@@ -241,6 +245,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     let has_driver = DriverLock::holder(&context.paths).is_some();
     let contact = contact(&mut reader, &task, has_driver)?;
     let now = context.clock.now().wall;
+    let flags = context.flags();
     let when = |at: Wall| lines::clock(at, now);
     let mut rows: Vec<(&str, String)> = vec![("id", task.id.to_string())];
     let mut put = |key, value: Option<String>| rows.extend(value.map(|value| (key, value)));
@@ -259,7 +264,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         put(
             "asks",
             Some(format!(
-                "{} (since {}; `longhaul answer {}` shows it)",
+                "{} (since {}; `longhaul answer {}{flags}` shows it)",
                 Elicitation::message_of(&question.request),
                 when(question.asked_at),
                 task.id
@@ -504,6 +509,7 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
         ("socket", paths.socket()),
         ("log", paths.log()),
         ("trace", paths.trace_dir()),
+        ("logins", paths.logins()),
         ("demo", paths.demo_dir()),
     ];
     if context.global.json {

@@ -112,7 +112,8 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessions) -> Resu
         let found = all.iter().find(|paths| paths.session() == name);
         found.ok_or_else(|| {
             Fail::usage(format!(
-                "there is no session {name:?}; `longhaul sessions list` lists what there is"
+                "there is no session {name:?}; `longhaul sessions list{}` lists what there is",
+                context.flags_to("", "")
             ))
         })
     };
@@ -126,7 +127,7 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessions) -> Resu
     let mut ends_with = code::OK;
     for paths in wanted {
         let (name, bytes) = (paths.session(), paths.size());
-        let kept = take_away(paths, remove.force).err();
+        let kept = take_away(paths, remove.force, &context.flags_to(paths.session(), "")).err();
         if kept.is_some() {
             ends_with = code::REFUSED;
         }
@@ -150,8 +151,8 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessions) -> Resu
     Ok(ends_with)
 }
 
-/// Removes a session, or says why it stays.
-fn take_away(paths: &Paths, is_forced: bool) -> Result<(), String> {
+/// Removes a session, or says why it stays; `flags` lead to it.
+fn take_away(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), String> {
     let could_not = |error: StoreError| format!("could not {error}");
     let Some(lock) = DriverLock::try_take(paths).map_err(could_not)? else {
         let who = DriverLock::holder(paths);
@@ -163,9 +164,8 @@ fn take_away(paths: &Paths, is_forced: bool) -> Result<(), String> {
             held(paths).map_err(|error| format!("{}; --force removes it", could_not(error)))?;
         if held.unsettled > 0 {
             let tasks = count(held.unsettled, "task");
-            let session = paths.session();
             return Err(format!(
-                "{tasks} in it unsettled (`longhaul --session {session} ls` shows them); --force removes it all the same, \
+                "{tasks} in it unsettled (`longhaul ls{flags}` shows them); --force removes it all the same, \
                  and nothing is sent"
             ));
         }

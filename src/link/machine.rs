@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::{
-    Choice, ExchangeId, Input, Output, SaveToken,
+    Choice, ExchangeId, Input, Output, SaveToken, Sent,
     path::Path,
     pending::Unsaved,
     running::{Line, Running, Tasks},
@@ -111,7 +111,8 @@ enum Kind {
         ask: AskId,
         server_task: String,
     },
-    /// An answer to a request of the server; which question of a task it answers, if it is one.
+    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
+    /// if it is one.
     Reply(Option<(TaskId, String)>),
     Goodbye,
 }
@@ -228,6 +229,8 @@ pub struct Link {
     withheld: Option<String>,
     /// Whether a sign-in would bring the credentials.
     takes_sign_in: bool,
+    /// The headers of the user's that go there.
+    sent: Sent,
     /// Whether the program that it is may be started.
     is_approved: bool,
     /// The file of configuration that names the server no more.
@@ -297,6 +300,7 @@ impl Link {
             reads_progress: false,
             withheld: None,
             takes_sign_in: false,
+            sent: Sent::default(),
             is_approved: false,
             gone_from: None,
             spares_session: false,
@@ -339,7 +343,8 @@ impl Link {
         self.is_view_stale = true;
     }
 
-    /// The file of configuration that names the server no more; `None` once something names it again.
+    /// The file of configuration that names the server no more; `None` once something names it again. A program of that
+    /// server is ended by the next input at which nothing runs there.
     pub fn gone_from(&mut self, file: Option<String>) {
         self.is_view_stale |= self.gone_from != file;
         self.gone_from = file;
@@ -348,6 +353,11 @@ impl Link {
     /// Whether credentials come from a sign-in, and not from the user's own headers.
     pub fn takes_sign_in(&mut self, does: bool) {
         self.takes_sign_in = does;
+    }
+
+    /// What goes there of the user's own.
+    pub fn sends(&mut self, sent: Sent) {
+        self.sent = sent;
     }
 
     /// Whether the server wants credentials before anything else.
@@ -671,6 +681,7 @@ impl Link {
             self.step_polls();
             self.step_listening();
             self.keep_alive();
+            self.end_idle_program();
             self.say_goodbye();
             if !self.is_restless {
                 break;

@@ -331,7 +331,8 @@ mod tests {
     fn whatever_a_pane_forgot_to_clean_is_cleaned_here() {
         let area = Rect::new(0, 0, 20, 1);
         let mut buffer = Buffer::empty(area);
-        let mut canvas = Canvas::new(&mut buffer, &mut (0..0), area, Look::default());
+        let mut cursor = 0..0;
+        let mut canvas = Canvas::new(&mut buffer, &mut cursor, area, Look::default());
         canvas.put(0, 0, "a\u{1b}[2J\u{9b}\u{202e}\u{e0041}\tb", Role::Plain);
         let row: String = buffer.content().iter().map(Cell::symbol).collect();
         assert_eq!(row.trim_end(), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd} b");

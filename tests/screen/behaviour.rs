@@ -277,6 +277,14 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     assert_eq!(screen.state.lines, shown);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
     assert_eq!(screen.state.lines, shown);
+    // Who only looks may look through a view, and keeps none.
+    screen.state.setup.readonly = true;
+    screen.todo.clear();
+    screen.keys(":").type_in("save-view other").keys("enter");
+    assert!(answer(&screen).contains("read only"));
+    assert!(screen.todo.is_empty() && screen.state.setup.views.len() == 1);
+    screen.keys("v 0 :").type_in("view lab").keys("enter");
+    assert_eq!(screen.state.lines, shown);
 }
 
 #[test]
@@ -514,6 +522,17 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
         "asked: pause 4 tasks, 3 of them hidden; 5 passed over, still marked: asks, cancelled, done, failed, lost"
     );
     assert_eq!(asks(&screen).len(), 4);
+    // Only what is meant is counted: nothing that runs is folded away, and nothing that is done goes on.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a . x");
+    let drawn = screen.draw_text();
+    assert!(drawn.contains("more of the marked have ended"), "{drawn}");
+    assert!(!drawn.contains("not shown at present"), "{drawn}");
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a / ").type_in("reindex").keys("enter D");
+    let told = &screen.state.messages.back().unwrap().text;
+    assert!(told.starts_with("4 tasks are forgotten here"), "{told}");
+    assert!(told.contains("(4 of them were hidden)"), "{told}");
 }
 
 #[test]
@@ -1719,6 +1738,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
         ("again", &[]),
         ("help", &["H"]),
         ("open", &["o"]),
+        ("zoom", &["K"]),
     ]);
     screen.keys("p");
     assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
@@ -1726,7 +1746,13 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
     screen.keys("ctrl-p");
     assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
     let drawn = screen.draw_text();
-    for shown in ["o open", "Ctrl-P pause", "Ctrl-R resume", "Delete cancel"] {
+    for shown in [
+        "o open",
+        "Ctrl-P pause",
+        "Ctrl-R resume",
+        "Delete cancel",
+        "[ ] tab  K zoom",
+    ] {
         assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
     }
     // Rows, answers and the banner name keys in sentences.
@@ -1847,6 +1873,27 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
         assert_eq!(calls.len(), 1);
         assert!(calls[0].origin.is_some() && !calls[0].is_unchecked);
     }
+}
+
+#[test]
+fn sent_unchecked_is_said_only_of_what_is_sent() {
+    let mut tools = tools();
+    for tool in &mut tools {
+        tool.input_schema = r##"{"allOf": [{"$ref": "#"}]}"##.to_owned();
+    }
+    let said = |screen: &Screen| {
+        let messages = screen.state.messages.iter();
+        messages
+            .filter(|message| message.text.contains("sent unchecked"))
+            .count()
+    };
+    let mut screen = Screen::morning((120, 36), colour());
+    screen.keys("esc").go_to("q7m2xk").keys("R");
+    screen.answer_with(tools);
+    screen.keys("ctrl-s").wait(1_000).keys("n");
+    assert_eq!(said(&screen), 0);
+    screen.keys("ctrl-s").wait(1_000).keys("y");
+    assert_eq!(said(&screen), 1, "{}", screen.draw());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::{
         detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
-        select::{self, chosen, hidden_marks},
+        select::{self, chosen, hidden_of_marked},
         state::Pending,
         update::{quit, take_task},
     },
@@ -76,6 +76,9 @@ pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     open_menu(state, Menu::Leave, now);
 }
 
+/// Why nothing acts in a window that only looks.
+pub(super) const READ_ONLY: &str = "read only: nothing is started, changed or stopped";
+
 /// Why an action has no effect here and now; `None` if it has one.
 pub fn why_not(state: &State, action: Action) -> Option<String> {
     let acts = matches!(
@@ -99,7 +102,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Trace
     );
     if acts && state.setup.readonly {
-        return Some("read only: nothing is started, changed or stopped".to_owned());
+        return Some(READ_ONLY.to_owned());
     }
     let needs_task = matches!(
         action,
@@ -706,7 +709,6 @@ pub(super) fn act_on(
 /// Takes the marks off the tasks that were asked something, and says of how many, how many of these are hidden, and which
 /// marked ones were passed over: those keep their marks.
 pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
-    let had_marks = !state.marks.is_empty();
     let what = match asked {
         [] => format!("there is nothing to {word}"),
         [one] => format!("asked: {word} {one}"),
@@ -715,9 +717,8 @@ pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
             format!("asked: {word} {}", text::plural(count, "task"))
         }
     };
-    let hidden = match select::hidden(state, asked.iter()) {
+    let hidden = match hidden_of_marked(state, asked) {
         0 => String::new(),
-        _ if !had_marks => String::new(),
         count => format!(", {count} of them hidden"),
     };
     for id in asked {
@@ -781,7 +782,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
             ));
         };
     }
-    let hidden = hidden_marks(state);
+    let hidden = hidden_of_marked(state, &ended);
     for id in &ended {
         ask(state, Ask::Forget(id.clone()), Pending::Plain, todo);
         state.marks.remove(id);

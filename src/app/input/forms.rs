@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{
-    Ask, Chord, Limits, NewCall, NoticeLevel, OnInput, Stamp, Step, TaskId, Tool, text,
-};
+use crate::domain::{Ask, Chord, Limits, NewCall, NoticeLevel, Stamp, Step, TaskId, Tool, text};
 
 use super::{
     super::{
@@ -365,20 +363,10 @@ pub(super) fn send(
         form.complaints = vec!["no server is chosen".to_owned()];
         return;
     };
-    let (arguments, is_unchecked) = match form.arguments() {
-        Ok((arguments, None)) => (arguments, false),
-        Ok((arguments, Some(why))) => {
-            if !arguments.is_empty() {
-                let line = format!(
-                    "{}: its schema cannot be used: {why}; sent unchecked",
-                    form.tool_name
-                );
-                state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
-            }
-            (arguments, false)
-        }
+    let (arguments, unusable, is_unchecked) = match form.arguments() {
+        Ok((arguments, unusable)) => (arguments, unusable, false),
         Err(refusal) => match refusal.arguments.filter(|_| form.is_doubted && is_key) {
-            Some(arguments) => (arguments, true),
+            Some(arguments) => (arguments, None, true),
             None => return refuse(state, form, refusal.lines, refusal.wrong),
         },
     };
@@ -389,28 +377,28 @@ pub(super) fn send(
         let menu = Menu::Repeat {
             server,
             tool: form.tool_name.clone(),
-            is_destructive: form.tool.as_ref().and_then(|tool| tool.destructive) == Some(true),
+            doubt: Tool::doubt_of_repeat(form.tool.as_ref()),
             is_unchecked,
         };
         return open_menu(state, menu, now);
     }
+    if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
+        let line = format!(
+            "{}: its schema cannot be used: {why}; sent unchecked",
+            form.tool_name
+        );
+        state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+    }
     let id = new_id(state);
     let name = form.name.text().trim();
     let limits = state.setup.limits.of(&server);
+    let arguments = serde_json::Value::Object(arguments).to_string();
     let call = NewCall {
-        id: id.clone(),
-        server,
-        tool: form.tool_name.clone(),
-        arguments: serde_json::Value::Object(arguments).to_string(),
         name: (!name.is_empty()).then(|| name.to_owned()),
-        tag: None,
-        once: None,
         origin: form.origin.clone(),
-        goes_on: None,
-        must_survive: false,
         is_unchecked,
         limits,
-        on_input: OnInput::Ask,
+        ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
     };
     form.unsay();
     state.drafts.remove(&form.draft_key());

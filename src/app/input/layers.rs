@@ -17,7 +17,8 @@ use super::{
         update::quit,
     },
     actions::{
-        adopt_from, apply_filter, asked_of, forget, perform, run_again, sign_in_at, why_not,
+        READ_ONLY, adopt_from, apply_filter, asked_of, forget, perform, run_again, sign_in_at,
+        why_not,
     },
     ask, ask_consent, ask_tools,
     forms::repeat,
@@ -153,6 +154,12 @@ pub(super) fn menu_key(
         });
     }
     act(state, item.act.clone(), now, todo);
+    if let (Menu::SignIn { .. }, Act::OpenPage(_)) = (&menu, &item.act) {
+        let key = state.key(Action::SignIn);
+        state.answer(format!(
+            "opened in your browser; {key} names the page again"
+        ));
+    }
     if let (Menu::Cancel(tasks), Act::Ask(_)) = (&menu, &item.act) {
         asked_of(state, tasks, "cancel");
     }
@@ -184,10 +191,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         Act::Agree { server, digest } => todo.push(Command::Agree { server, digest }),
         Act::OpenPage(url) => {
             todo.push(Command::OpenPage(url));
-            let key = state.key(Action::SignIn);
-            state.answer(format!(
-                "opened in your browser; {key} names the page again"
-            ));
+            state.answer("opened in your browser");
         }
         Act::SaveAs { tasks, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
@@ -301,9 +305,13 @@ pub(super) fn run_line(
         "login" => Action::SignIn,
         _ => return false,
     };
-    // Which server waits is no matter where one is named.
-    let reason = why_not(state, action).filter(|_| action != Action::SignIn);
-    if let Some(reason) = reason {
+    let why_not = match why_not(state, action) {
+        // Showing a view changes nothing, keeping one does.
+        None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
+        // Which server waits is no matter where one is named.
+        why_not => why_not.filter(|_| action != Action::SignIn),
+    };
+    if let Some(reason) = why_not {
         state.answer(reason);
         return true;
     }
@@ -522,6 +530,7 @@ pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> 
         name: name.clone(),
         url: Some(url.to_owned()),
         headers: Vec::new(),
+        filled: Vec::new(),
         protocol: None,
     };
     ask(

@@ -71,7 +71,8 @@ impl Link {
         let name = self.record.name.clone();
         let Some(offer) = self.record.tasks else {
             let words = format!(
-                "{name} offers no server tasks, so there is nothing to adopt; what a client left by its checkpoints is taken over with: longhaul adopt -s {name} --client-id ID"
+                "{name} offers no server tasks, so there is nothing to adopt; what a client left by its checkpoints is taken over with `longhaul adopt -s {} --client-id ID`",
+                text::shell_word(name.as_str())
             );
             return self.answer(ask, Err(Refused::Usage(words)));
         };
@@ -94,8 +95,9 @@ impl Link {
             None if offer.can_list => self.list_tasks(ask, Vec::new(), Vec::new()),
             None => {
                 let words = format!(
-                    "{name} has no list of its tasks (MCP {}); give the id of one: longhaul adopt -s {name} TASK_ID",
-                    version.word()
+                    "{name} has no list of its tasks (MCP {}); give the id of one: `longhaul adopt -s {} TASK_ID`",
+                    version.word(),
+                    text::shell_word(name.as_str())
                 );
                 self.answer(ask, Err(Refused::Usage(words)));
             }
@@ -221,8 +223,9 @@ impl Link {
         let request_id = self.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
+        attempt.is_of_process = self.record.is_process();
+        task.resumability.task = !attempt.is_of_process;
         task.begin(attempt);
-        task.resumability.task = true;
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);

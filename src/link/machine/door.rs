@@ -52,11 +52,11 @@ impl Link {
             && self.path.may_send(self.now)
             && !self.is_leaving
         {
+            let needs_wire = self.belief.greeting == Greeting::Wire || self.record.is_process();
             match self.belief.greeting {
+                _ if needs_wire && self.wire.is_none() => self.ask_for_wire(),
                 Greeting::Discover => self.discover(),
-                Greeting::Initialize => self.knock(),
-                Greeting::Wire if self.wire.is_some() => self.knock(),
-                Greeting::Wire => self.ask_for_wire(),
+                Greeting::Initialize | Greeting::Wire => self.knock(),
             }
         }
         if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
@@ -100,7 +100,6 @@ impl Link {
             Some(_) if !self.record.is_process() => ProtocolVersion::V20241105,
             _ => version,
         };
-        let is_process = self.record.is_process();
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -108,7 +107,7 @@ impl Link {
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
             .tasks
-            .filter(|_| version >= ProtocolVersion::V20251125 && !is_process);
+            .filter(|_| version >= ProtocolVersion::V20251125);
         if !self.belief.is_remembered || self.record.era_why.is_none() {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }
@@ -188,7 +187,8 @@ impl Link {
     }
 
     fn have_tools(&mut self, mut tools: Vec<Tool>) {
-        if self.era() == Era::Modern {
+        // On pipes there are no headers that a schema could ask for.
+        if self.era() == Era::Modern && !self.record.is_process() {
             for tool in &mut tools {
                 tool.fault = tool.fault.take().or_else(|| tool.header_fault());
             }
@@ -314,19 +314,26 @@ impl Link {
             .as_deref()
             .map(|said| format!(": {said}"))
             .unwrap_or_default();
+        let was_withheld = self.withheld.is_some();
         let why = self.withheld.take().unwrap_or_else(|| {
             let name = &self.record.name;
             match refusal.status {
                 401 if self.takes_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
                 403 if self.takes_sign_in => format!("{name} denies it (HTTP 403{said})"),
+                status if !self.sent.names.is_empty() => format!(
+                    "{name} was sent {} and refused it (HTTP {status}{said})",
+                    self.sent.words()
+                ),
                 status => format!("{name} wants credentials (HTTP {status}{said})"),
             }
         });
         let words = if self.takes_sign_in {
             format!(
                 "{why}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
-                self.record.name
+                text::shell_word(self.record.name.as_str())
             )
+        } else if !was_withheld && !self.sent.names.is_empty() {
+            format!("{why}; {}", self.sent.next())
         } else {
             why.clone()
         };
@@ -489,6 +496,9 @@ impl Link {
     pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
         match &errand.kind {
             Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
+            Kind::Handshake { .. } if std::mem::take(&mut self.belief.is_unheard) => {
+                self.greet_with(Greeting::Initialize);
+            }
             Kind::Handshake { .. } => {
                 let is_tried = refusal.as_ref().is_some_and(|refusal| {
                     self.belief.was_refused(refusal);
@@ -500,6 +510,7 @@ impl Link {
             }
             // It may know the handshake all the same.
             Kind::Discover if errand.came.is_some() => self.is_not_modern(&why),
+            Kind::Discover if self.record.is_process() => self.discover_unheard(why),
             Kind::Discover => self.door_failed(why, refusal.as_ref()),
             Kind::Wire if errand.is_opened => self.is_no_wire(),
             Kind::Wire => self.door_failed(why, None),

@@ -70,7 +70,10 @@ pub(super) fn document(
     let below = document.len().saturating_sub(place);
     if below == 0 && document.is_cut() && rows > 0 {
         let id = &entity.view.task.id;
-        let words = format!(" the rest is in the session file: longhaul result {id}");
+        let words = format!(
+            " the rest is in the session file: longhaul result {id}{}",
+            state.setup.flags
+        );
         canvas.put_before(columns, rows - 1, &words, Role::Dim);
     } else {
         more_below(canvas, below);

@@ -181,6 +181,7 @@ impl SortKey {
 pub struct Filter {
     text: String,
     terms: Vec<Term>,
+    odd: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,7 +236,13 @@ impl Filter {
         Self {
             text: typed.to_owned(),
             terms,
+            odd: typed.split_whitespace().find_map(odd),
         }
+    }
+
+    /// What in it is no filter though it looks like one, and what would be.
+    pub fn odd(&self) -> Option<&str> {
+        self.odd.as_deref()
     }
 
     /// As it was typed.
@@ -272,6 +279,48 @@ impl Filter {
         self.terms
             .iter()
             .all(|term| term.fits(task, contact, &arguments) != term.is_negated)
+    }
+}
+
+/// Why a word with a colon fits nothing: its key or its status is none.
+fn odd(word: &str) -> Option<String> {
+    /// What a status can be called in a filter: by the server, by us, or by contact.
+    const STATUSES: [&str; 18] = [
+        "running",
+        "input-required",
+        "asks",
+        "paused",
+        "completed",
+        "done",
+        "failed",
+        "cancelled",
+        "lost",
+        "unknown",
+        "pausing",
+        "resuming",
+        "cancelling",
+        "live",
+        "quiet",
+        "reconnecting",
+        "offline",
+        "unwatched",
+    ];
+    let word = word.strip_prefix('!').unwrap_or(word).to_lowercase();
+    let (key, value) = word.split_once(':')?;
+    let is_word = !key.is_empty() && key.chars().all(|it| it.is_ascii_alphabetic() || it == '-');
+    let shown = text::clean_line(&word).into_owned();
+    match key {
+        "status" => {
+            let is_known =
+                |it: &str| it.starts_with(value) || ["needs-login", "idle"].contains(&value);
+            let words = STATUSES.join(", ");
+            (!STATUSES.into_iter().any(is_known)).then(|| format!("{shown}: a status is {words}"))
+        }
+        "server" | "tag" | "tool" | "id" => None,
+        _ if is_word && !value.is_empty() && !value.starts_with("//") => Some(format!(
+            "{shown}: there is no such key; status:, server:, tool:, tag: and id: are"
+        )),
+        _ => None,
     }
 }
 

@@ -20,6 +20,11 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
             "No task fits the filter. Esc clears it."
         };
         canvas.put(2, 1, words, Role::Plain);
+        let room = usize::from(canvas.columns().saturating_sub(4)).max(1);
+        let odd = state.filter.odd().unwrap_or_default();
+        for (line, y) in super::detail::wrap(odd, room).iter().zip(3..) {
+            canvas.put(2, y, line, Role::Needs);
+        }
         return;
     }
     let words = [

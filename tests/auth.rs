@@ -1006,6 +1006,13 @@ fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
     let url = world.url();
     let mut screen = desk.house.open(&["attach", &id], (120, 36));
     screen.wait_for("longhaul login");
+    for words in [&["ls", "--needs-me", "--json"][..], &["ls", "--json"]] {
+        let listed = desk.run(words).document();
+        assert_eq!(listed[0]["contact"], "needs-login", "{words:?}: {listed}");
+    }
+    let shown = desk.run(&["show", &id]);
+    assert!(shown.out.contains("needs-login"), "{shown:#?}");
+    assert!(desk.run(&["ls"]).out.contains("running, needs-login"));
     let (running, page) = desk.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));

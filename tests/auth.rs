@@ -1021,6 +1021,20 @@ fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
 }
 
 #[test]
+fn a_watch_right_after_a_sign_in_is_not_ended_by_what_was_before_it() {
+    let (world, desk, id) = left_and_signed_out();
+    let url = world.url();
+    let mut screen = desk.house.open(&["attach", &id], (120, 36));
+    screen.wait_for("longhaul login");
+    let before = desk.run(&["watch", &id]);
+    assert_eq!(before.code, Some(3), "{before:#?}");
+    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    let watched = desk.run(&["watch", &id]);
+    assert_eq!(watched.code, Some(0), "{watched:#?}");
+    screen.press("q");
+}
+
+#[test]
 fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_shown() {
     let (world, desk, id) = left_and_signed_out();
     let page = desk.path().join("page");

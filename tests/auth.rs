@@ -1035,6 +1035,35 @@ fn a_watch_right_after_a_sign_in_is_not_ended_by_what_was_before_it() {
 }
 
 #[test]
+fn nobody_waits_in_silence_for_a_sign_in() {
+    let (_world, desk, id) = left_and_signed_out();
+    for command in ["watch", "wait", "resume"] {
+        let ran = desk.run(&[command, &id]);
+        assert_eq!(ran.code, Some(3), "{command}: {ran:#?}");
+        assert!(ran.err.contains("longhaul login"), "{command}: {ran:#?}");
+    }
+}
+
+#[test]
+fn what_can_end_is_waited_for_beside_what_waits_for_a_sign_in() {
+    let (_world, desk, id) = left_and_signed_out();
+    let other = World::new();
+    let url = other.url();
+    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    let mut call = Running::start(&mut desk.command(&["-s", &url, "call", "long", "--json"]));
+    let second = id_of(&call.prints(|event| event["event"] == "progress"));
+    call.signal(Signal::KILL);
+    let _ = call.end();
+    let mut waiting = Running::start(&mut desk.command(&["wait", &id, &second]));
+    waiting.says("its tasks wait for that");
+    other.inner.phase.send_replace(2);
+    let ran = waiting.end();
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert_eq!(ran.out, format!("{second} completed\n"), "{ran:#?}");
+    assert!(ran.err.contains("then wait again"), "{ran:#?}");
+}
+
+#[test]
 fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_shown() {
     let (world, desk, id) = left_and_signed_out();
     let page = desk.path().join("page");

@@ -584,6 +584,23 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
     assert_eq!((loops.code, odd.calls()), (Some(0), 3), "{loops:#?}");
     let said = "its schema cannot be used: it refers to itself without end; sent unchecked";
     assert!(loops.err.contains(said), "{loops:#?}");
+    // Of what was not sent nothing of the kind is said.
+    let id = tasks(state)[0].id.to_string();
+    assert_eq!(run(state, &["call", "stream"]).code, Some(0));
+    for words in [
+        vec!["again", &id],
+        vec!["call", "loops", "x=1", "--detach"],
+        vec!["call", "strict", "more=1", "--detach"],
+    ] {
+        let kept = run(state, &words);
+        assert_eq!((kept.code, odd.calls()), (Some(2), 4), "{kept:#?}");
+        assert!(
+            kept.err.contains("nothing was sent")
+                && !kept.err.contains("sent unchecked")
+                && !kept.err.contains("sent all the same"),
+            "{kept:#?}"
+        );
+    }
 }
 
 #[test]
@@ -819,6 +836,9 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
         put(&saved.to_string());
     };
     let adopt = ["adopt", "--from", file.to_str().unwrap()];
+    std::fs::create_dir(&state).unwrap();
+    let mut config = std::fs::File::create(state.join("config.toml")).unwrap();
+    config.write_all(b"[defaults]\nmax_time = '1h'\n").unwrap();
     write(
         json!({"t1": entry("resumable_data_processing", "running"), "t2": entry("x", "completed")}),
     );
@@ -838,6 +858,8 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
     assert!(again.out.starts_with(id), "{again:#?}");
     assert_eq!(tasks(&state).len(), 1);
     assert_eq!(tasks(&state)[0].client_id.as_deref(), Some("c-old"));
+    let hour = std::time::Duration::from_secs(3600);
+    assert_eq!(tasks(&state)[0].limits.hard, Some(hour));
     let ended = run(&state, &["wait", id]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
 
@@ -878,6 +900,9 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
     other.signal(Signal::KILL);
     other.end();
     let state = bench.state("ours");
+    std::fs::create_dir(&state).unwrap();
+    let mut config = std::fs::File::create(state.join("config.toml")).unwrap();
+    config.write_all(b"[defaults]\nmax_time = '1h'\n").unwrap();
     let list = ["--json", "call", "list_session_tasks", "client_id=c-9"];
     let listed = run(&bench.state("looks"), &with(&url, &list));
     let text = of(&listed.events(), "settled")[0]["result"]["content"][0]["text"].clone();
@@ -934,6 +959,8 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
     };
     assert_eq!(task.server_task_id.as_ref(), Some(&theirs));
     assert_eq!(task.client_id.as_deref(), Some("c-9"));
+    let hour = std::time::Duration::from_secs(3600);
+    assert_eq!(task.limits.hard, Some(hour));
     let history = run(&state, &["logs", &id]).out;
     assert_eq!(
         task.attempts.len(),

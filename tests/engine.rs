@@ -17,7 +17,7 @@ use longhaul::{
         TaskView,
     },
     engine::{Clock, Fuse, Options, Session, Subscription},
-    store::{DriverLock, Paths, Reader},
+    store::{DriverLock, Lookup, Paths, Reader},
 };
 use support::proxy::FaultProxy;
 
@@ -61,6 +61,7 @@ impl Bench {
             name: ServerName::new("lab"),
             url,
             headers: Vec::new(),
+            filled: Vec::new(),
             // Its streams can be resumed, and it has no tasks.
             protocol: Some("2025-06-18".to_owned()),
         };
@@ -360,6 +361,62 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
     .await;
     assert_eq!(started.first(), started.last());
     session.close();
+}
+
+#[tokio::test]
+async fn what_is_asked_of_a_settled_task_while_an_earlier_ask_is_being_saved_undoes_nothing_of_that()
+ {
+    let bench = bench().await;
+    let session = bench.open();
+    let reader = session.subscribe();
+    let (id, start) = call("get_forecast", r#"{"city":"Oslo","delay_ms":1}"#);
+    session.ask(&reader, start);
+    settled(&reader, &id).await;
+    close(session).await;
+    let session = bench.open();
+    let reader = session.subscribe();
+    until("the driver", &reader, |news| {
+        matches!(news, News::Driver { is_us: true, .. }).then_some(())
+    })
+    .await;
+    // Whatever is to be saved waits.
+    let other = rusqlite::Connection::open(bench.paths.db()).unwrap();
+    other.busy_timeout(DEADLINE).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let edit = Ask::Edit {
+        id: id.clone(),
+        name: Some("new".to_owned()),
+        note: None,
+        limits: Limits::default(),
+    };
+    let asks = [edit, Ask::Seen(id.clone()), Ask::Forget(id.clone())];
+    let asks = asks.map(|ask| session.ask(&reader, ask));
+    // This one is refused at once, and shows that the others were heard.
+    let last = session.ask(&reader, Ask::Pause(id.clone()));
+    until("the refusal", &reader, |news| match news {
+        News::Answer { ask, .. } if *ask == last => Some(()),
+        _ => None,
+    })
+    .await;
+    other.execute_batch("COMMIT").unwrap();
+    let mut saved = 0;
+    until("the answers", &reader, |news| {
+        if let News::Answer { ask, outcome } = news
+            && asks.contains(ask)
+        {
+            assert_eq!(outcome, &Ok(Done::Accepted));
+            saved += 1;
+        }
+        (saved == asks.len()).then_some(())
+    })
+    .await;
+    close(session).await;
+    let mut reader = Reader::open(&bench.paths).unwrap();
+    let Lookup::One(task) = reader.task(id.as_str()).unwrap() else {
+        panic!("it is gone");
+    };
+    assert_eq!(task.name.as_deref(), Some("new"));
+    assert!(task.is_seen && task.forgotten_at.is_some(), "{task:#?}");
 }
 
 #[tokio::test]

@@ -691,6 +691,39 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
 }
 
 #[test]
+fn a_revision_is_changed_where_nothing_is_lost_by_it_and_refused_with_the_call_elsewhere() {
+    let demo_house = House::new();
+    let demo = support::server::demo(demo_house.path().join("server"));
+    let house = House::new();
+    let url = demo.url();
+    let era_of = |words: &[&str]| {
+        let ran = run(house.path(), &[&["--json"], words].concat());
+        let started = ran.events().into_iter().find(|it| it["event"] == "started");
+        (ran.code, started.map(|it| it["era"].clone()))
+    };
+    let quick = ["get_forecast", "city=Oslo", "delay_ms=1"];
+    let first = [&["-s", &url, "call"], &quick[..]].concat();
+    assert_eq!(era_of(&first), (Some(0), Some("2026-07-28".into())));
+    let old = [&["--protocol", "2025-11-25", "call"], &quick[..]].concat();
+    assert_eq!(era_of(&old), (Some(0), Some("2025-11-25".into())));
+    let modern = ["--protocol", "2026-07-28", "call"];
+    let long = [
+        "resumable_data_processing",
+        "dataset_name=eu",
+        "total_records=9000",
+        "--detach",
+    ];
+    let long = [&modern[..], &long].concat();
+    assert_eq!(era_of(&long), (Some(0), Some("2026-07-28".into())));
+    assert_eq!(era_of(&old), (Some(2), None), "nothing was sent");
+    let refused = run(house.path(), &old).err;
+    assert!(
+        refused.contains("would be lost by a change to 2025-11-25"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let plant = Plant::new(Kind::BothErasWithoutTasks);
     let proxy = FaultProxy::start(plant.addr);
@@ -721,19 +754,22 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         "{shown}"
     );
 
-    // Once the server was seen the refusal comes from the session, for the same reason.
-    let ran = run(house.path(), &["call", "work", "--detach"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
-    assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
-
     let mut screen = house.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
     screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for_line(&["DIES", "leaving cancels it"]);
-    drop(client);
+    screen.press("\x03\x03");
+    screen.end();
+    client.signal(Signal::KILL);
+    client.end();
+
+    // Once the server was seen the refusal comes from the session, for the same reason.
+    let ran = run(house.path(), &["call", "work", "--detach"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
 }
 
 #[test]

@@ -28,10 +28,11 @@ use support::{
 /// What the server calls its session, as long as such names are.
 const SESSION: &str = "canary-session-9f31c0a4e7b2";
 /// What must be in no trace, whatever was asked for.
-const CANARIES: [&str; 7] = [
+const CANARIES: [&str; 8] = [
     SESSION,
     "canary-header",
     "canary-bearer",
+    "canary-of-a-scheme",
     "canary-query",
     "canary-path-of-the-url",
     "canary-event-id",
@@ -49,9 +50,10 @@ async fn loud(method: Method, headers: HeaderMap, body: String) -> Response {
             .to_owned()
     };
     let heard = format!(
-        "{HOSTILE} {} {} {SESSION} heard-it",
+        "{HOSTILE} {} {} {} {SESSION} heard-it",
         of("x-key"),
-        of("authorization")
+        of("authorization"),
+        of("x-scheme").trim_start_matches("Key ")
     );
     let json = |result: &Value| {
         let headers = [
@@ -105,6 +107,8 @@ fn called() -> (tempfile::TempDir, String) {
         "2025-06-18",
         "-H",
         "X-Key: canary-header",
+        "-H",
+        "X-Scheme: Key canary-of-a-scheme",
         "--bearer-env",
         "TOKEN",
         "call",
@@ -128,6 +132,8 @@ fn export(state: &Path, words: &[&str]) -> Ran {
     let global = [
         "-H",
         "X-Key: canary-header",
+        "-H",
+        "X-Scheme: Key canary-of-a-scheme",
         "--bearer-env",
         "TOKEN",
         "export",

@@ -308,6 +308,42 @@ fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_
 }
 
 #[test]
+fn a_header_that_the_configuration_changes_or_drops_is_so_in_an_open_session_too() {
+    let (plain, addr) = Plain::serve();
+    let house = House::new();
+    let configure = |headers: &str| {
+        let text = format!("[servers.lab]\nurl = \"http://{addr}/mcp\"\n{headers}");
+        write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+    };
+    configure("headers = { X-Key = \"${LAB_KEY}\" }\n");
+    let call = ["-s", "lab", "-H", "X-By-Hand: given", "--json", "call"];
+    let mut driver = program(house.path(), &[&call[..], &["stuck"]].concat());
+    let mut driver = Running::start(driver.env("LAB_KEY", "old"));
+    driver.prints(|event| event["event"] == "progress");
+    let key = |environment: Option<&str>| {
+        let mut beside = program(house.path(), &["-s", "lab", "call", "quick"]);
+        beside.envs(environment.map(|key| ("LAB_KEY", key)));
+        let ran = finish(&mut beside);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let heads = plain.shared.heads.lock().unwrap();
+        let newest = heads.last().unwrap();
+        assert_eq!(newest["x-by-hand"], "given");
+        newest
+            .get("x-key")
+            .map(|key| key.to_str().unwrap().to_owned())
+    };
+    assert_eq!(key(None).as_deref(), Some("old"));
+    // Whoever asks has another key for it.
+    assert_eq!(key(Some("theirs")).as_deref(), Some("theirs"));
+    configure("headers = { X-Key = \"new-${LAB_KEY}\" }\n");
+    assert_eq!(key(None).as_deref(), Some("new-old"));
+    configure("");
+    assert_eq!(key(None), None);
+    driver.signal(rustix::process::Signal::INT);
+    driver.end();
+}
+
+#[test]
 fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewhere() {
     let (plain, addr) = Plain::serve();
     let house = House::new();

@@ -244,6 +244,17 @@ args = ["-y", "a b"]
 }
 
 #[test]
+fn a_program_is_approved_and_not_agreed_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let before = "[servers.\"my files\"]\ncommand = \"npx\"\n";
+    write(config(state), before);
+    let asked = run(state, &["servers", "consent", "my files", "--yes"]);
+    refused(&asked, "longhaul servers approve 'my files'");
+    assert_eq!(written(state), before);
+}
+
+#[test]
 fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
@@ -264,6 +275,32 @@ fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
         format!("{two}[defaults]\nserver = \"gone\"\n"),
     );
     refused(&run(state, &["tools"]), "no server gone is known");
+}
+
+#[test]
+fn what_stands_in_the_way_of_one_server_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = support::server::demo(state.join("server"));
+    let url = server.url();
+    write(
+        config(state),
+        format!(
+            "[servers.good]\nurl = \"{url}\"\n\
+             [servers.loud]\nurl = \"http://loud.example/mcp\"\nheaders = {{ X-Key = \"${{KEY}}\" }}\n"
+        ),
+    );
+    let ran = |words: &[&str]| finish(program(state, words).env("KEY", "k"));
+    let tested = ran(&["servers", "test"]);
+    assert_eq!(tested.code, Some(2), "{tested:#?}");
+    assert!(tested.out.contains("good: answers in"), "{tested:#?}");
+    assert!(tested.out.contains("loud: -H, "), "{tested:#?}");
+    let looked = ran(&["doctor"]);
+    assert!(looked.out.contains("plain http"), "{looked:#?}");
+    assert!(looked.out.contains("127.0.0.1"), "{looked:#?}");
+    let good = ran(&["-s", "good", "doctor"]);
+    assert_eq!(good.code, Some(0), "{good:#?}");
+    assert!(!good.out.contains("loud"), "{good:#?}");
 }
 
 #[test]
@@ -374,6 +411,9 @@ fn the_checkpoint_convention_goes_by_the_names_of_the_configuration() {
         "{}",
         leaving()
     );
+
+    let doctor = run(state, &["doctor"]);
+    assert!(doctor.out.contains("checkpoints (work)"), "{doctor:#?}");
 
     let next = |name: &str| loop {
         let call = calls.recv_timeout(Duration::from_secs(60)).unwrap();

@@ -157,6 +157,34 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
 }
 
 #[test]
+fn nobody_waits_for_what_was_forgotten() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let (done, id) = (bench.start(&QUICK), bench.start(&LONG));
+    run(state, &["wait", &done]);
+    run(state, &["rm", &id]);
+    wrong(&run(state, &["wait", &id]), "was forgotten");
+    run(state, &["rm", "--undo", &id]);
+    for command in ["wait", "watch"] {
+        let waiting = Running::start(&mut program(state, &[command, &id]));
+        until_driven(state);
+        let gone = run(state, &["rm", &id]);
+        assert_eq!(gone.code, Some(0), "{gone:#?}");
+        let ran = waiting.end();
+        assert_eq!(ran.code, Some(2), "{command}: {ran:#?}");
+        assert!(ran.err.contains(&format!("rm --undo {id}")), "{ran:#?}");
+        run(state, &["rm", "--undo", &id]);
+    }
+    // What had ended before is told all the same.
+    let waiting = Running::start(&mut program(state, &["wait", &done, &id]));
+    until_driven(state);
+    run(state, &["rm", &id]);
+    let ran = waiting.end();
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert_eq!(ran.out, format!("{done} completed\n"), "{ran:#?}");
+}
+
+#[test]
 fn the_worst_outcome_of_several_decides() {
     let bench = Bench::new();
     let state = &bench.state();
@@ -418,6 +446,16 @@ fn driver(state: &Path) -> Option<u32> {
     DriverLock::holder(&paths)
 }
 
+/// Waits until somebody drives.
+#[expect(clippy::disallowed_methods, reason = "a deadline of a test")]
+fn until_driven(state: &Path) {
+    let until = std::time::Instant::now() + DEADLINE;
+    while driver(state).is_none() {
+        assert!(std::time::Instant::now() < until, "nobody drives");
+        std::thread::yield_now();
+    }
+}
+
 fn pid(tui: &Tui) -> Option<u32> {
     u32::try_from(tui.pid().as_raw_nonzero().get()).ok()
 }
@@ -567,6 +605,112 @@ fn a_window_that_only_looks_takes_nothing_over() {
     shell.end();
     looks.press("q");
     looks.end();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
+    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let join = || {
+        let stream = UnixStream::connect(paths.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        BufReader::new(stream)
+    };
+    let hear = |stream: &mut BufReader<UnixStream>, wanted: &str| {
+        let mut line = String::new();
+        while line.trim_end() != wanted {
+            line.clear();
+            assert_ne!(stream.read_line(&mut line).unwrap(), 0, "no {wanted}");
+        }
+    };
+    let mut before = join();
+    let mut greeting = String::new();
+    before.read_line(&mut greeting).unwrap();
+    let pid = i32::try_from(driver(house.path()).unwrap()).unwrap();
+    let files = |limit: Rlimit| {
+        let files = Resource::Nofile;
+        prlimit(Pid::from_raw(pid), files, limit).unwrap()
+    };
+    let usual = files(Rlimit {
+        current: Some(1),
+        ..rustix::process::getrlimit(Resource::Nofile)
+    });
+    let mut after = join();
+    // It turns to whoever joins before it has answered these.
+    for _ in 0..3 {
+        before.get_mut().write_all(b"ping\n").unwrap();
+        hear(&mut before, "pong");
+    }
+    files(usual);
+    hear(&mut after, greeting.trim_end());
+    shell.signal(Signal::INT);
+    shell.end();
+}
+
+#[test]
+fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
+    let (house, _server, shell, _) = driven("2026-07-28", &LONG);
+    let plain = ["call", "crunch", "steps=1000", "step_ms=500", "--detach"];
+    let ran = run(house.path(), &plain);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let shown = run(house.path(), &["show", ran.out.trim(), "--json"]).document();
+    assert_eq!(
+        (&shown["status"], &shown["leaving"]),
+        (&"running".into(), &"DIES".into())
+    );
+    shell.signal(Signal::KILL);
+    shell.end();
+}
+
+#[test]
+fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
+    let (house, server, shell, id) = driven("2025-06-18", &LONG);
+    shell.signal(Signal::KILL);
+    shell.end();
+    let saved = |house: &House| run(house.path(), &["show", &id, "--json"]).document();
+    let before = saved(&house);
+    let watch = ["--readonly", "watch", &id];
+    let mut looks = Running::start(&mut program(house.path(), &watch));
+    looks.says("nobody drives this session");
+    wrong(
+        &run(house.path(), &["--readonly", "-s", &server.url(), "tools"]),
+        "nobody drives this session",
+    );
+    assert_eq!(driver(house.path()), None);
+    assert_eq!(saved(&house), before);
+    // It sees what others save, also where they come and go before it hears of them.
+    let mut screen = house.open(&["--readonly"], (120, 36));
+    screen.wait_for("Nobody drives; this window only looks.");
+    let url = server.url();
+    let quick = [
+        "-s",
+        &url,
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    assert_eq!(run(house.path(), &quick).code, Some(0));
+    screen.wait_for_line(&["done", "get_forecast"]);
+    let all = run(house.path(), &["ls", "--json"]).document();
+    let mut all = all.as_array().unwrap().iter();
+    let done = all.find(|task| task["tool"] == "get_forecast").unwrap();
+    assert_eq!(
+        run(house.path(), &["rm", done["id"].as_str().unwrap()]).code,
+        Some(0)
+    );
+    screen.wait_until("it is gone", |screen| {
+        !screen.contents().contains("get_forecast")
+    });
+    let mut shell = Running::start(&mut program(house.path(), &["watch", &id, "--json"]));
+    shell.prints(|event| event["event"] == "progress");
+    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(0));
+    assert_eq!(looks.end().code, Some(8));
+    assert_eq!(shell.end().code, Some(8));
+    assert_eq!(run(house.path(), &watch).code, Some(8));
 }
 
 #[test]

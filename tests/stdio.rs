@@ -29,7 +29,13 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The script that is an MCP server; see there what its tools do.
 fn server() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio.sh")
+    script("stdio.sh")
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
 }
 
 fn write(path: PathBuf, text: &str) {
@@ -44,8 +50,11 @@ fn text(path: PathBuf) -> String {
 
 /// Writes the configuration with the server called `files`.
 fn configure(state: &Path) {
-    let (script, dir) = (server(), state.display());
-    let script = script.display();
+    configure_as(state, &server());
+}
+
+fn configure_as(state: &Path, script: &Path) {
+    let (script, dir) = (script.display(), state.display());
     write(
         state.join("config.toml"),
         &format!(
@@ -62,8 +71,13 @@ fn ok(ran: Ran) -> Ran {
 
 /// A state directory whose server is approved.
 fn approved() -> tempfile::TempDir {
+    approved_as("stdio.sh")
+}
+
+/// As [`approved`], and the server is this script.
+fn approved_as(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    configure(dir.path());
+    configure_as(dir.path(), &script(name));
     ok(run(dir.path(), &["servers", "approve", "files", "--yes"]));
     dir
 }
@@ -376,6 +390,270 @@ fn a_call_whose_program_dies_is_lost_and_the_next_one_has_a_new_program() {
     are_gone(state);
 }
 
+/// What a script told of what happened to it, a line each.
+fn events(state: &Path) -> Vec<String> {
+    let events = text(state.join("events"));
+    events.lines().map(str::to_owned).collect()
+}
+
+/// The price of leaving a task, and the reason for it.
+fn price(state: &Path, id: &str) -> (String, String) {
+    let shown = ok(run(state, &["show", id, "--json"])).document();
+    let word = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
+    assert_eq!(shown["resumability"], "none", "{shown}");
+    (word("leaving"), word("leaving_why"))
+}
+
+const ENDS_WITH_US: &str = "its server is a process of this longhaul, and ends with it";
+
+#[test]
+fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_handshake() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    for _ in 0..2 {
+        let ran = ok(call(state, &["count", "--json"]));
+        let events = ran.events();
+        let of = |event: &str| -> Vec<&Value> {
+            events.iter().filter(|it| it["event"] == event).collect()
+        };
+        let steps: Vec<&Value> = of("progress").iter().map(|it| &it["value"]).collect();
+        assert_eq!(steps, [1, 2, 3]);
+        let started = of("started")[0];
+        assert_eq!(started["era"], "2026-07-28", "{started}");
+        assert_eq!(started["resumability"], "none", "{started}");
+        let settled = of("settled")[0];
+        let said = &settled["result"]["content"][0]["text"];
+        assert_eq!(*said, "counted to 3", "{settled}");
+    }
+    assert_eq!(events(state), ["discover", "end", "discover", "end"]);
+    are_gone(state);
+    let died = call(state, &["die"]);
+    assert_eq!(died.code, Some(5), "{died:#?}");
+    for words in ["ended with status 7", "out of cheese", "longhaul again"] {
+        assert!(died.err.contains(words), "{words}: {died:#?}");
+    }
+}
+
+#[test]
+fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "stay");
+    let (leaving, why) = price(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert_eq!(staying.end().code, Some(8));
+    let events = events(state);
+    let call = events.iter().find_map(|it| it.strip_prefix("stay "));
+    let cancelled = events.iter().find_map(|it| it.strip_prefix("cancelled "));
+    assert_eq!(call, cancelled, "{events:?}");
+    assert!(call.is_some(), "{events:?}");
+    are_gone(state);
+}
+
+#[test]
+fn a_question_without_a_handshake_is_answered_by_calling_again() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let (mut asking, id) = under_way(state, "ask", "input_required");
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    are_gone(state);
+}
+
+#[test]
+fn what_a_program_makes_a_task_of_is_looked_at_told_of_answered_and_cancelled() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    assert_eq!(ok(call(state, &["polled"])).out.trim(), "looked at");
+    // It is looked at once in a minute, so that it is the program who tells.
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    let (mut asking, id) = under_way(state, "asking", "input_required");
+    let (leaving, why) = price(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    let (mut working, id) = under_way(state, "working", "status");
+    ok(run(state, &["cancel", &id]));
+    let settled = working.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    working.end();
+    let events = events(state);
+    assert!(events.contains(&"tasks/cancel".to_owned()), "{events:?}");
+    are_gone(state);
+}
+
+#[test]
+fn a_program_is_asked_anew_to_tell_of_its_tasks_when_there_are_more_or_it_takes_that_back() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let listened = || events(state).iter().filter(|it| *it == "listen").count();
+    let (working, _) = under_way(state, "working", "status");
+    wait(|| listened() == 1);
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    // There is no stream to close: it has to hear that the first is over.
+    let heard = events(state);
+    let listens = heard.iter().position(|it| it == "listen").unwrap();
+    assert!(heard[listens + 1].starts_with("cancelled "), "{heard:?}");
+    assert_eq!(listened(), 2);
+    working.signal(Signal::TERM);
+    working.end();
+    are_gone(state);
+
+    let before = listened();
+    write(state.join("fickle"), "");
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    assert_eq!(listened(), before + 2);
+}
+
+#[test]
+fn a_task_of_a_program_is_lost_with_the_program_and_with_its_driver() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let (mut working, _) = under_way(state, "working", "status");
+    kill_process(*pids(state).last().unwrap(), Signal::KILL).unwrap();
+    let settled = working.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "lost", "{settled}");
+    assert_eq!(working.end().code, Some(5));
+    let (working, id) = under_way(state, "working", "status");
+    working.signal(Signal::KILL);
+    working.end();
+    are_gone(state);
+    let runs = pids(state).len();
+    let watched = finish(&mut command(state, &["watch", &id]));
+    assert_eq!(watched.code, Some(5), "{watched:#?}");
+    let shown = ok(run(state, &["show", &id, "--json"])).document();
+    let reason = shown["reason"].as_str().unwrap();
+    assert!(reason.contains("the process of its server"), "{shown}");
+    assert_eq!(pids(state).len(), runs, "nothing was started to look");
+}
+
+#[test]
+fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
+    let dir = approved_as("stdio_tasks.sh");
+    let state = dir.path();
+    let ran = ok(call(state, &["work", "--json"]));
+    let events = ran.events();
+    let steps = events.iter().filter(|it| it["event"] == "progress");
+    let steps: Vec<&Value> = steps.map(|it| &it["value"]).collect();
+    assert_eq!(steps, [1, 2]);
+    let settled = events.last().unwrap();
+    assert_eq!(settled["result"]["content"][0]["text"], "worked");
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    // Nothing of it outlives longhaul, so that it is a task only where it has to be.
+    assert_eq!(ok(call(state, &["either"])).out.trim(), "at once");
+    let (mut asking, id) = under_way(state, "asking", "input_required");
+    let (leaving, why) = price(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    let (mut working, id) = under_way(state, "working", "progress");
+    let runs = pids(state).len();
+    ok(run(state, &["cancel", &id]));
+    let settled = working.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert_eq!(working.end().code, Some(8));
+    assert_eq!(text(state.join("events")), "tasks/cancel\n");
+    assert_eq!(pids(state).len(), runs, "all of it in one program");
+    are_gone(state);
+}
+
+#[test]
+fn a_program_of_old_that_bears_no_question_of_the_newest_revision_is_greeted_by_handshake() {
+    for manner in ["silent", "strict"] {
+        let dir = approved();
+        let state = dir.path();
+        write(state.join(manner), "");
+        for _ in 0..2 {
+            assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
+        }
+        let asked = events(state).iter().filter(|it| *it == "asked").count();
+        assert_eq!(asked, 1, "{manner}: what was found out is remembered");
+        are_gone(state);
+    }
+}
+
+#[test]
+fn the_revision_that_is_asked_for_is_the_one_that_a_program_is_spoken_to_in() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let refused = call(state, &["count", "--protocol", "2025-11-25"]);
+    assert_ne!(refused.code, Some(0), "{refused:#?}");
+    assert!(refused.err.contains("no handshake"), "{refused:#?}");
+    assert_eq!(events(state)[0], "initialize");
+    let dir = approved();
+    let state = dir.path();
+    let refused = call(state, &["count", "--protocol", "2026-07-28"]);
+    let words = "does not speak MCP 2026-07-28";
+    assert!(refused.err.contains(words), "{refused:#?}");
+    let config = text(state.join("config.toml"));
+    write(
+        state.join("config.toml"),
+        &config.replace("cwd =", "protocol = \"2026-07-28\"\ncwd ="),
+    );
+    let refused = call(state, &["count", "--session", "other"]);
+    assert!(refused.err.contains(words), "{refused:#?}");
+}
+
+#[test]
+fn a_program_whose_server_was_removed_ends_as_soon_as_nothing_runs_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let elsewhere = tempfile::tempdir().unwrap();
+    configure(state);
+    let config = text(state.join("config.toml"));
+    let (script, other) = (server(), elsewhere.path().display());
+    let script = script.display();
+    let other = format!(
+        "{config}\n[servers.other]\ncommand = \"/bin/sh\"\nargs = [\"{script}\", \"{other}\"]\n"
+    );
+    write(state.join("config.toml"), &other);
+    for name in ["files", "other"] {
+        ok(run(state, &["servers", "approve", name, "--yes"]));
+    }
+    let config = text(state.join("config.toml"));
+    let arguments = ["-s", "other", "call", "stay", "--json"];
+    let mut driving = Running::start(&mut command(state, &arguments));
+    driving.prints(|it| it["event"] == "progress");
+
+    // Idle: it stays for the next call until its server is removed.
+    ok(call(state, &["count"]));
+    ok(call(state, &["count"]));
+    assert_eq!(pids(state).len(), 1);
+    ok(run(state, &["servers", "remove", "files", "--yes"]));
+    are_gone(state);
+    assert_eq!(text(state.join("events")), "asked\nend\n", "by its stdin");
+
+    // At work: it ends with its work.
+    write(state.join("config.toml"), &config);
+    let (mut staying, id) = staying(state, "stay");
+    assert_eq!(pids(state).len(), 2, "a new one");
+    ok(run(state, &["servers", "remove", "files", "--yes"]));
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert!(text(state.join("events")).contains("cancelled"));
+    staying.end();
+    are_gone(state);
+    assert!(!driving_is_over(elsewhere.path()));
+    driving.signal(Signal::TERM);
+    driving.end();
+    are_gone(elsewhere.path());
+}
+
+/// Whether the program that tells of itself there has ended by its stdin.
+fn driving_is_over(state: &Path) -> bool {
+    text(state.join("events")).contains("end\n")
+}
+
 #[test]
 fn a_program_that_cannot_start_or_dies_at_once_is_said() {
     let dir = tempfile::tempdir().unwrap();
@@ -471,7 +749,7 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     are_gone(house.path());
     let secret = [("MY_SECRET", "hunter22")];
     let mut screen = house.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
-    screen.wait_for("its program ended");
+    screen.wait_for("Nobody drives; this window only looks.");
     screen.press("q");
     screen.end();
     assert_eq!(pids(house.path()).len(), runs);

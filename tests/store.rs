@@ -285,6 +285,29 @@ fn everything_saved_comes_back() {
 }
 
 #[test]
+fn a_task_that_is_brought_back_knows_the_event_ids_that_a_start_would_give_it() {
+    let (_dir, paths) = place();
+    let mut opened = open(&paths);
+    let steps = (1..=5).map(|seq| step(seq, 1));
+    // Its server says much that has no id.
+    let chat = (6..=3000).map(|seq| Entry {
+        event_id: None,
+        ..log(seq, Level::Info)
+    });
+    let mut task = task(1);
+    task.status = Status::Running;
+    task.attempts = vec![attempt(1)];
+    let rows = [row(&task), history(1, steps.chain(chat).collect())];
+    opened.writer.save(&rows, Durability::Full, NOW).unwrap();
+    drop(opened);
+    let restored = open(&paths).restored;
+    assert_eq!(restored.tasks[0].recent_ids, ["e1", "e2", "e3", "e4", "e5"]);
+    let mut reader = Reader::open(&paths).unwrap();
+    let known = reader.recent_ids(&task).unwrap();
+    assert_eq!(known, restored.tasks[0].recent_ids);
+}
+
+#[test]
 fn a_reader_sees_an_empty_session_before_there_is_one_and_then_what_is_written() {
     let (_dir, paths) = place();
     let mut reader = Reader::open(&paths).unwrap();

@@ -20,6 +20,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::{StreamExt as _, stream};
+use longhaul::store::{DriverLock, Paths};
 use serde_json::{Value, json};
 use support::{
     program::{Ran, Running, finish, program, run},
@@ -197,6 +198,57 @@ fn requests_answers_events_and_ends_are_recorded_and_no_secret_is() {
 }
 
 #[test]
+fn what_doctor_and_a_test_of_a_server_ask_is_recorded_where_that_is_asked_for() {
+    const BEARER: &str = "canary-bearer-0d3e";
+    let state = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/mcp", echo());
+    let config = |more: &str| {
+        let text = format!("[servers.lab]\nurl = \"{url}\"\n{more}");
+        let path = state.path().join("config.toml");
+        longhaul::store::write_atomically(&path, text.as_bytes()).unwrap();
+    };
+    config("");
+    let asked = |words: &[&str]| {
+        let mut command = program(state.path(), words);
+        ok(finish(command.env("TOKEN", BEARER)))
+    };
+    let recorded = |of: &str| {
+        let all = run(state.path(), &["trace", "lab", "--json"]).events();
+        let has = |entry: &&Value| entry["data"].as_str().is_some_and(|data| data.contains(of));
+        all.iter().filter(has).count()
+    };
+    asked(&["-s", "lab", "doctor"]);
+    asked(&["servers", "test", "lab"]);
+    assert_eq!(files(state.path()), [] as [PathBuf; 0]);
+
+    let bearer = ["-s", "lab", "--trace", "--bearer-env", "TOKEN", "doctor"];
+    asked(&bearer);
+    let asked_by_doctor = recorded("\"doctor-1\"");
+    assert_eq!(asked_by_doctor, 2, "what went and what came");
+    assert_nowhere(state.path(), &[BEARER, SESSION, COOKIE]);
+    asked(&["--trace", "servers", "test", "lab"]);
+    let listed = recorded("\"tools/list\"");
+    assert!(
+        listed > 1,
+        "{listed}: the one of doctor, and that of the test"
+    );
+
+    config("trace = true\n");
+    asked(&["-s", "lab", "doctor"]);
+    asked(&["servers", "test", "lab"]);
+    assert_eq!(recorded("\"doctor-1\""), asked_by_doctor * 2);
+    assert!(recorded("\"tools/list\"") > listed + 1);
+
+    // Whoever drives writes the record, and no second one beside it.
+    let paths = Paths::resolve(Some(state.path().to_owned()), "default").unwrap();
+    let driver = DriverLock::try_take(&paths).unwrap().unwrap();
+    let told = run(state.path(), &["-s", "lab", "doctor"]);
+    assert!(told.out.contains("not recorded: process"), "{told:#?}");
+    drop(driver);
+    assert_eq!(recorded("\"doctor-1\""), asked_by_doctor * 2);
+}
+
+#[test]
 fn a_record_is_searched_and_shown_harmlessly_and_a_long_body_is_cut() {
     let state = tempfile::tempdir().unwrap();
     let url = format!("http://{}/mcp", echo());
@@ -290,7 +342,10 @@ fn the_lines_of_a_program_are_recorded_without_what_it_was_given() {
             .collect::<Vec<_>>()
     };
     let (sent, came) = (lines(">"), lines("<"));
-    assert!(sent[0].contains("\"method\":\"initialize\""), "{sent:#?}");
+    assert!(
+        sent[0].contains("\"method\":\"server/discover\""),
+        "{sent:#?}"
+    );
     assert!(
         came.contains(&"{\"half\":"),
         "as it stands there: {came:#?}"
@@ -340,6 +395,11 @@ fn whoever_drives_records_for_all_and_what_is_under_way_too() {
     // Sent before anything was recorded, and known all the same.
     let first_id = started["id"].as_str().unwrap();
     follower.prints(|entry| entry["kind"] == "event" && entry["task"] == first_id);
+    // A server that begins after it, too.
+    let url = format!("http://{}/mcp", echo());
+    ok(run(state.path(), &["-s", &url, "--trace", "call", "say"]));
+    let other = url::Url::parse(&url).unwrap().port().unwrap().to_string();
+    follower.prints(|entry| entry["server"].as_str().unwrap().ends_with(&other));
     drop(follower);
     ok(first.end());
 }

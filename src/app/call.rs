@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{Complaint, ServerName, Step, TaskId, Tool, text};
+use crate::domain::{Complaint, ServerName, ServerView, Step, TaskId, Tool, text};
 
 use super::{
-    Field, FormField, FormRow, State,
+    Field, FormField, FormRow, Pair, State,
     form::{Start, go_to_fault, json_fault, pretty},
+    line::{Given, TypedCall},
 };
 
 /// How far a new call is filled in.
@@ -38,7 +39,7 @@ pub struct CallForm {
     pub stage: Stage,
     /// The chosen server in the list; one past the last is the URL.
     pub server_at: usize,
-    /// A URL that is typed in.
+    /// A part of a server's name that is typed in, or the URL of another.
     pub url: Field,
     /// Where the call goes.
     pub server: Option<ServerName>,
@@ -74,6 +75,8 @@ pub struct CallForm {
     pub sent: Option<TaskId>,
     /// The task that this repeats.
     pub origin: Option<TaskId>,
+    /// Arguments that were typed on a line, until the tool is known.
+    pub typed: Vec<Pair>,
 }
 
 impl CallForm {
@@ -115,11 +118,12 @@ impl CallForm {
             taken: None,
             sent: None,
             origin: None,
+            typed: Vec::new(),
         }
     }
 
     /// A form filled in from a task.
-    pub(super) fn again(state: &State, task: &crate::domain::Task) -> Self {
+    pub(super) fn again(state: &State, task: &crate::domain::Task, changed: Vec<Pair>) -> Self {
         let mut form = Self {
             stage: Stage::Form,
             server: Some(task.server.clone()),
@@ -128,10 +132,63 @@ impl CallForm {
             // Until the tool is known, the arguments are what they were: JSON.
             raw: Some(Field::lines(shown(&task.arguments))),
             origin: Some(task.id.clone()),
+            typed: changed,
             ..Self::new(state)
         };
         form.tool_known(state);
         form
+    }
+
+    /// A form for a call that was typed on a line.
+    pub(super) fn of_line(state: &State, server: ServerName, call: TypedCall) -> Self {
+        let mut form = Self {
+            stage: Stage::Form,
+            server: Some(server),
+            tool_name: call.tool,
+            name: Field::new(call.name),
+            raw: Some(Field::lines("{}")),
+            typed: call.pairs,
+            ..Self::new(state)
+        };
+        form.tool_known(state);
+        form
+    }
+
+    /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
+    pub(super) fn fill_in(&mut self) {
+        let shapes = self.tool.as_ref().map(Tool::shapes).unwrap_or_default();
+        let mut raw: Option<Map<String, Value>> = self
+            .raw
+            .as_ref()
+            .and_then(|raw| serde_json::from_str(raw.text()).ok());
+        for Pair { key, value } in std::mem::take(&mut self.typed) {
+            let shape = shapes.iter().find(|shape| shape.spec.name == key);
+            let field = self.fields.iter_mut().find(|it| it.spec.name == key);
+            let value = match (value, shape) {
+                (Given::Json(value), _) => Ok(value),
+                (Given::Text(words), Some(shape)) => (shape.spec.read(&words))
+                    .map_err(|wanted| format!("{key} must be {wanted}, not {words:?}")),
+                (Given::Text(words), None) => Ok(Value::String(words)),
+            };
+            match (value, &mut raw, field.zip(shape)) {
+                (Err(complaint), ..) => self.complaints.push(complaint),
+                (Ok(value), Some(raw), _) => {
+                    raw.insert(key, value);
+                }
+                (Ok(value), None, Some((field, shape))) => {
+                    let before = field.before.take();
+                    *field = FormField::shaped(shape, Start::Given(&value));
+                    field.before = before;
+                }
+                (Ok(_), None, None) => {
+                    self.complaints
+                        .push(format!("{key} is no argument of this tool"));
+                }
+            }
+        }
+        if let Some(raw) = raw {
+            self.raw = Some(Field::lines(pretty(&Value::Object(raw))));
+        }
     }
 
     /// Turns raw arguments into fields once the tool's schema is there.
@@ -139,18 +196,31 @@ impl CallForm {
         if self.stage != Stage::Form || self.tool.is_some() {
             return;
         }
-        let tool = self
+        let tools = self
             .server
             .as_ref()
-            .and_then(|server| state.tools.get(server))
-            .and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
-        let Some(tool) = tool.cloned() else { return };
+            .and_then(|server| state.tools.get(server));
+        let tool =
+            tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
+        let Some(tool) = tool.cloned() else {
+            if tools.is_some_and(|tools| tools.is_known && tools.asked.is_none()) {
+                let server = self.server.as_ref().map_or("it", ServerName::as_str);
+                self.complaints = vec![format!("{server} has no tool {}", self.tool_name)];
+            }
+            return;
+        };
+        if self.origin.is_none() {
+            self.take_tool(tool, None);
+            self.raw = None;
+            return self.fill_in();
+        }
         let given: Map<String, Value> = self
             .raw
             .as_ref()
             .and_then(|raw| serde_json::from_str(raw.text()).ok())
             .unwrap_or_default();
         self.take_tool(tool, Some(&given));
+        self.fill_in();
     }
 
     /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
@@ -413,29 +483,61 @@ impl CallForm {
         FormField::at_row(&mut self.fields, &mut row)
     }
 
-    /// The tools that are left by the filter, each with its server, in the order of the servers and then in theirs.
+    /// The servers that are left by what is typed.
+    pub fn servers<'s>(&self, state: &'s State) -> Vec<&'s ServerView> {
+        let typed = self.url.text().trim_start_matches('/').to_lowercase();
+        let fits = |server: &&ServerView| server.name.as_str().to_lowercase().contains(&typed);
+        state.servers.iter().filter(fits).collect()
+    }
+
+    /// The tools that are left by the filter, each with its server: those that are called so first, then in the order of
+    /// the servers and in theirs.
     pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
         let typed = self.filter.text().to_lowercase();
+        // As in the pane of the tools, where this key begins to look for one.
+        let typed = typed.trim_start().trim_start_matches('/');
         let words: Vec<&str> = typed.split_whitespace().collect();
         let is_asked = |name: &ServerName| self.is_anywhere || self.server.as_ref() == Some(name);
-        let fits = |(name, tool): &(&ServerName, &Tool)| {
-            let description = tool.description.as_deref().unwrap_or_default();
+        let rank = |(name, tool): &(&ServerName, &Tool)| {
             let server = if self.is_anywhere { name.as_str() } else { "" };
-            let whole = format!("{} {description} {server}", tool.name).to_lowercase();
-            words.iter().all(|word| whole.contains(word))
+            let mut ranks = words.iter().map(|word| fit(word, tool, server));
+            ranks.try_fold(0, |worst, rank| rank.map(|rank| worst.max(rank)))
         };
-        state
+        let mut found: Vec<(u8, (&ServerName, &Tool))> = state
             .tools
             .iter()
             .filter(|(name, _)| is_asked(name))
             .flat_map(|(name, tools)| tools.list.iter().map(move |tool| (name, tool)))
-            .filter(fits)
-            .collect()
+            .filter_map(|it| rank(&it).map(|rank| (rank, it)))
+            .collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().map(|(_, it)| it).collect()
     }
 }
 
-/// The command line that makes a call, quoted for a shell and clean. The server is named by its URL where only this
-/// session knows it.
+/// How well a word fits a tool, nothing best: its name begins so, a word of its name does, the name has it, the server or
+/// the description has it, or its letters stand in the name in that order.
+fn fit(word: &str, tool: &Tool, server: &str) -> Option<u8> {
+    let name = tool.name.to_lowercase();
+    let description = tool.description.as_deref().unwrap_or_default();
+    let begins = |part: &str| part.starts_with(word);
+    let mut letters = name.chars();
+    let rules: [&mut dyn FnMut() -> bool; 5] = [
+        &mut || begins(&name),
+        &mut || name.split(|it: char| !it.is_alphanumeric()).any(begins),
+        &mut || name.contains(word),
+        &mut || {
+            [server, description]
+                .iter()
+                .any(|it| it.to_lowercase().contains(word))
+        },
+        &mut || word.chars().all(|letter| letters.any(|it| it == letter)),
+    ];
+    let place = rules.into_iter().position(|rule| rule())?;
+    u8::try_from(place).ok()
+}
+
+/// The command line that makes a call, quoted for a shell and clean. It names the server as the session does.
 pub(super) fn command(
     state: &State,
     server: &str,
@@ -483,7 +585,7 @@ pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;
-    // Consent in a URL would end up on the screen and in the file.
+    // Credentials in a URL would end up on the screen and in the file.
     if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
         return None;
     }

@@ -98,6 +98,11 @@ pub struct Findings {
     pub waiting: Vec<ServerName>,
 }
 
+impl Findings {
+    /// What is said where there is no file of another program.
+    pub const NONE: &str = "no file of another program found here or in your home";
+}
+
 /// How it stands with what the configuration has for a server and nothing happens of without the user's word.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consent {
@@ -107,7 +112,9 @@ pub struct Consent {
     pub digest: String,
     /// Whether a program would be started.
     pub is_program: bool,
-    /// Otherwise: how it stands.
+    /// Whether it was agreed to just now.
+    pub is_agreed: bool,
+    /// Where nothing waits for the user: how it stands.
     pub words: String,
     /// All that is configured now.
     pub roster: Roster,

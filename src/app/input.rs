@@ -8,7 +8,7 @@ mod questions;
 
 use core::time::Duration;
 
-use crate::domain::{Ask, AskId, Chord, ServerName, Stamp, TaskId};
+use crate::domain::{Ask, AskId, Chord, NoticeLevel, ServerName, Stamp, TaskId, text};
 
 use super::{
     Command, Entity, Group, Input, Menu, Overlay, Pane, State,
@@ -16,6 +16,7 @@ use super::{
     select,
     state::Pending,
     status::scope,
+    wants,
 };
 
 pub(super) use actions::drive;
@@ -124,8 +125,8 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
-            Overlay::SaveAs { field, task, what } => {
-                save_key(state, (field, task, what), action, chord, todo)
+            Overlay::SaveAs { field, tasks, what } => {
+                save_key(state, (field, tasks, what), action, chord, todo)
             }
             Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
             Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
@@ -239,6 +240,26 @@ pub(super) fn ask_consent(state: &mut State, todo: &mut Vec<Command>) {
     }
 }
 
+/// Says what a server wants where nothing is left to agree to: why it refuses, and what can be done about that.
+pub(super) fn tell_need(
+    state: &mut State,
+    server: &ServerName,
+    words: String,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
+    state.note(NoticeLevel::Warning, &words, now.wall);
+    let why = state.server(server).and_then(|server| wants(state, server));
+    let lines = why.into_iter().chain([words]).collect();
+    let name = text::clean_line(server.as_str());
+    state.overlays.push(Overlay::Page {
+        title: format!("What {name} needs"),
+        lines,
+        scroll: 0,
+    });
+    ask_consent(state, todo);
+}
+
 /// Whether a layer is about one task only.
 pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     match overlay {
@@ -246,9 +267,8 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             Menu::StopNow(task)
             | Menu::WhatNow(task)
             | Menu::Copy(task)
-            | Menu::Export(task)
             | Menu::Part { task, .. } => task == id,
-            Menu::Cancel(tasks) => tasks.contains(id),
+            Menu::Cancel(tasks) | Menu::Export(tasks) => tasks.contains(id),
             Menu::Leave
             | Menu::Break
             | Menu::Views
@@ -258,7 +278,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Drive(_)
             | Menu::SignIn { .. } => false,
         },
-        Overlay::SaveAs { task, .. } => task == id,
+        Overlay::SaveAs { tasks, .. } => tasks.contains(id),
         Overlay::Edit(form) => &form.task == id,
         Overlay::Question(form) => &form.task == id,
         _ => false,

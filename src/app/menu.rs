@@ -6,7 +6,7 @@ use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, t
 
 use super::{
     Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
-    select::hidden_marks,
+    select::hidden_of_marked,
 };
 
 /// Keys typed this soon after a dialog opened were meant for the screen below it.
@@ -28,8 +28,8 @@ pub enum Menu {
     WhatNow(TaskId),
     /// Copy something of it.
     Copy(TaskId),
-    /// Write what happened to it to a file.
-    Export(TaskId),
+    /// Write what happened to them to files, one each.
+    Export(Vec<TaskId>),
     /// Break something of the demo.
     Break,
     /// Take over the servers that other programs know.
@@ -65,8 +65,8 @@ pub enum Menu {
         server: ServerName,
         /// What.
         tool: String,
-        /// The server itself calls it destructive; otherwise it says nothing.
-        is_destructive: bool,
+        /// Why it is asked for, in words that go on after the name of the server.
+        doubt: &'static str,
         /// Whether its arguments go out unchecked.
         is_unchecked: bool,
     },
@@ -122,13 +122,13 @@ pub enum Act {
     },
     /// Open this page in the browser.
     OpenPage(String),
-    /// Ask for a file to save something of a task to.
+    /// Ask for a file to save something of a task to, or for a directory for the files of several.
     SaveAs {
-        /// Of which one.
-        task: TaskId,
+        /// Of which.
+        tasks: Vec<TaskId>,
         /// What of it.
         what: Saved,
-        /// A name for the file.
+        /// A name for the file, or for the directory.
         name: String,
     },
     /// Give a part of a result to the program that opens files.
@@ -214,7 +214,10 @@ pub fn title(menu: &Menu) -> String {
         Menu::StopNow(_) => "Still moving".to_owned(),
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
-        Menu::Export(id) => format!("Export {id}"),
+        Menu::Export(tasks) => match tasks.as_slice() {
+            [id] => format!("Export {id}"),
+            tasks => format!("Export {} tasks", tasks.len()),
+        },
         Menu::Part { task, part } => match part.link {
             Some(_) => format!("A link of {task}"),
             None => format!("Part {} of {task}", part.number + 1),
@@ -288,7 +291,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             if more > 0 {
                 lines.push(told(format!("and {more} more")));
             }
-            let hidden = hidden_marks(state);
+            let hidden = hidden_of_marked(state, tasks);
             if hidden > 0 {
                 lines.push(told(format!("{hidden} of them are not shown at present")));
             }
@@ -347,33 +350,38 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             lines
         }
         Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
-        Menu::Export(id) => {
+        Menu::Export(tasks) => {
             let flags = &state.setup.flags;
-            vec![
+            let id = tasks.first().map_or("ID", TaskId::as_str);
+            let mut lines = vec![
                 told(
                     "What happened to it, for a bug report: no secrets, and of what people and servers wrote the size.",
                 ),
                 told(format!(
                     "longhaul export {id}{flags} --with-content has that too."
                 )),
-            ]
+            ];
+            if tasks.len() > 1 {
+                lines.insert(0, told("Each of the marked goes to a file of its own."));
+            }
+            let hidden = hidden_of_marked(state, tasks);
+            if hidden > 0 && tasks.len() > 1 {
+                lines.insert(
+                    1,
+                    told(format!("{hidden} of them are not shown at present")),
+                );
+            }
+            lines
         }
         Menu::Repeat {
             server,
             tool,
-            is_destructive,
+            doubt,
             ..
-        } => {
-            let says = if *is_destructive {
-                "calls this tool destructive"
-            } else {
-                "does not say that repeating this tool is harmless"
-            };
-            vec![
-                told(text::clean_line(&format!("{tool} on {server}"))),
-                told(text::clean_line(&format!("{server} {says}."))),
-            ]
-        }
+        } => vec![
+            told(text::clean_line(&format!("{tool} on {server}"))),
+            told(text::clean_line(&format!("{server} {doubt}."))),
+        ],
         Menu::Drive(words) => vec![
             told(text::clean_line(words)),
             told("Everything else goes on from here."),
@@ -499,11 +507,14 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
         ],
         Menu::WhatNow(id) => what_now(state, id),
         Menu::Copy(id) => copies(state, id),
-        Menu::Export(id) => {
+        Menu::Export(tasks) => {
             let save = |what, ending: &str| Act::SaveAs {
-                task: id.clone(),
+                tasks: tasks.clone(),
                 what,
-                name: format!("{id}.{ending}"),
+                name: match tasks.as_slice() {
+                    [id] => format!("{id}.{ending}"),
+                    _ => ".".to_owned(),
+                },
             };
             vec![
                 item(
@@ -544,7 +555,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             let command = if *is_program { "approve" } else { "consent" };
             // Nobody agrees to what he does not see.
             let why_not = (!fits(state, lines)).then(|| {
-                let server = text::clean_line(server.as_str());
+                let server = text::shell_word(server.as_str());
                 format!("too long to be seen here; longhaul servers {command} {server}")
             });
             let yes = item('y', yes, agree);
@@ -653,7 +664,7 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
         return vec![copy, open, leave];
     }
     let save = Act::SaveAs {
-        task: task.clone(),
+        tasks: vec![task.clone()],
         what: Saved::Part(part.number),
         name: format!("{task}-{}.{}", part.number + 1, part.extension),
     };

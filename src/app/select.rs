@@ -94,21 +94,24 @@ pub enum Title {
 }
 
 impl Title {
-    /// Whether a task truly is in this group, wherever its row still stands.
+    /// Whether the row of a task stands in this group.
     fn has(&self, entity: &Entity) -> bool {
         match self {
-            Self::Need(group) => entity.belongs() == *group,
+            Self::Need(group) => entity.home == *group,
             Self::Server(server) => entity.view.task.server == *server,
             Self::Status(word) => entity.view.task.status.row_word() == *word,
         }
     }
 }
 
-/// How many of the tasks shown truly are in a group, wherever their rows still stand.
+/// How many of the tasks shown stand in a group, so that a title never contradicts the rows below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headcount {
-    /// All of them but the paused ones.
+    /// All of them but the paused ones and those that left.
     pub count: usize,
+    /// Those whose rows wait here until they were seen, though they belong elsewhere by now: where a person has to act,
+    /// under way, settled.
+    pub left: [usize; 3],
     /// Those that are under way and paused.
     pub paused: usize,
     /// How many of them need a person.
@@ -376,6 +379,15 @@ fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s Entity>) -> Line {
     let mut heads = Headcount::default();
     for entity in shown.filter(|entity| title.has(entity)) {
         let group = entity.belongs();
+        if matches!(title, Title::Need(home) if home != group) {
+            let [needs, running, done] = &mut heads.left;
+            *match group {
+                Group::NeedsYou => needs,
+                Group::Running => running,
+                Group::Done => done,
+            } += 1;
+            continue;
+        }
         if group == Group::Running && entity.view.task.status == Status::Paused {
             heads.paused += 1;
         } else {
@@ -402,6 +414,15 @@ fn recount(state: &mut State) {
     state.lines = lines;
     state.are_headings_stale = false;
     state.is_dirty = true;
+}
+
+/// Builds the list as the user asked for it: nobody expects a row where it was before, so each stands where it belongs.
+pub(super) fn arrange(state: &mut State) {
+    state.moving.clear();
+    for entity in state.tasks.values_mut() {
+        entity.home = entity.belongs();
+    }
+    rebuild(state);
 }
 
 /// Builds the lines of the list again and puts the cursor back on its task.
@@ -572,8 +593,16 @@ pub(super) fn hidden_marks(state: &State) -> usize {
     hidden(state, state.marks.iter())
 }
 
+/// How many of the tasks that something is asked of are not shown at present, where the marks chose them.
+pub(super) fn hidden_of_marked(state: &State, tasks: &[TaskId]) -> usize {
+    if state.marks.is_empty() {
+        return 0;
+    }
+    hidden(state, tasks.iter())
+}
+
 /// How many of these tasks are not shown at present.
-pub(super) fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
+fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
         state.task(id).is_some_and(|entity| {
             is_shown(state, entity) && !(state.is_folded && entity.home == Group::Done)

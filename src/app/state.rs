@@ -342,10 +342,10 @@ pub enum Overlay {
     Search(Field),
     /// Where something of a task is saved to, being typed.
     SaveAs {
-        /// The path.
+        /// The path: of the file, or of the directory for the files of several tasks.
         field: Field,
-        /// Of which task.
-        task: TaskId,
+        /// Of which tasks.
+        tasks: Vec<TaskId>,
         /// What of it.
         what: Saved,
     },
@@ -880,12 +880,12 @@ impl State {
         self.is_dirty = true;
     }
 
-    /// Answers a key after which nothing is shown.
     /// The key of an action as a sentence names it.
     pub fn key(&self, action: Action) -> String {
         self.setup.keys.said(pane_scope(self), action)
     }
 
+    /// Answers a key after which nothing is shown.
     pub(super) fn answer_empty(&mut self, words: &str) {
         self.answer(words);
         if let Some(remark) = &mut self.remark {

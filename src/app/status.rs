@@ -277,6 +277,18 @@ pub fn pane_scope(state: &State) -> Scope {
     }
 }
 
+/// Whether closing leads back to what was chosen before, in a new call.
+fn leads_back(state: &State) -> bool {
+    match state.overlays.last() {
+        Some(Overlay::Call(form)) => match form.stage {
+            Stage::Server => false,
+            Stage::Tool => !form.is_anywhere && state.servers.len() > 1,
+            Stage::Form => form.origin.is_none() && form.sent.is_none(),
+        },
+        _ => false,
+    }
+}
+
 /// The keys that work here, as key and label; the way to all others comes last.
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     use Action as Do;
@@ -398,6 +410,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Markdown, _, _) if state.is_raw => "render",
                 (Do::NextField, Scope::Page, _) => "to the buttons",
                 (Do::Back, _, _) if question.is_some() => "later",
+                (Do::Back, Scope::Form, _) if leads_back(state) => "back",
                 (Do::Send, Scope::Form, _) if question.is_some() => "accept",
                 (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => {
                     "choose"

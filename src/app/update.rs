@@ -70,8 +70,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
         }
         Event::WireRead { task, entries } => take_wire(state, &task, &entries),
         Event::ServersFound(found) if found.lines.is_empty() => {
-            let words = "no file of another program found here or in your home";
-            state.say(NoticeLevel::Info, words, now);
+            state.say(NoticeLevel::Info, Findings::NONE, now);
         }
         Event::ServersFound(Findings { lines, new, .. }) => {
             input::open_menu(state, Menu::Import { lines, new }, now);
@@ -99,12 +98,17 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 to_agree: lines,
                 digest,
                 is_program,
+                is_agreed,
                 words,
                 roster,
             } = consent;
-            if lines.is_empty() {
+            // It is no longer looked for.
+            state.remark = None;
+            if lines.is_empty() && is_agreed {
                 state.say(NoticeLevel::Info, &words, now);
                 input::ask_consent(state, todo);
+            } else if lines.is_empty() {
+                input::tell_need(state, &server, words, now, todo);
             } else {
                 let menu = Menu::Consent {
                     server,
@@ -379,45 +383,20 @@ fn take_answer(
             select::rebuild(state);
         }
         (Pending::Start(id), Err(refused)) => {
-            let mut is_told = false;
-            for overlay in &mut state.overlays {
-                if let Overlay::Call(form) = overlay
-                    && form.sent.as_ref() == Some(&id)
-                {
-                    form.sent = None;
-                    form.complaints = vec![refused.to_string()];
-                    is_told = true;
-                }
-            }
-            if is_told {
-                state.note(NoticeLevel::Error, &refused.to_string(), now.wall);
-            } else {
-                state.say(NoticeLevel::Error, &refused.to_string(), now);
-            }
+            let is_its = |form: &CallForm| form.sent.as_ref() == Some(&id);
+            refused_in_form(state, &refused, is_its, |form| form.sent = None, now);
         }
         (Pending::Server(server), Ok(_)) => input::ask_tools(state, &server, todo),
         (Pending::Server(server), Err(refused)) => {
-            let words = refused.to_string();
-            let mut is_told = false;
-            for overlay in &mut state.overlays {
-                if let Overlay::Call(form) = overlay
-                    && form.server.as_ref() == Some(&server)
-                {
-                    form.stage = Stage::Server;
-                    form.complaints = vec![words.clone()];
-                    is_told = true;
-                }
-            }
-            if is_told {
-                state.note(NoticeLevel::Error, &words, now.wall);
-            } else {
-                state.say(NoticeLevel::Error, &words, now);
-            }
+            let is_its = |form: &CallForm| form.server.as_ref() == Some(&server);
+            let step_back = |form: &mut CallForm| form.stage = Stage::Server;
+            refused_in_form(state, &refused, is_its, step_back, now);
         }
         (Pending::Answer { task, key, word }, outcome) => {
             input::took_answer(state, &task, &key, word, outcome, now);
         }
         (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
+            state.remark = None;
             input::open_menu(state, Menu::SignIn { server, page }, now);
         }
         (Pending::Drive, Err(Refused::Costs(words))) => {
@@ -444,6 +423,32 @@ fn take_answer(
             }
         }
         (_, Ok(_)) => {}
+    }
+}
+
+/// Says a refusal in the form that asked for it, which steps back, or as news where that was closed.
+fn refused_in_form(
+    state: &mut State,
+    refused: &Refused,
+    is_its: impl Fn(&CallForm) -> bool,
+    step_back: impl Fn(&mut CallForm),
+    now: Stamp,
+) {
+    let words = refused.to_string();
+    let mut is_told = false;
+    for overlay in &mut state.overlays {
+        if let Overlay::Call(form) = overlay
+            && is_its(form)
+        {
+            step_back(form);
+            form.complaints = vec![words.clone()];
+            is_told = true;
+        }
+    }
+    if is_told {
+        state.note(NoticeLevel::Error, &words, now.wall);
+    } else {
+        state.say(NoticeLevel::Error, &words, now);
     }
 }
 

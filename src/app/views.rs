@@ -41,7 +41,7 @@ impl View {
         state.grouping = self.grouping;
         state.sort = self.sort;
         state.is_reversed = self.is_reversed;
-        select::rebuild(state);
+        select::arrange(state);
     }
 
     /// What it does, for people: the parts that are not as usual.

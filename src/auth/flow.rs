@@ -106,6 +106,7 @@ pub async fn begin(
     let key = key_of(server);
     let (before, remark) = {
         let held = logins.hold().await?;
+        logins.key_to_read().await;
         let (book, remark) = logins.read_held(&held)?;
         (book.logins.get(&key).cloned(), remark)
     };
@@ -233,6 +234,8 @@ impl Begun {
             wanted_scope: None,
         };
         let held = self.logins.hold().await?;
+        self.logins.key_to_read().await;
+        self.logins.key_to_write().await;
         let (mut book, _) = self.logins.read_held(&held)?;
         book.logins.insert(self.key, login.clone());
         self.logins.write(&held, &book)?;

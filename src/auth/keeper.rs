@@ -32,6 +32,9 @@ use crate::{
 /// The clock.
 pub type Now = Arc<dyn Fn() -> Wall + Send + Sync>;
 
+/// Where words for a person go.
+pub type Remark = Arc<dyn Fn(String) + Send + Sync>;
+
 /// After a refresh that came to nothing, or to a token that is refused too, there is no other one for so long.
 const NEXT_TRY: Duration = Duration::from_secs(30);
 
@@ -57,7 +60,8 @@ struct Desk {
     logins: Logins,
     fetcher: Arc<Fetcher>,
     now: Now,
-    /// Held for a look at the file, never for an answer of the issuer.
+    remark: Remark,
+    /// Held for a look at the file, never for an answer of the issuer or of the keychain.
     known: Mutex<Known>,
 }
 
@@ -79,6 +83,8 @@ struct Known {
     spoken_of: Option<Edition>,
     /// The sign-in that was known then.
     spoken_as: Option<Wall>,
+    /// Whether it was said that no login is used.
+    is_told: bool,
 }
 
 impl Known {
@@ -118,15 +124,24 @@ impl fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// A keeper of the token for the MCP endpoint `server`, which a person calls `name`.
-    pub fn new(server: &Url, name: &str, logins: Logins, fetcher: Arc<Fetcher>, now: Now) -> Self {
+    /// A keeper of the token for the MCP endpoint `server`, which a person calls `name` and hears in a remark if no login
+    /// is used because the file cannot be read.
+    pub fn new(
+        server: &Url,
+        name: &str,
+        logins: &Logins,
+        fetcher: Arc<Fetcher>,
+        now: Now,
+        remark: Remark,
+    ) -> Self {
         Self {
             desk: Arc::new(Desk {
                 key: key_of(server),
                 name: name.to_owned(),
-                logins,
+                logins: logins.at_once(),
                 fetcher,
                 now,
+                remark,
                 known: Mutex::default(),
             }),
         }
@@ -146,10 +161,20 @@ impl Keeper {
 
     /// Gets a new token if one is due, and waits for the end of that; what came of it shows with the next request.
     pub async fn renew(&self) {
+        self.desk.ready().await;
         let refresh = {
             let mut known = self.desk.known();
-            let is_due = self.desk.reread(&mut known).is_ok() && known.is_due((self.desk.now)());
-            is_due.then(|| self.desk.refresh(&mut known, None))
+            let now = (self.desk.now)();
+            match self.desk.reread(&mut known) {
+                Ok(()) => known
+                    .is_due(now)
+                    .then(|| self.desk.refresh(&mut known, None)),
+                Err(error) => {
+                    // It stays due, and is not to be tried without a pause.
+                    known.failed = Some((now, error.to_string()));
+                    None
+                }
+            }
         };
         if let Some(refresh) = refresh {
             // Noted where the next request looks.
@@ -188,17 +213,28 @@ impl Keeper {
 
     async fn current(&self) -> Result<Option<SecretString>, String> {
         let desk = &self.desk;
+        desk.ready().await;
         let refresh = {
             let mut known = desk.known();
-            if let Err(error) = desk.reread(&mut known) {
-                // The server will say that it wants a sign-in, and that one sets a damaged file aside, in words.
-                tracing::warn!(%error, "no login");
-                return Ok(None);
+            match desk.reread(&mut known) {
+                Ok(()) => {
+                    desk.save(&mut known);
+                    known
+                        .is_due((desk.now)())
+                        .then(|| desk.refresh(&mut known, None))
+                }
+                Err(error) => {
+                    // What was read before may be as good as ever. Where it is not, the server will say that it wants a
+                    // sign-in, and that one sets a damaged file aside, in words.
+                    tracing::warn!(%error, "the logins could not be read");
+                    if known.login.is_none() && !std::mem::replace(&mut known.is_told, true) {
+                        (desk.remark)(format!(
+                            "no login is used: {error}; it stays as it is until the next `longhaul login`"
+                        ));
+                    }
+                    None
+                }
             }
-            desk.save(&mut known);
-            known
-                .is_due((desk.now)())
-                .then(|| desk.refresh(&mut known, None))
         };
         if let Some(refresh) = refresh {
             if desk.known().is_over((desk.now)()) {
@@ -216,6 +252,7 @@ impl Keeper {
     ) -> Result<SecretString, Option<String>> {
         let desk = &self.desk;
         let sent = sent.cloned().map(Secret);
+        desk.ready().await;
         let refresh = {
             let mut known = desk.known();
             desk.reread(&mut known)
@@ -248,6 +285,8 @@ impl Keeper {
         let shown = text::clean_line(wanted).into_owned();
         let noted = async {
             let held = desk.logins.hold().await?;
+            desk.ready().await;
+            desk.logins.key_to_write().await;
             let mut known = desk.known();
             desk.reread(&mut known)?;
             let Some(login) = known.login.as_mut() else {
@@ -276,6 +315,21 @@ impl Desk {
     fn known(&self) -> MutexGuard<'_, Known> {
         // Nothing in there is ever half done.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the keychain, with nothing held, so that nobody does who looks at the file next.
+    async fn ready(&self) {
+        let (is_other, is_unsaved) = {
+            let known = self.known();
+            let is_other = known.edition != Some(self.logins.edition());
+            (is_other, known.login != known.on_file)
+        };
+        if is_other {
+            self.logins.key_to_read().await;
+        }
+        if is_unsaved {
+            self.logins.key_to_write().await;
+        }
     }
 
     /// Reads the file if it is another one than before.
@@ -326,6 +380,9 @@ impl Desk {
             .hold()
             .await
             .map_err(|error| error.to_string())?;
+        self.ready().await;
+        // Before the issuer is asked: what it gives is to be kept even if longhaul ends at that moment.
+        self.logins.key_to_write().await;
         let (mut login, refresh) = {
             let mut known = self.known();
             // After the lock: whoever held it may have spent the refresh token.
@@ -447,7 +504,7 @@ impl SignIn for Keeper {
 mod tests {
     use super::*;
     use crate::auth::{
-        Keychain,
+        Keychain, seal,
         tests::{Issuer, login_at},
     };
     use std::sync::atomic::{AtomicI64, Ordering};
@@ -497,11 +554,15 @@ mod tests {
         }
 
         fn keeper(&self) -> Keeper {
+            self.keeper_of(&self.logins())
+        }
+
+        fn keeper_of(&self, logins: &Logins) -> Keeper {
             crate::transport::ensure_provider();
             let clock = Arc::clone(&self.clock);
             let now: Now = Arc::new(move || Wall(clock.load(Ordering::SeqCst)));
             let fetcher = Arc::new(Fetcher::default());
-            Keeper::new(&self.server, "h", self.logins(), fetcher, now)
+            Keeper::new(&self.server, "h", logins, fetcher, now, Arc::new(drop))
         }
 
         fn pass(&self, time: Duration) {
@@ -618,6 +679,60 @@ mod tests {
         assert_eq!(Secret(token).text(), "new");
         assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
         assert_eq!(issuer.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_any_more_takes_no_token_away_and_is_not_read_without_a_pause()
+     {
+        let issuer = Issuer::new(|_| (200, NEW.to_owned()));
+        let desk = Desk::new("sealed");
+        let mut login = login_at(&issuer.url);
+        (login.refresh_at, login.expires_at) = (Some(Wall(1_000_001)), Some(Wall(2_000_000)));
+        desk.write(login.clone()).await;
+        let keeper = desk.keeper();
+        assert!(keeper.token().await.unwrap().is_some());
+        // Another terminal has a keychain, and sealed it.
+        let path = desk.dir.join("logins.json");
+        let sealed = br#"{"version":2,"key":"theirs","book":"x"}"#;
+        crate::store::write_atomically(&path, sealed).unwrap();
+        desk.pass(Duration::from_millis(1));
+        keeper.renew().await;
+        assert_eq!(keeper.due(), Some(Wall(1_000_001).after(NEXT_TRY)));
+        assert_eq!(keeper.token().await.unwrap().map(Secret), login.access);
+        // Whoever can read it again has a new one as soon as it is due.
+        std::fs::remove_file(&path).unwrap();
+        desk.write(login).await;
+        desk.pass(NEXT_TRY);
+        keeper.renew().await;
+        assert_eq!(Secret(keeper.token().await.unwrap().unwrap()).text(), "new");
+        assert_eq!(issuer.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_keychain_that_takes_its_time_holds_up_nothing_else() {
+        let issuer = Issuer::new(|_| (200, NEW.to_owned()));
+        let desk = Desk::new("keychain");
+        let (login, path) = (login_at(&issuer.url), desk.dir.join("logins.json"));
+        desk.write(login.clone()).await;
+        let key = seal::new_key().unwrap();
+        let book = seal::seal(&key, &std::fs::read(&path).unwrap()).unwrap();
+        let sealed = serde_json::json!({"version": 2, "key": "mine", "book": book}).to_string();
+        crate::store::write_atomically(&path, sealed.as_bytes()).unwrap();
+        let (answer, late) = std::sync::mpsc::channel();
+        let keychain = Keychain::asking("mine", move || late.recv().unwrap());
+        let keeper = desk.keeper_of(&Logins::new(&path, keychain));
+        let mut token = std::pin::pin!(keeper.token());
+        tokio::select! {
+            biased;
+            token = &mut token => panic!("{token:?} before the key was there"),
+            () = tokio::task::yield_now() => assert!(!keeper.has_news()),
+        }
+        answer.send(Ok(Some(key))).unwrap();
+        let mut token = token.await.unwrap();
+        while token.is_none() {
+            token = keeper.token().await.unwrap();
+        }
+        assert_eq!(token.map(Secret), login.access);
     }
 
     #[tokio::test]

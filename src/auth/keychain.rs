@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -27,12 +27,18 @@ const ASKED_ANEW_AFTER: Duration = Duration::from_secs(30);
 
 /// The keychain, or why there is none. Copies are handles to the same one, which is asked once for a key that it has.
 #[derive(Clone)]
-pub struct Keychain(Arc<Inner>);
+pub struct Keychain {
+    inner: Arc<Inner>,
+    /// How long this handle waits for an answer.
+    within: Duration,
+}
 
 struct Inner {
     /// Why there is none.
     none: Option<String>,
     known: Mutex<BTreeMap<String, Known>>,
+    /// The one key that this process makes, with its name.
+    own: OnceLock<(String, SecretString)>,
     answered: Condvar,
 }
 
@@ -43,12 +49,20 @@ struct Known {
     asked_at: Instant,
 }
 
+impl Known {
+    /// Whether it may be asked once more: it has said something else than the key, and that a while ago.
+    fn is_stale(&self) -> bool {
+        let is_open = matches!(self.answer, Some(Ok(Some(_))) | None);
+        !is_open && self.asked_at.elapsed() >= ASKED_ANEW_AFTER
+    }
+}
+
 /// The key, if the keychain has it, or in words why it could not be asked.
 type Answer = Result<Option<SecretString>, String>;
 
 impl fmt::Debug for Keychain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Keychain").field(&self.0.none).finish()
+        f.debug_tuple("Keychain").field(&self.inner.none).finish()
     }
 }
 
@@ -64,18 +78,45 @@ impl Keychain {
     }
 
     fn new(none: Option<String>) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             none,
             known: Mutex::default(),
+            own: OnceLock::new(),
             answered: Condvar::new(),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            within: WITHIN,
+        }
+    }
+
+    /// The same, for one who waits for no answer and takes what is there.
+    pub(super) fn at_once(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            within: Duration::ZERO,
+        }
+    }
+
+    /// The same, for one who can wait.
+    pub(super) fn in_time(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            within: WITHIN,
+        }
     }
 
     /// One that answers so when it is asked for the key of this name.
     #[cfg(test)]
     pub(super) fn answering(name: &str, answer: Answer) -> Self {
+        Self::asking(name, move || answer)
+    }
+
+    /// One that is being asked for the key of this name.
+    #[cfg(test)]
+    pub(super) fn asking(name: &str, answer: impl FnOnce() -> Answer + Send + 'static) -> Self {
         let keychain = Self::new(None);
-        keychain.ask(&mut keychain.known(), name, move |_| answer);
+        keychain.ask(&mut keychain.known(), name, move |_| answer());
         keychain
     }
 
@@ -86,30 +127,31 @@ impl Keychain {
     pub(super) fn key(&self, name: &str) -> Answer {
         self.no()?;
         let mut known = self.known();
-        let is_to_be_asked = match known.get(name) {
-            None => true,
-            Some(Known {
-                answer: Some(Ok(Some(_))) | None,
-                ..
-            }) => false,
-            Some(Known { asked_at, .. }) => asked_at.elapsed() >= ASKED_ANEW_AFTER,
-        };
-        if is_to_be_asked {
+        if known.get(name).is_none_or(Known::is_stale) {
             self.ask(&mut known, name, look_up);
         }
         self.wait(known, name)
     }
 
-    /// Makes this key the one of this new name.
+    /// Makes this key the one of this new name; gives those that it was asked to make first, which are the only ones: it
+    /// may take them once it is unlocked, and each further one would be one more that opens nothing.
     ///
     /// # Errors
     /// As [`Self::key`].
-    pub(super) fn make(&self, name: &str, key: &SecretString) -> Result<(), String> {
+    pub(super) fn make(
+        &self,
+        name: String,
+        key: SecretString,
+    ) -> Result<(String, SecretString), String> {
         self.no()?;
         let mut known = self.known();
-        let key = key.clone();
-        self.ask(&mut known, name, move |name| keep(name, &key).map(Some));
-        self.wait(known, name).map(|_| ())
+        let (name, key) = self.inner.own.get_or_init(|| (name, key)).clone();
+        if known.get(&name).is_none_or(Known::is_stale) {
+            let key = key.clone();
+            self.ask(&mut known, &name, move |name| keep(name, &key).map(Some));
+        }
+        self.wait(known, &name)?;
+        Ok((name, key))
     }
 
     /// Asks on a thread of its own, for the keychain may ask its person first.
@@ -130,7 +172,7 @@ impl Keychain {
             if let Some(known) = keychain.known().get_mut(&name) {
                 known.answer = Some(answer);
             }
-            keychain.0.answered.notify_all();
+            keychain.inner.answered.notify_all();
         };
         let thread = std::thread::Builder::new().name("keychain".to_owned());
         // Without a thread it has not answered, which is said.
@@ -140,23 +182,26 @@ impl Keychain {
     /// Waits for the answer, as long as it was asked for a short time ago.
     fn wait(&self, known: MutexGuard<'_, BTreeMap<String, Known>>, name: &str) -> Answer {
         let asked_at = known.get(name).map_or_else(now, |known| known.asked_at);
-        let left = WITHIN.saturating_sub(asked_at.elapsed());
+        let left = self.within.saturating_sub(asked_at.elapsed());
         let is_open = |known: &mut BTreeMap<String, Known>| {
             known.get(name).is_some_and(|known| known.answer.is_none())
         };
-        let waited = self.0.answered.wait_timeout_while(known, left, is_open);
+        let waited = self.inner.answered.wait_timeout_while(known, left, is_open);
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let answer = known.get(name).and_then(|known| known.answer.clone());
         answer.unwrap_or_else(|| Err("it has not answered; it may be locked".to_owned()))
     }
 
     fn no(&self) -> Result<(), String> {
-        self.0.none.clone().map_or(Ok(()), Err)
+        self.inner.none.clone().map_or(Ok(()), Err)
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         // Nothing in there is ever half done.
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -222,5 +267,25 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(keychain.key("a").unwrap().unwrap().expose_secret(), "key");
+    }
+
+    #[test]
+    fn a_locked_one_is_offered_one_key_and_that_once() {
+        let key = |text: &str| SecretString::from(text.to_owned());
+        let keychain = Keychain::answering("first", Err("it is locked".to_owned()));
+        let own = ("first".to_owned(), key("key"));
+        keychain.inner.own.set(own).unwrap();
+        for _ in 0..3 {
+            let made = keychain.make("next".to_owned(), key("another"));
+            assert!(made.unwrap_err().contains("locked"));
+        }
+        assert_eq!(keychain.known().len(), 1);
+        // Its person unlocks it while it is asked.
+        keychain.ask(&mut keychain.known(), "first", move |_| {
+            Ok(Some(key("key")))
+        });
+        let made = keychain.make("next".to_owned(), key("another"));
+        let (name, made) = made.unwrap();
+        assert_eq!((name.as_str(), made.expose_secret()), ("first", "key"));
     }
 }

@@ -222,9 +222,43 @@ impl Logins {
         {
             return Ok(Some((name, key)));
         }
-        let (name, key) = (super::random()?, seal::new_key()?);
-        let made = self.keychain.make(&name, &key);
-        Ok(made.is_ok().then_some((name, key)))
+        let made = self.keychain.make(super::random()?, seal::new_key()?);
+        Ok(made.ok())
+    }
+
+    /// The same file, for one who must not be held up: where the keychain has not answered, nothing can be read.
+    pub(super) fn at_once(&self) -> Self {
+        Self {
+            file: self.file.clone(),
+            keychain: self.keychain.at_once(),
+        }
+    }
+
+    /// Waits, beside everything else, until the keychain had its time to say what the file is to be read with; it is
+    /// there for whoever reads next.
+    pub(super) async fn key_to_read(&self) {
+        self.beside(|logins| {
+            if let Some(name) = logins.key_name() {
+                // Said to whoever reads.
+                let _ = logins.keychain.key(&name);
+            }
+        })
+        .await;
+    }
+
+    /// The same for what it is to be written with.
+    pub(super) async fn key_to_write(&self) {
+        // Without one the file is written as it is where there is no keychain.
+        self.beside(|logins| drop(logins.own_key())).await;
+    }
+
+    async fn beside(&self, work: impl FnOnce(&Self) + Send + 'static) {
+        let logins = Self {
+            file: self.file.clone(),
+            keychain: self.keychain.in_time(),
+        };
+        // A panic there was reported by the panic hook.
+        let _ = tokio::task::spawn_blocking(move || work(&logins)).await;
     }
 
     /// Where it is.

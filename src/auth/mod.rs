@@ -20,7 +20,7 @@ mod seal;
 mod tokens;
 
 pub use flow::{Begun, Wish, begin};
-pub use keeper::{Keeper, Now};
+pub use keeper::{Keeper, Now, Remark};
 pub use keychain::Keychain;
 pub use logins::{Book, ClientAuth, Login, Logins, OwnClient, Standing};
 pub use tokens::revoke;

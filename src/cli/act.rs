@@ -1,19 +1,23 @@
 //! `pause`, `resume`, `cancel`, `wait`, `rm` and `clean`: asking, and saying what came of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Context,
     args::{Clean, EditTask, Limit, Rm, Wait, Which},
     block_on,
     fail::{Fail, code, outcome, worst},
+    follow::{forgotten, wants},
     json,
     live::{Event, Live},
     read,
     servers::Servers,
 };
 use crate::{
-    domain::{Ask, Contact, Limits, Phase, Refused, Status, Task, TaskId, TaskView, text},
+    domain::{
+        Ask, Contact, Limits, News, Phase, Refused, ServerName, Status, Task, TaskId, TaskView,
+        text,
+    },
     store::ListFilter,
 };
 
@@ -96,7 +100,7 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
     };
     block_on(async {
         let mut live = Live::open(context, servers)?;
-        let mut worst = code::OK;
+        let mut codes = Vec::new();
         for task in &tasks {
             let came = match carry_out(context, &mut live, wish, task).await {
                 Ok(came) => came,
@@ -119,10 +123,10 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
             } else {
                 context.terminal.say(&format!("longhaul: {words}"));
             }
-            worst = worst.max(came.code);
+            codes.push(came.code);
         }
         live.leave(context, &[]).await;
-        Ok(worst)
+        Ok(worst(codes.into_iter()))
     })
 }
 
@@ -145,6 +149,14 @@ async fn carry_out(
     loop {
         if let Some(view) = live.tasks.get(id).cloned() {
             let is_late = begin.elapsed() >= REACH_WITHIN;
+            if view.task.forgotten_at.is_some() {
+                return Err(forgotten(context, id));
+            }
+            if is_late && view.contact == Contact::NeedsLogin {
+                let (why, hint) = wants(context, live, &view.task.server);
+                let words = format!("{why}; nothing came of it, {id} stays as it was. {hint}");
+                return Ok(Came::new(code::NEEDS_LOGIN, words));
+            }
             if let Some(came) = judge(wish, before, &view, was_asked, is_late) {
                 return Ok(came);
             }
@@ -159,6 +171,9 @@ async fn carry_out(
             None => Ok(live.next(context).await),
         };
         match next {
+            Ok(Ok(Event::News(News::Erased(gone)))) if gone == *id => {
+                return Err(forgotten(context, id));
+            }
             Ok(Ok(Event::News(_))) | Err(_) => {}
             Ok(Ok(Event::Interrupted | Event::Ended)) => {
                 return Err(Fail::new(
@@ -189,13 +204,6 @@ fn judge(
             task.server
         );
         return Some(Came::new(code::UNREACHABLE, words));
-    }
-    if is_late && view.contact == Contact::NeedsLogin {
-        let words = format!(
-            "{0} wants credentials; sign in with `longhaul login {0}`, or pass them with -H or --bearer-env",
-            task.server
-        );
-        return Some(Came::new(code::NEEDS_LOGIN, words));
     }
     let came = match (wish, &task.status) {
         (Wish::Cancel, Status::Cancelled) => Came::new(
@@ -287,36 +295,36 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             tasks.push(task);
         }
     }
-    let servers = Servers::of(context, &mut reader)?.all()?;
-    let is_enough = |ended: usize, open: usize| open == 0 || wait.any && ended > 0;
+    let servers = Servers::of(context, &mut reader)?;
     let (mut ended, mut open): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|task| task.status.ends_waiting());
-    if !is_enough(ended.len(), open.len()) {
-        block_on(async {
-            let mut live = Live::open(context, servers)?;
-            while !is_enough(ended.len(), open.len()) {
-                match live.next(context).await {
-                    Ok(Event::News(_)) => {}
-                    Ok(Event::Interrupted | Event::Ended) => {
-                        live.close();
-                        return Err(Fail::new(code::INTERRUPTED, "interrupted; the tasks stay"));
-                    }
-                    Err(fail) => {
-                        live.close();
-                        return Err(fail);
-                    }
-                }
-                open.retain(|task| match live.tasks.get(&task.id) {
-                    Some(view) if view.task.status.ends_waiting() && !view.is_unsaved => {
-                        ended.push(view.task.clone());
-                        false
-                    }
-                    _ => true,
-                });
+    let mut stuck = None;
+    if !is_enough(wait, &ended, &open) {
+        for task in &open {
+            if task.forgotten_at.is_some() {
+                return Err(forgotten(context, &task.id));
             }
-            live.leave(context, &[]).await;
-            Ok(())
+            servers.must_know(&task.server)?;
+        }
+        let servers = servers.all()?;
+        stuck = block_on(async {
+            let mut live = Live::open(context, servers)?;
+            match wait_for(context, &mut live, wait, &mut ended, &mut open).await {
+                Ok(stuck) => {
+                    // What cannot end any more as things are keeps nobody.
+                    let ours: Vec<TaskId> = match &stuck {
+                        Some(_) => open.iter().map(|task| task.id.clone()).collect(),
+                        None => Vec::new(),
+                    };
+                    live.leave(context, &ours).await;
+                    Ok(stuck)
+                }
+                Err(fail) => {
+                    live.close();
+                    Err(fail)
+                }
+            }
         })?;
     }
     for task in &ended {
@@ -338,7 +346,69 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             }
         }
     }
-    Ok(worst(ended.iter().map(outcome)))
+    match stuck {
+        Some(fail) => Err(fail),
+        None => Ok(worst(ended.iter().map(outcome))),
+    }
+}
+
+/// Whether `wait` has what it waits for.
+fn is_enough(wait: &Wait, ended: &[Task], open: &[Task]) -> bool {
+    open.is_empty() || wait.any && !ended.is_empty()
+}
+
+/// Waits until enough has ended; a failure comes back where what is still open cannot end any more as things are.
+async fn wait_for(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    wait: &Wait,
+    ended: &mut Vec<Task>,
+    open: &mut Vec<Task>,
+) -> Result<Option<Fail>, Fail> {
+    let mut told: Vec<ServerName> = Vec::new();
+    while !is_enough(wait, ended, open) {
+        match live.next(context).await? {
+            Event::News(News::Erased(gone)) if open.iter().any(|task| task.id == gone) => {
+                return Ok(Some(forgotten(context, &gone)));
+            }
+            Event::News(_) => {}
+            Event::Interrupted | Event::Ended => {
+                return Err(Fail::new(code::INTERRUPTED, "interrupted; the tasks stay"));
+            }
+        }
+        open.retain(|task| match live.tasks.get(&task.id) {
+            Some(view) if view.task.status.ends_waiting() && !view.is_unsaved => {
+                ended.push(view.task.clone());
+                false
+            }
+            _ => true,
+        });
+        let views = || open.iter().filter_map(|task| live.tasks.get(&task.id));
+        let is_forgotten = |view: &&Arc<TaskView>| {
+            view.task.forgotten_at.is_some() && !view.task.status.ends_waiting()
+        };
+        if let Some(view) = views().find(is_forgotten) {
+            return Ok(Some(forgotten(context, &view.task.id)));
+        }
+        let unsigned: Vec<ServerName> = views()
+            .filter(|view| view.contact == Contact::NeedsLogin)
+            .map(|view| view.task.server.clone())
+            .collect();
+        let is_stuck = unsigned.len() == open.len() && !is_enough(wait, ended, open);
+        for server in unsigned {
+            let (why, hint) = wants(context, live, &server);
+            if is_stuck {
+                let words = format!("{why}; what is waited for stays. {hint}; then wait again");
+                return Ok(Some(Fail::new(code::NEEDS_LOGIN, words)));
+            }
+            if !told.contains(&server) {
+                let words = format!("longhaul: {why}; its tasks wait for that. {hint}");
+                context.terminal.say(&text::clean_line(&words));
+                told.push(server);
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// `edit`.

@@ -24,8 +24,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Convention, Done, Limits, NewCall, OnInput, Phase, ServerRef, TaskId, TaskView, Tool,
-        place, text,
+        Ask, Convention, Done, NewCall, Phase, ServerRef, TaskId, TaskView, Tool, place, text,
     },
     store::Reader,
 };
@@ -48,7 +47,7 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     block_on(async {
-        let mut live = Live::open(context, vec![server])?;
+        let mut live = Live::open_at(context, server).await?;
         let what = Ask::Adopt {
             server: name.clone(),
             server_task: adopt.server_task.clone(),
@@ -183,7 +182,8 @@ async fn call_all(
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let convention = context.config()?.convention(&name);
-    let mut live = Live::open(context, vec![server])?;
+    let limits = context.config()?.usual_limits().of(&name);
+    let mut live = Live::open_at(context, server).await?;
     let begun = async {
         let tools = calls::list(context, &mut live, &name).await?;
         for task in &saved.tasks {
@@ -191,20 +191,12 @@ async fn call_all(
         }
         let mut ids = Vec::new();
         for task in &saved.tasks {
+            let id = TaskId::from_bits(dice());
+            let arguments = Value::Object(task.arguments.clone()).to_string();
             let call = NewCall {
-                id: TaskId::from_bits(dice()),
-                server: name.clone(),
-                tool: task.tool.clone(),
-                arguments: Value::Object(task.arguments.clone()).to_string(),
-                name: None,
-                tag: None,
                 once: Some(task.once()),
-                origin: None,
-                goes_on: None,
-                must_survive: false,
-                is_unchecked: false,
-                limits: Limits::default(),
-                on_input: OnInput::Ask,
+                limits,
+                ..NewCall::new(id, name.clone(), task.tool.clone(), arguments)
             };
             if let Done::Started(id) = live.ask(context, Ask::Start(Box::new(call))).await? {
                 ids.push(id);

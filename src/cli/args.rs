@@ -50,7 +50,8 @@ In it:
 /// What is recorded, and how.
 const RECORDED: &str = "\
 Recorded, once it is switched on:
-  by --trace        with call, watch, tools and the screen: every server of the session, until whoever drives it leaves
+  by --trace        with call, watch, tools, servers test and the screen: every server of the session, until whoever
+                    drives it leaves; with doctor: what it asks, where nobody drives
   by trace = true   in [servers.NAME] of the configuration: that server, always
   by :trace         on the screen: the server of the task, until it is said again
   over HTTP         requests, answers, every event and body, and why an exchange ended; of a program its lines
@@ -126,7 +127,7 @@ pub(super) struct Global {
     /// Record what goes over the wire with every server of the session; `longhaul trace` shows it.
     #[arg(long, global = true)]
     pub(super) trace: bool,
-    /// Let -H and --bearer-env go over plain http to another machine, where they can be read on the way.
+    /// Let credentials go over plain http to another machine, where they can be read on the way.
     #[arg(long, global = true)]
     pub(super) insecure_http: bool,
 }

@@ -18,7 +18,7 @@ use crate::{
         ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef,
         TaskId, Tool, text,
     },
-    store::{ListFilter, Reader},
+    store::Reader,
 };
 
 /// Tools named to somebody who asked for one that is not there; `tools` lists them all.
@@ -30,7 +30,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     let tools = block_on(async {
-        let mut live = Live::open(context, vec![server])?;
+        let mut live = Live::open_at(context, server).await?;
         let tools = list(context, &mut live, &name).await;
         live.leave(context, &[]).await;
         tools
@@ -286,6 +286,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
             name: old.server.clone(),
             url: None,
             headers: Vec::new(),
+            filled: Vec::new(),
             protocol: None,
         });
     let base: Map<String, Value> = serde_json::from_str(&old.arguments).unwrap_or_default();
@@ -324,7 +325,7 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     };
     let mut reader = context.reader()?;
     block_on(async {
-        let mut live = Live::open(context, vec![draft.server.clone()])?;
+        let mut live = Live::open_at(context, draft.server.clone()).await?;
         let until = if draft.how.detach {
             Until::Detachable
         } else {
@@ -361,7 +362,11 @@ async fn begin(
         .iter()
         .any(|pair| matches!(pair.value, Given::Text(_)));
     // What used this key before comes back without a server being asked.
-    let is_kept = !needs_schema && has_used(reader, once.as_deref())?;
+    let is_used = match &once {
+        Some(key) => reader.once(key)?.is_some(),
+        None => false,
+    };
+    let is_kept = !needs_schema && is_used;
     let listed = if is_kept {
         Vec::new()
     } else {
@@ -396,6 +401,8 @@ async fn begin(
         )));
     }
     let before = base.clone();
+    // Said once it goes out, and not where it stays here after all.
+    let mut notes: Vec<String> = Vec::new();
     let arguments = if how.unchecked {
         let specs = described.map(Tool::arguments).unwrap_or_default();
         let mut arguments = base;
@@ -414,15 +421,14 @@ async fn begin(
         if let (arguments, Some(why)) = &checked
             && !arguments.is_empty()
         {
-            let note = format!("{tool}: its schema cannot be used: {why}; sent unchecked");
-            context.terminal.remark(&text::clean_line(&note));
+            let words = format!("{tool}: its schema cannot be used: {why}; sent unchecked");
+            notes.push(words);
         }
         checked.0
     };
     if let Some(described) = described {
         for key in unheard_of(described, &arguments) {
-            let note = format!("{tool} has no argument {key:?}; sent all the same");
-            context.terminal.remark(&text::clean_line(&note));
+            notes.push(format!("{tool} has no argument {key:?}; sent all the same"));
         }
         if how.detach
             && live.is_driver
@@ -439,7 +445,7 @@ async fn begin(
             context.terminal.remark(&line);
         }
         if !is_agreed && described.is_none_or(Tool::may_harm_again) {
-            let why = doubt(described);
+            let why = Tool::doubt_of_repeat(described);
             let question =
                 text::clean_line(&format!("{} {why}; run {tool} again? y/N", server.name))
                     .into_owned();
@@ -453,16 +459,13 @@ async fn begin(
         }
     }
     let usual = context.config()?.usual_limits().of(&server.name);
+    let id = TaskId::from_bits(dice());
+    let arguments = Value::Object(arguments).to_string();
     let new = NewCall {
-        id: TaskId::from_bits(dice()),
-        server: server.name,
-        tool,
-        arguments: Value::Object(arguments).to_string(),
         name: how.name,
         tag: how.tag,
         once,
         origin,
-        goes_on: None,
         // Beside another one that drives, our leaving ends nothing.
         must_survive: how.detach && live.is_driver,
         is_unchecked: how.unchecked,
@@ -471,6 +474,7 @@ async fn begin(
             hard: how.max_time.map_or(usual.hard, |limit| limit.0),
         },
         on_input: how.on_input.unwrap_or_default(),
+        ..NewCall::new(id, server.name, tool, arguments)
     };
     let wanted = new.id.clone();
     let has_key = new.once.is_some();
@@ -491,6 +495,10 @@ async fn begin(
                         "{id} used this key before; nothing new was started"
                     ));
                 }
+            } else {
+                for note in &notes {
+                    context.terminal.remark(&text::clean_line(note));
+                }
             }
             Ok(id)
         }
@@ -499,24 +507,6 @@ async fn begin(
             "the engine did not say what it started",
         )),
     }
-}
-
-/// Why a repeat is asked for, in words that go on after the name of the server.
-fn doubt(tool: Option<&Tool>) -> &'static str {
-    match tool.and_then(|tool| tool.destructive) {
-        Some(true) => "calls this tool destructive",
-        _ => "does not say that repeating this tool is harmless",
-    }
-}
-
-/// Whether a task of the session was started with this key.
-fn has_used(reader: &mut Reader, once: Option<&str>) -> Result<bool, Fail> {
-    let Some(once) = once else { return Ok(false) };
-    let tasks = reader.tasks(ListFilter {
-        all: true,
-        limit: None,
-    })?;
-    Ok(tasks.iter().any(|task| task.once.as_deref() == Some(once)))
 }
 
 /// The price of leaving a call, where it is known beforehand that leaving would end it, whenever that is.

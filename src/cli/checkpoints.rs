@@ -11,12 +11,12 @@ use super::{
     block_on, calls, dice,
     fail::{Fail, code},
     live::Live,
+    saved::adopted_once,
     servers::Servers,
 };
 use crate::{
     domain::{
-        Ask, Checkpoint, Convention, Done, Limits, NewCall, OnInput, Progress, ServerRef, Task,
-        TaskId, Tool, text,
+        Ask, Checkpoint, Convention, Done, NewCall, Progress, ServerRef, Task, TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -91,7 +91,7 @@ async fn look(
     server: &ServerRef,
     client_id: &str,
 ) -> Result<(Vec<Checkpoint>, Vec<Tool>), Fail> {
-    let mut live = Live::open(context, vec![server.clone()])?;
+    let mut live = Live::open_at(context, server.clone()).await?;
     let looked = async {
         let tools = calls::list(context, &mut live, &server.name).await?;
         let what = Ask::Checkpoints {
@@ -220,23 +220,17 @@ async fn start_all(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
-    let mut live = Live::open(context, vec![server])?;
+    let limits = context.config()?.usual_limits().of(&name);
+    let mut live = Live::open_at(context, server).await?;
     let mut ids = Vec::new();
     for offer in offers {
+        let id = TaskId::from_bits(dice());
+        let arguments = Value::Object(offer.arguments).to_string();
         let call = NewCall {
-            id: TaskId::from_bits(dice()),
-            server: name.clone(),
-            tool: offer.tool,
-            arguments: Value::Object(offer.arguments).to_string(),
-            name: None,
-            tag: None,
-            once: Some(format!("adopted {client_id} {}", offer.checkpoint.id)),
-            origin: None,
+            once: Some(adopted_once(client_id, &offer.checkpoint.id)),
             goes_on: Some(offer.checkpoint.id),
-            must_survive: false,
-            is_unchecked: false,
-            limits: Limits::default(),
-            on_input: OnInput::Ask,
+            limits,
+            ..NewCall::new(id, name.clone(), offer.tool, arguments)
         };
         match live.ask(context, Ask::Start(Box::new(call))).await {
             Ok(Done::Started(id)) => ids.push(id),

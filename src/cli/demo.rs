@@ -11,9 +11,7 @@ use super::{
 };
 use crate::{
     demo::{self, DemoError, Options},
-    domain::{
-        Ask, Limits, LinkRecord, NewCall, ProtocolVersion, Roster, ServerName, ServerRef, TaskId,
-    },
+    domain::{Ask, LinkRecord, NewCall, ProtocolVersion, Roster, ServerName, ServerRef, TaskId},
     store::{DriverLock, ListFilter},
 };
 
@@ -136,6 +134,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         name: name_of(&known, &running.url, name, version),
         url: Some(running.url.clone()),
         headers: Vec::new(),
+        filled: Vec::new(),
         protocol: Some(version.word().to_owned()),
     };
     let servers = vec![
@@ -185,20 +184,13 @@ fn name_of(known: &[LinkRecord], url: &str, base: &str, version: ProtocolVersion
 ///
 /// Their steps are short, so that within a second each has shown enough of them for a rate and a time left.
 fn first_calls(server: &ServerName) -> Vec<NewCall> {
-    let call = |name: &str, tool: &str, arguments: serde_json::Value| NewCall {
-        id: TaskId::from_bits(dice()),
-        server: server.clone(),
-        tool: tool.to_owned(),
-        arguments: arguments.to_string(),
-        name: Some(name.to_owned()),
-        tag: None,
-        once: None,
-        origin: None,
-        goes_on: None,
-        must_survive: false,
-        is_unchecked: false,
-        limits: Limits::default(),
-        on_input: crate::domain::OnInput::Ask,
+    let call = |name: &str, tool: &str, arguments: serde_json::Value| {
+        let id = TaskId::from_bits(dice());
+        let arguments = arguments.to_string();
+        NewCall {
+            name: Some(name.to_owned()),
+            ..NewCall::new(id, server.clone(), tool.to_owned(), arguments)
+        }
     };
     let processing = "resumable_data_processing";
     vec![

@@ -1,7 +1,7 @@
 //! `doctor`: what longhaul stands on, looked at from outside.
 //!
-//! Invariants: it drives no session, starts nothing and changes nothing, so that it can be asked while others work; no
-//! header, no token and nothing of a URL beside its origin is printed.
+//! Invariants: it drives no session, starts nothing and changes nothing but a record of the wire that was asked for, so that
+//! it can be asked while others work; no header, no token and nothing of a URL beside its origin is printed.
 
 use std::{
     fs,
@@ -26,10 +26,10 @@ use crate::{
     app::SMALLEST,
     auth::{AuthError, Standing},
     domain::{
-        Colour, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName, ServerRef, place,
-        text,
+        Colour, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
+        ServerRef, place, text,
     },
-    engine::{Flow, Obstacle, Probe, Stateful, probe},
+    engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader},
     term::{caps::Aside, osc::Between},
 };
@@ -460,8 +460,16 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             "none yet; `longhaul servers add NAME URL` adds one",
         );
     }
-    for (server, url) in wanted {
-        let of = format!("server {}", server.name);
+    for (name, server, url) in wanted {
+        let of = format!("server {name}");
+        let server = match server {
+            Ok(server) => server,
+            Err(Fail::Said { words, .. }) => {
+                checks.wrong(&of, words, "then ask again");
+                continue;
+            }
+            Err(Fail::Unread(_)) => return,
+        };
         if place::is_process(&url) {
             if !is_in_the_way(context, &of, &server.name, checks) {
                 let name = super::quoted(server.name.as_str());
@@ -477,7 +485,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             continue;
         }
         let is_new = server.url.is_some();
-        let headers = server.headers.into_iter();
+        let headers = server.headers.into_iter().chain(server.filled);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);
@@ -487,20 +495,64 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             headers.push(("Authorization".to_owned(), value.into()));
         }
         let is_over = matches!(standing, Standing::Over);
-        match block_on(async { Ok(probe(&url, headers).await) }) {
+        let recording = recording(context, &server.name, &of, checks);
+        let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
+        let unrecorded = probed.as_ref().ok();
+        if let Some(why) = unrecorded.and_then(|probe| probe.unrecorded.as_ref()) {
+            checks.warning(&of, why.clone(), "what is found here is found all the same");
+        }
+        match probed {
             Ok(Probe {
                 stateful: Err(Obstacle::NeedsLogin),
                 modern: None,
+                ..
             }) if is_over => checks.warning(
                 &of,
                 "the token of its sign-in is over",
                 "nothing, as long as the next call gets a new one",
             ),
-            Ok(probe) => tell(&of, &url, &probe, &wants, checks),
+            Ok(probe) => {
+                let config = context.config().ok();
+                let convention = config.map(|config| config.convention(&server.name));
+                let convention = convention.unwrap_or_default();
+                tell(&of, &url, &probe, &wants, &convention, checks);
+            }
             Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
             Err(Fail::Unread(_)) => return,
         }
     }
+}
+
+/// Where the look at a server is recorded, if it is to be. Two who write one record would spoil it, and whoever drives
+/// writes.
+fn recording<'c>(
+    context: &'c Context<'_>,
+    server: &'c ServerName,
+    of: &str,
+    checks: &mut Checks,
+) -> Option<Recording<'c>> {
+    let config = context.config().ok();
+    let mut configured = config.iter().flat_map(|config| &config.servers);
+    let is_traced = configured.any(|it| it.name == *server && it.trace);
+    if !(context.global.trace || is_traced) {
+        return None;
+    }
+    if let Some(pid) = DriverLock::holder(&context.paths) {
+        let words =
+            format!("not recorded: process {pid} drives this session, and it alone records");
+        let flags = context.flags();
+        let next = format!(
+            "`longhaul{flags} --trace servers test {}` is recorded by it",
+            super::quoted(server.as_str())
+        );
+        checks.warning(of, words, next);
+        return None;
+    }
+    Some(Recording {
+        paths: &context.paths,
+        server,
+        clock: context.clock,
+    })
 }
 
 /// Lists the programs that nobody approved, which are no choice of anybody; says whether there are any.
@@ -668,9 +720,7 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
     let has_own = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
-    let is_private = |url: &Url| {
-        url.scheme() == "https" || place::is_loopback(url) || context.global.insecure_http
-    };
+    let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
         return Standing::None;
@@ -682,37 +732,44 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
         .unwrap_or(Standing::None)
 }
 
-/// The servers to look at, each with its URL: the named ones, else all.
-fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<(ServerRef, String)>, Fail> {
+/// A server, what goes to the engine of it, and its URL.
+type Wanted = (ServerName, Result<ServerRef, Fail>, String);
+
+/// The servers to look at: the named ones, else all. What stands in the way of one says nothing of the others.
+fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<Wanted>, Fail> {
     let all = Servers::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
-    let servers = all.choices()?;
     let urls = all.urls();
-    let is_wanted = |server: &ServerRef| named.is_empty() || named.contains(&server.name);
-    let mut found: Vec<(ServerRef, String)> = servers
-        .into_iter()
-        .filter(is_wanted)
-        .filter_map(|server| {
-            let url = urls
-                .iter()
-                .find(|(name, _)| *name == server.name)?
-                .1
-                .clone();
-            Some((server, url))
+    let mut found: Vec<Wanted> = all
+        .choices()
+        .filter(|(name, _)| named.is_empty() || named.contains(name))
+        .filter_map(|(name, server)| {
+            let (_, url) = urls.iter().find(|(of, _)| of == name)?;
+            Some((name.clone(), server, url.clone()))
         })
         .collect();
+    if named.is_empty() {
+        return Ok(found);
+    }
     // A URL that is new has a name of its own.
     for server in all.all()? {
         if let Some(url) = server.url.clone()
-            && !found.iter().any(|(known, _)| known.name == server.name)
+            && !found.iter().any(|(known, ..)| *known == server.name)
         {
-            found.push((server, url));
+            found.push((server.name.clone(), Ok(server), url));
         }
     }
     Ok(found)
 }
 
-fn tell(of: &str, url: &str, probe: &Probe, wants: &Wants, checks: &mut Checks) {
+fn tell(
+    of: &str,
+    url: &str,
+    probe: &Probe,
+    wants: &Wants,
+    convention: &Convention,
+    checks: &mut Checks,
+) {
     let origin = Url::parse(url).map_or_else(
         |_| place::shown(url).into_owned(),
         |url| url.origin().ascii_serialization(),
@@ -734,7 +791,7 @@ fn tell(of: &str, url: &str, probe: &Probe, wants: &Wants, checks: &mut Checks) 
             of,
             format!("{origin} answers {tls}; it speaks 2026-07-28 only"),
         );
-        return resumes(of, None, probe.modern, checks);
+        return resumes(of, None, probe.modern, convention, checks);
     };
     let who = answered
         .server_info
@@ -748,7 +805,7 @@ fn tell(of: &str, url: &str, probe: &Probe, wants: &Wants, checks: &mut Checks) 
             answered.version
         ),
     );
-    resumes(of, Some(answered), probe.modern, checks);
+    resumes(of, Some(answered), probe.modern, convention, checks);
     let is_here = Url::parse(url).is_ok_and(|url| place::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
@@ -806,7 +863,13 @@ fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, wants: &Wants, checks
 }
 
 /// What a call there could be picked up by.
-fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: &mut Checks) {
+fn resumes(
+    of: &str,
+    stateful: Option<&Stateful>,
+    modern: Option<bool>,
+    convention: &Convention,
+    checks: &mut Checks,
+) {
     let mut ways: Vec<String> = Vec::new();
     if modern == Some(true) {
         ways.push("tasks of 2026-07-28".to_owned());
@@ -815,7 +878,7 @@ fn resumes(of: &str, stateful: Option<&Stateful>, modern: Option<bool>, checks: 
         if stateful.tasks.is_some() {
             ways.push("tasks of 2025-11-25".to_owned());
         }
-        let keeping = stateful.checkpoint_tools();
+        let keeping = stateful.checkpoint_tools(convention);
         if !keeping.is_empty() {
             let named = keeping
                 .iter()

@@ -99,7 +99,7 @@ pub(super) fn outcome(task: &Task) -> u8 {
 }
 
 /// The worst of several outcomes: what nobody can know before what failed, then what was stopped, then what waits for a
-/// person.
+/// person. What is no outcome of a task, e.g. a session that cannot be written, comes before all of these.
 pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
     const WORST_FIRST: [u8; 8] = [
         code::UNKNOWN,
@@ -113,7 +113,29 @@ pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
     ];
     let rank = |code: &u8| WORST_FIRST.iter().position(|worse| worse == code);
     codes
-        .filter(|code| rank(code).is_some())
-        .min_by_key(|code| rank(code))
+        .filter(|code| *code != code::OK)
+        .min_by_key(rank)
         .unwrap_or(code::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_several_hides_nothing_that_is_worse() {
+        for (codes, expected) in [
+            (&[][..], code::OK),
+            (&[code::OK, code::OK], code::OK),
+            (
+                &[code::INPUT, code::TOOL_FAILED, code::OK],
+                code::TOOL_FAILED,
+            ),
+            (&[code::TOOL_FAILED, code::UNKNOWN], code::UNKNOWN),
+            (&[code::NEEDS_LOGIN, code::UNREACHABLE], code::NEEDS_LOGIN),
+            (&[code::UNKNOWN, code::CANNOT_SAVE], code::CANNOT_SAVE),
+        ] {
+            assert_eq!(worst(codes.iter().copied()), expected, "{codes:?}");
+        }
+    }
 }

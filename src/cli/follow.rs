@@ -382,6 +382,11 @@ impl Follow<'_, '_> {
                 Event::News(News::Erased(gone)) if gone == self.id => {
                     return Err(forgotten(self.context, &self.id));
                 }
+                Event::News(News::Undriven) => {
+                    if let Some(code) = over(self.context, self.printer)? {
+                        return Ok(Left::Ended(code));
+                    }
+                }
                 Event::News(_) => {}
                 Event::Interrupted if self.is_warned() => {}
                 Event::Interrupted | Event::Ended => return Ok(Left::Interrupted),
@@ -430,6 +435,9 @@ impl Follow<'_, '_> {
             return Ok(None);
         }
         let code = ended(self.context, self.live, self.printer, view).await?;
+        if code.is_none() && view.task.forgotten_at.is_some() {
+            return Err(forgotten(self.context, &self.id));
+        }
         Ok(code.map(Left::Ended))
     }
 
@@ -509,9 +517,8 @@ impl Follow<'_, '_> {
         }
         self.was_unsaved = view.is_unsaved;
         // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
-        let attempt = view.task.attempt();
         if let Contact::Offline { why, .. } = &view.contact
-            && attempt.is_some_and(|attempt| attempt.phase == Phase::Queued)
+            && view.task.is_queued()
             && self.is_first(Once::Unreachable)
         {
             self.context.terminal.say(&format!(
@@ -591,7 +598,7 @@ fn waiting_words(leaving: Option<&Price>, is_driver: bool, waited: Duration) -> 
             )
         } else {
             // Only the driver ends a call by leaving.
-            "waiting for the first sign of the call; another longhaul drives it, so Ctrl-C leaves without ending it"
+            "waiting until the call is sent; another longhaul drives it, so Ctrl-C leaves without ending it"
                 .to_owned()
         }
     })
@@ -609,16 +616,17 @@ fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.leaving, phase) {
         _ if view.task.error.is_some() => Detach::Refused,
+        // Whoever drives stays with it, and sends it when that can be done.
+        (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
+            Contact::Offline { .. } => Detach::Now,
+            _ => Detach::NotYet,
+        },
+        _ if !is_driver => Detach::Now,
         // Known once the first event came without an id.
         (Some(Price::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
-            // Whoever drives stays with it.
-            if is_driver {
-                Detach::Never(why.clone())
-            } else {
-                Detach::Now
-            }
+            Detach::Never(why.clone())
         }
         (Some(Price::Dies { .. }), _) => Detach::NotYet,
         _ if view.task.status.ends_waiting() => Detach::Now,
@@ -718,6 +726,17 @@ async fn ended(
     Ok(Some(outcome(&task)))
 }
 
+/// Prints all that is saved of a task that has come to its end, and returns its code.
+fn over(context: &mut Context<'_>, printer: &mut Printer) -> Result<Option<u8>, Fail> {
+    let task = printer.task()?;
+    if !task.status.ends_waiting() {
+        return Ok(None);
+    }
+    printer.catch_up(context)?;
+    last_words(context, printer, &task)?;
+    Ok(Some(outcome(&task)))
+}
+
 /// What stands at the end of a follow, beside the history.
 fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> Result<(), Fail> {
     let (id, flags) = (&task.id, context.flags());
@@ -782,7 +801,8 @@ impl Live {
     }
 }
 
-fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+/// What is said of a task that nobody follows any more.
+pub(super) fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
     Fail::usage(format!(
         "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
         context.flags()
@@ -823,11 +843,9 @@ fn follow_after(
     let servers = Servers::of(context, &mut reader)?;
     let mut printer = Printer::new(task.id.clone(), reader, style, after);
     printer.is_terse = is_terse;
-    if task.status.ends_waiting() {
-        // Nothing more will come, so nobody has to be asked.
-        printer.catch_up(context)?;
-        last_words(context, &mut printer, task)?;
-        return Ok(outcome(task));
+    // Nothing more will come, so nobody has to be asked.
+    if let Some(code) = over(context, &mut printer)? {
+        return Ok(code);
     }
     if task.forgotten_at.is_some() {
         return Err(forgotten(context, &task.id));

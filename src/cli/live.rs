@@ -109,6 +109,26 @@ impl Live {
         })
     }
 
+    /// Opens the session for something new at this server. Fails, and leaves, where the server is not to be spoken to as it
+    /// is wished.
+    pub(super) async fn open_at(
+        context: &mut Context<'_>,
+        server: ServerRef,
+    ) -> Result<Self, Fail> {
+        let unwished = ServerRef {
+            protocol: None,
+            ..server.clone()
+        };
+        let mut live = Self::open(context, vec![unwished])?;
+        if server.protocol.is_some()
+            && let Err(fail) = live.ask(context, Ask::Server(server)).await
+        {
+            live.leave(context, &[]).await;
+            return Err(fail);
+        }
+        Ok(live)
+    }
+
     /// The next thing to react to. Notices are said here, trouble ends the command.
     pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<Event, Fail> {
         loop {
@@ -131,6 +151,9 @@ impl Live {
                     News::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
+                    News::Undriven if context.global.readonly => context.terminal.say(
+                        "longhaul: nobody drives this session; what is saved is shown, and --readonly drives nothing",
+                    ),
                     News::Undriven | News::Answer { .. } => {}
                 }
                 return Ok(Event::News(news));

@@ -58,8 +58,7 @@ fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url
 pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail> {
     context.may_act()?;
     let (name, server) = meant(context, login.at.as_deref())?;
-    let is_clear = server.scheme() == "http" && !place::is_loopback(&server);
-    if is_clear && !context.global.insecure_http {
+    if place::is_in_clear(&server) && !context.global.insecure_http {
         return Err(Fail::usage(format!(
             "a token for {name} would go over plain http, where it can be read on the way; nothing was sent. Use an \
              https:// URL, or say --insecure-http each time"

@@ -235,7 +235,11 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
 }
 
 fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
-    let word = task.status.word();
+    let word = if task.is_queued() {
+        "queued"
+    } else {
+        task.status.word()
+    };
     let state = match (task.asked, contact) {
         (Some(asked), _) => asked.what.word().to_owned(),
         // Nobody looks, so it may have moved on.
@@ -549,6 +553,7 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
         ("socket", paths.socket()),
         ("log", paths.log()),
         ("trace", paths.trace_dir()),
+        ("logins", paths.logins()),
         ("demo", paths.demo_dir()),
     ];
     if context.global.json {

@@ -12,7 +12,7 @@ use super::{
     args::{AddServer, OfServer, RemoveServer, TestServers},
     block_on, calls,
     config::{self, Edit, How, Written, digest, digest_of_program, is_name, is_secret, url_of},
-    fail::{Fail, code},
+    fail::{Fail, code, worst},
     json as documents, lines,
     live::{Event, Live},
     quoted,
@@ -21,8 +21,8 @@ use super::{
 use crate::{
     app::Consent,
     domain::{
-        Ask, Limits, Obstacle, Price, Program, ProtocolVersion, ServerConfig, ServerName,
-        ServerRef, ServerView, Task, Template, Tool, place, text,
+        Ask, Limits, LinkRecord, Obstacle, Price, Program, ProtocolVersion, ServerConfig,
+        ServerName, ServerRef, ServerView, Task, Template, Tool, place, text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
     store::ListFilter,
@@ -71,86 +71,15 @@ fn missing(server: &ServerConfig) -> Option<String> {
 pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     let links = context.reader()?.links()?;
     let config = context.config()?;
-    let known = |name: &ServerName| {
-        config
-            .servers
-            .iter()
-            .any(|it| it.name == *name && it.url.is_some())
-    };
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut document: Vec<Value> = Vec::new();
-    for server in &config.servers {
-        let of_session = links.iter().find(|link| link.name == server.name);
-        let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
-        let (state, words) = match (obstacle(server), url) {
-            (Some(obstacle), _) => obstacle,
-            (None, None) => (
-                "needs-url",
-                "no url here, and the session knows none".to_owned(),
-            ),
-            (None, Some(_)) if server.program.is_some() => {
-                ("ready", "stdio, approved; started when needed".to_owned())
-            }
-            (None, Some(_)) => ("ready", String::new()),
-        };
-        if let Some(program) = &server.program {
-            rows.push(vec![
-                server.name.to_string(),
-                command_line(program),
-                words.clone(),
-            ]);
-            document.push(json!({
-                "name": server.name,
-                "kind": "stdio",
-                "command": program.command,
-                "args": program.args,
-                "cwd": program.cwd,
-                "env": program.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-                "variables": program.variables(),
-                "state": state,
-                "why": words,
-                "limits": limits(server.limits),
-                "configured": true,
-            }));
-            continue;
-        }
-        rows.push(vec![
-            server.name.to_string(),
-            url.map_or(String::new(), |url| place::shown(url).into_owned()),
-            words.clone(),
-        ]);
-        document.push(json!({
-            "name": server.name,
-            "kind": "http",
-            "url": url.map(place::shown),
-            "state": state,
-            "why": words,
-            "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::word),
-            "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-            "variables": server.variables(),
-            "limits": limits(server.limits),
-            "configured": true,
-        }));
-    }
-    for link in links.iter().filter(|link| !known(&link.name)) {
-        if config.servers.iter().any(|it| it.name == link.name) {
-            continue;
-        }
-        let words = "of this session only".to_owned();
-        rows.push(vec![
-            link.name.to_string(),
-            place::shown(&link.url).into_owned(),
-            words.clone(),
-        ]);
-        document.push(json!({
-            "name": link.name,
-            "kind": "http",
-            "url": place::shown(&link.url),
-            "state": "ready",
-            "why": words,
-            "configured": false,
-        }));
-    }
+    let of_session_only = links
+        .iter()
+        .filter(|link| !config.servers.iter().any(|it| it.name == link.name));
+    let (mut rows, document): (Vec<Vec<String>>, Vec<Value>) = config
+        .servers
+        .iter()
+        .map(|server| configured(server, &links))
+        .chain(of_session_only.map(remembered))
+        .unzip();
     if context.global.json {
         let document = documents::pretty(&Value::Array(document));
         context.terminal.document(&document)?;
@@ -171,6 +100,69 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
         context.terminal.line(line.trim_end())?;
     }
     Ok(code::OK)
+}
+
+/// The row and the document of a server of the configuration.
+fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Value) {
+    let of_session = links.iter().find(|link| link.name == server.name);
+    let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
+    let (state, words) = match (obstacle(server), url) {
+        (Some(obstacle), _) => obstacle,
+        (None, None) => (
+            "needs-url",
+            "no url here, and the session knows none".to_owned(),
+        ),
+        (None, Some(_)) if server.program.is_some() => {
+            ("ready", "stdio, approved; started when needed".to_owned())
+        }
+        (None, Some(_)) => ("ready", String::new()),
+    };
+    let name = server.name.to_string();
+    if let Some(program) = &server.program {
+        let document = json!({
+            "name": server.name,
+            "kind": "stdio",
+            "command": program.command,
+            "args": program.args,
+            "cwd": program.cwd,
+            "env": program.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "variables": program.variables(),
+            "state": state,
+            "why": words,
+            "limits": limits(server.limits),
+            "configured": true,
+        });
+        return (vec![name, command_line(program), words], document);
+    }
+    let document = json!({
+        "name": server.name,
+        "kind": "http",
+        "url": url.map(place::shown),
+        "state": state,
+        "why": words,
+        "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::word),
+        "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "variables": server.variables(),
+        "limits": limits(server.limits),
+        "configured": true,
+    });
+    let url = url.map_or(String::new(), |url| place::shown(url).into_owned());
+    (vec![name, url, words], document)
+}
+
+/// The row and the document of a server that only the session knows.
+fn remembered(link: &LinkRecord) -> (Vec<String>, Value) {
+    let (url, words) = (place::shown(&link.url), "of this session only");
+    let document = json!({
+        "name": link.name,
+        "kind": "http",
+        "url": url,
+        "state": "ready",
+        "why": words,
+        "configured": false,
+    });
+    let row = vec![link.name.to_string(), url.into_owned(), words.to_owned()];
+    (row, document)
 }
 
 fn limits(limits: Limits) -> Value {
@@ -472,6 +464,13 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
         let words = format!("{} waits for no consent", server.name);
         return consented(context, &server.name, &words);
     };
+    if server.program.is_some() {
+        return Err(Fail::usage(format!(
+            "{} is a program; `longhaul servers approve {}` shows what would be started, and asks",
+            text::clean_line(server.name.as_str()),
+            quoted(server.name.as_str())
+        )));
+    }
     for line in goes_where(url, &server.headers) {
         context.terminal.say(&line);
     }
@@ -511,8 +510,8 @@ pub(super) fn consent_on_screen(
                 to_agree,
                 digest,
                 is_program,
-                words: String::new(),
                 roster: config::roster(config.servers),
+                ..Consent::default()
             });
         }
         let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
@@ -523,16 +522,28 @@ pub(super) fn consent_on_screen(
         }
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
+            is_agreed: true,
             words: agreed(server),
             roster: config::roster(config::read(path.as_deref())?.servers),
             ..Consent::default()
         });
     }
-    let missing = server.and_then(not_set);
-    let words = missing.map_or_else(
-        || format!("nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"),
-        |missing| format!("{name} waits: {missing}"),
-    );
+    let headers = server.map_or(&[] as &[_], |server| server.headers.as_slice());
+    let sent: Vec<String> = headers
+        .iter()
+        .flat_map(|(_, value)| value.variables())
+        .map(|variable| format!("${variable}"))
+        .collect();
+    let words = match server.and_then(not_set) {
+        Some(missing) => format!("{name} waits: {missing}"),
+        None if sent.is_empty() => format!(
+            "nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"
+        ),
+        None => format!(
+            "{name} gets {} as the configuration has it; where that was refused, set it anew and start longhaul with it, or pass other credentials with -H or --bearer-env",
+            sent.join(", ")
+        ),
+    };
     Ok(Consent {
         words: text::clean_line(&words).into_owned(),
         roster: config::roster(config.servers),
@@ -618,23 +629,38 @@ pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, 
     let mut reader = context.reader_to_act()?;
     let servers = Servers::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
-    let wanted: Vec<ServerRef> = match (&test.name, named.as_slice()) {
-        (Some(name), _) => vec![servers.named(name)?],
-        (None, []) => servers.choices()?,
-        (None, _) => vec![servers.one()?],
+    let one = |server: ServerRef| vec![(server.name.clone(), Ok(server))];
+    let wanted: Vec<(ServerName, Result<ServerRef, Fail>)> = match (&test.name, named.as_slice()) {
+        (Some(name), _) => one(servers.named(name)?),
+        (None, []) => servers
+            .choices()
+            .map(|(name, server)| (name.clone(), server))
+            .collect(),
+        (None, _) => one(servers.one()?),
     };
+    let urls = servers.urls();
     if wanted.is_empty() {
         return Err(Fail::usage(
             "there is no server to test; `longhaul servers add NAME URL` adds one",
         ));
     }
-    let mut worst = code::OK;
+    let mut codes = Vec::new();
     let mut documents_all = Vec::new();
-    for server in wanted {
-        let found = look(context, server)?;
-        if let Err((code, _)) = &found.outcome {
-            worst = worst.max(*code);
-        }
+    for (name, server) in wanted {
+        let found = match server {
+            Ok(server) => look(context, server)?,
+            // What stands in the way of one says nothing of the others.
+            Err(Fail::Said { code, words }) => {
+                let url = urls.iter().find(|(of, _)| *of == name);
+                Found {
+                    url: url.map_or(String::new(), |(_, url)| url.clone()),
+                    name,
+                    outcome: Err((code, words)),
+                }
+            }
+            Err(fail) => return Err(fail),
+        };
+        codes.extend(found.outcome.as_ref().err().map(|(code, _)| *code));
         if context.global.json {
             documents_all.push(document(&found));
         } else {
@@ -645,7 +671,7 @@ pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, 
         let document = documents::pretty(&Value::Array(documents_all));
         context.terminal.document(&document)?;
     }
-    Ok(worst)
+    Ok(worst(codes.into_iter()))
 }
 
 fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {

@@ -74,9 +74,13 @@ impl SavedTask {
 
     /// What makes it the same task when the file is read again.
     pub fn once(&self) -> String {
-        let client_id = self.client_id().unwrap_or_default();
-        format!("adopted {client_id} {}", self.id)
+        adopted_once(self.client_id().unwrap_or_default(), &self.id)
     }
+}
+
+/// The key by which a task of somebody else's client is taken over once, whichever way it is found.
+pub(super) fn adopted_once(client_id: &str, id: &str) -> String {
+    format!("adopted {client_id} {id}")
 }
 
 fn first_text(object: &Map<String, Value>, keys: &[&str]) -> Option<String> {

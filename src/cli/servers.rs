@@ -84,16 +84,13 @@ impl Servers {
             .map(|header| (header.name.clone(), header.value.clone()))
             .collect();
         if let Some(variable) = &context.global.bearer_env {
-            let token = std::env::var_os(variable).and_then(|token| token.into_string().ok());
-            let token = token
-                .map(|token| token.trim().to_owned())
-                .filter(|token| !token.is_empty());
-            let token = token.ok_or_else(|| {
+            let token = super::variable(variable).ok_or_else(|| {
                 Fail::usage(format!(
                     "{variable} holds no token; set it, or leave --bearer-env out"
                 ))
             })?;
-            headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+            let value = format!("Bearer {}", token.expose_secret());
+            headers.push(("Authorization".to_owned(), value));
         }
         let mut servers = Self {
             named: Vec::new(),
@@ -118,19 +115,20 @@ impl Servers {
     fn make(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, Fail> {
         let known = || self.known.iter().find(|known| known.name == name);
         let known = known();
-        let mut headers = self.headers.clone();
-        for (header, value) in known.map_or(&[][..], |known| &known.headers) {
-            let is_given = |(given, _): &(String, String)| given.eq_ignore_ascii_case(header);
-            if !headers.iter().any(is_given) {
-                headers.push((header.clone(), value.clone()));
-            }
-        }
+        let headers = self.headers.clone();
+        let is_given = |header: &str| {
+            let mut given = headers.iter().map(|(name, _)| name);
+            given.any(|given| given.eq_ignore_ascii_case(header))
+        };
+        let configured = known.map_or(&[][..], |known| &known.headers).iter();
+        let filled = configured.filter(|(header, _)| !is_given(header));
+        let filled: Vec<(String, String)> = filled.cloned().collect();
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
-        let is_clear = |url: Url| url.scheme() == "http" && !place::is_loopback(&url);
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
-            .is_some_and(is_clear);
-        if is_in_clear && !headers.is_empty() && !self.may_be_read {
+            .is_some_and(|url| place::is_in_clear(&url));
+        let has_secrets = !headers.is_empty() || !filled.is_empty();
+        if is_in_clear && has_secrets && !self.may_be_read {
             return Err(Fail::usage(format!(
                 "-H, --bearer-env and the headers of the configuration would go to {name} over plain http, where they can be read on the way; nothing was sent. \
                  Use an https:// URL, or say --insecure-http each time"
@@ -140,6 +138,7 @@ impl Servers {
             name,
             url,
             headers,
+            filled,
             protocol: self.protocol.clone(),
         })
     }
@@ -203,12 +202,10 @@ impl Servers {
         }
     }
 
-    /// Every server that there is, the ones that only a failed task left behind aside.
-    pub(super) fn choices(&self) -> Result<Vec<ServerRef>, Fail> {
+    /// Every server that there is, the ones that only a failed task left behind aside; each fails for itself.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&ServerName, Result<ServerRef, Fail>)> {
         let choices = self.known.iter().filter(|link| link.is_choice);
-        choices
-            .map(|link| self.make(link.name.clone(), None))
-            .collect()
+        choices.map(|link| (&link.name, self.make(link.name.clone(), None)))
     }
 
     fn what_there_is(&self) -> String {

@@ -63,8 +63,8 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail
     block_on(async {
         loop {
             tokio::time::sleep(LOOK_EVERY).await; // sleep: whoever records may be another process
-            if is_of_all && !reader.has_any() {
-                reader = TraceReader::of_all(&context.paths)?;
+            if is_of_all {
+                reader.take_in(&context.paths)?;
             }
             let mut entries = reader.read()?;
             entries.retain(|entry| wanted.fits(entry));

@@ -99,6 +99,9 @@ pub struct ServerRef {
     pub url: Option<String>,
     /// Extra headers as name and value: secrets.
     pub headers: Vec<(String, String)>,
+    /// Headers of the configuration whose variables hold something where this was asked, which may be elsewhere than where
+    /// it is driven: secrets too, and good until the configuration says something else.
+    pub filled: Vec<(String, String)>,
     /// The revision to insist on.
     pub protocol: Option<String>,
 }
@@ -109,6 +112,7 @@ impl std::fmt::Debug for ServerRef {
         f.debug_struct("ServerRef")
             .field("name", &self.name)
             .field("headers", &self.headers.len())
+            .field("filled", &self.filled.len())
             .finish_non_exhaustive()
     }
 }
@@ -146,6 +150,27 @@ pub struct NewCall {
     /// What becomes of the server's questions when nobody is asked.
     #[serde(default)]
     pub on_input: OnInput,
+}
+
+impl NewCall {
+    /// A call with nothing said about it but what is called.
+    pub fn new(id: TaskId, server: ServerName, tool: String, arguments: String) -> Self {
+        Self {
+            id,
+            server,
+            tool,
+            arguments,
+            name: None,
+            tag: None,
+            once: None,
+            origin: None,
+            goes_on: None,
+            must_survive: false,
+            is_unchecked: false,
+            limits: Limits::default(),
+            on_input: OnInput::Ask,
+        }
+    }
 }
 
 /// A checkpoint as its server lists it; every text is the server's and not yet sanitised.

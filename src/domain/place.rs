@@ -46,6 +46,11 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// Whether what goes there can be read on the way: plain http to another machine. No secret goes there without a word.
+pub fn is_in_clear(url: &Url) -> bool {
+    url.scheme() == "http" && !is_loopback(url)
+}
+
 /// Whether it is the address of no machine (`0.0.0.0`, `[::]`), by which some systems reach themselves.
 pub fn is_unspecified(url: &Url) -> bool {
     match url.host() {
@@ -83,6 +88,19 @@ mod tests {
             ("http://10.0.0.1/", false),
         ] {
             assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn only_plain_http_to_another_machine_is_in_the_clear() {
+        for (url, expected) in [
+            ("http://lab.example/mcp", true),
+            ("http://10.0.0.1/", true),
+            ("http://127.0.0.1:1/", false),
+            ("https://lab.example/mcp", false),
+            ("stdio:lab", false),
+        ] {
+            assert_eq!(is_in_clear(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
 

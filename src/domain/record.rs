@@ -93,6 +93,12 @@ impl Task {
         self.attempts.last()
     }
 
+    /// Whether its request has still to be sent.
+    pub fn is_queued(&self) -> bool {
+        let attempt = self.attempt().filter(|_| !self.status.is_settled());
+        attempt.is_some_and(|attempt| attempt.phase == Phase::Queued)
+    }
+
     /// How many there were, those that are not kept too.
     pub fn attempts_made(&self) -> u32 {
         self.attempt().map_or(0, |attempt| attempt.number)

@@ -210,6 +210,15 @@ impl Tool {
         !is_said(self.read_only) && !is_said(self.idempotent) && self.destructive != Some(false)
     }
 
+    /// Why a repeat of it is asked for, in words that go on after the name of its server. Of a tool that nobody knows
+    /// any more its server says nothing.
+    pub fn doubt_of_repeat(tool: Option<&Self>) -> &'static str {
+        match tool.and_then(|tool| tool.destructive) {
+            Some(true) => "calls this tool destructive",
+            _ => "does not say that repeating this tool is harmless",
+        }
+    }
+
     /// What its server says of it, in words; nothing where it says nothing.
     pub fn hints(&self) -> Vec<&'static str> {
         [

@@ -25,6 +25,27 @@ pub struct TaskView {
     pub is_unsaved: bool,
 }
 
+impl TaskView {
+    /// A task as it was saved, while nobody is in contact with its server.
+    pub fn unwatched(task: Task, saved_at: Option<Wall>) -> Self {
+        let contact = if task.status.is_settled() {
+            Contact::Idle
+        } else {
+            Contact::Unwatched {
+                as_of: saved_at.unwrap_or(task.updated_at),
+            }
+        };
+        Self {
+            saved_seq: task.seq,
+            task,
+            contact,
+            leaving: None,
+            guess: None,
+            is_unsaved: false,
+        }
+    }
+}
+
 /// A server as it stands now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerView {

@@ -22,12 +22,11 @@ use super::{
     tracer::Tracer,
 };
 use crate::{
-    auth::{self, AuthError, Keeper, Logins, Now, Wish},
+    auth::{self, AuthError, Keeper, Logins, Now, Remark, Wish},
     domain::{
-        Ask, AskId, Contact, Done, Entry, EventId, LinkRecord, Mono, NewCall, News, Notice,
-        NoticeLevel, Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig,
-        ServerName, ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall,
-        place, text,
+        Ask, AskId, Contact, Done, EventId, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
+        Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
+        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{Arrival, Method, Refusal},
@@ -42,8 +41,6 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
 const TASKS_AT_A_GLANCE: u32 = 4;
-/// Event ids that a task brought back has to know: more than any server was seen to replay twice.
-const RECENT_IDS: usize = 1024;
 /// Tasks that a refusal names one by one; more of them are counted.
 const DYING_LISTED: usize = 6;
 /// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
@@ -80,7 +77,10 @@ struct Linked {
     refreshing: Option<tokio::task::AbortHandle>,
     /// The sign-in that waits for a browser.
     signing_in: Option<SignInJob>,
+    /// What was given by hand.
     headers: Vec<(String, String)>,
+    /// What whoever asked has filled in from the configuration, as long as that stays as it is.
+    filled: Vec<(String, String)>,
     tap: Tap,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
@@ -378,9 +378,7 @@ impl Driver<'_> {
             return self.open.answer(self.board, number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
-        let is_private = |url: &url::Url| {
-            url.scheme() == "https" || place::is_loopback(url) || self.insecure_http
-        };
+        let is_private = |url: &url::Url| !place::is_in_clear(url) || self.insecure_http;
         let Some(url) = url.filter(is_private) else {
             let words = format!(
                 "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
@@ -548,7 +546,10 @@ impl Driver<'_> {
 
     fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
         let choice = Choice {
-            version: record.wish.or(self.protocol),
+            // One that is spoken to already is asked to change, where it can.
+            version: record
+                .wish
+                .or(self.protocol.filter(|_| record.version.is_none())),
             is_configured: false,
         };
         let tap = self.tracer.tap(&record.name);
@@ -565,6 +566,7 @@ impl Driver<'_> {
             refreshing: None,
             signing_in: None,
             headers,
+            filled: Vec::new(),
             tap,
             held: VecDeque::new(),
             durable: 0,
@@ -655,7 +657,7 @@ impl Driver<'_> {
         }
         for name in gone {
             let file = self.rosters.gone_from(&name).cloned();
-            self.show_gone_from(&name, file);
+            self.show_gone_from(&name, file, now);
         }
         for (name, old) in told {
             let Some(server) = self.rosters.of_name(&name).cloned() else {
@@ -666,12 +668,13 @@ impl Driver<'_> {
                 (headers, program, server.withheld.clone())
             };
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
-            self.show_gone_from(&name, None);
+            self.show_gone_from(&name, None, now);
             if old.is_some_and(|old| credentials(&old) != credentials(&server))
                 && let Some(index) = self.index_of(&name)
             {
                 if let Some(linked) = self.links.get_mut(index) {
                     linked.http = None;
+                    linked.filled.clear();
                 }
                 // What waited for a credential may have it now. No ask has the number 0.
                 let what = Ask::RetryNow;
@@ -691,13 +694,14 @@ impl Driver<'_> {
         }
     }
 
-    fn show_gone_from(&mut self, name: &ServerName, file: Option<String>) {
-        let linked = self
-            .index_of(name)
-            .and_then(|index| self.links.get_mut(index));
-        if let Some(linked) = linked {
+    fn show_gone_from(&mut self, name: &ServerName, file: Option<String>, now: Stamp) {
+        let Some(index) = self.index_of(name) else {
+            return;
+        };
+        if let Some(linked) = self.links.get_mut(index) {
             linked.link.gone_from(file);
-            linked.is_touched = true;
+            // A program of which nothing is wanted any more ends by it.
+            self.feed(index, Input::Timer, now);
         }
     }
 
@@ -721,6 +725,7 @@ impl Driver<'_> {
             if origin(&linked.link.record().url) != origin(&old_url) {
                 // They were given for the server at the old place.
                 linked.headers.clear();
+                linked.filled.clear();
             }
         }
         linked.is_touched = true;
@@ -737,7 +742,6 @@ impl Driver<'_> {
     /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
         let wish = server.protocol.as_deref().and_then(ProtocolVersion::read);
-        let version = wish.or(self.protocol);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -752,7 +756,7 @@ impl Driver<'_> {
                         server.name
                     )));
                 }
-                if let Some(version) = version
+                if let Some(version) = wish
                     && let Err(words) = linked.link.insist_on(version)
                 {
                     return Err(Refused::Usage(words));
@@ -760,14 +764,20 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
+                if !server.filled.is_empty() {
+                    (linked.filled, linked.http) = (server.filled, None);
+                }
                 Ok(index)
             }
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
                     .map_err(|error| Refused::Usage(error.to_string()))?;
                 let mut record = LinkRecord::new(server.name.clone(), url);
-                record.wish = version;
+                record.wish = wish.or(self.protocol);
                 self.add_link(record, server.headers, now);
+                if let Some(linked) = self.links.last_mut() {
+                    linked.filled = server.filled;
+                }
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)
             }
@@ -812,7 +822,7 @@ impl Driver<'_> {
             }
             Ask::Server(server) => {
                 self.rosters.named_again(&server.name);
-                self.show_gone_from(&server.name, None);
+                self.show_gone_from(&server.name, None, now);
                 self.know(server.clone(), now)
             }
             Ask::Configure(roster) => {
@@ -1045,7 +1055,9 @@ impl Driver<'_> {
         {
             // Brought back: it goes on where it was, and is the link's to save from now on.
             let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
-            let ids = self.recent_ids(&task);
+            // Without them a replay would add something twice.
+            let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
+            let ids = known.unwrap_or_default();
             self.feed(index, Input::Restored(vec![(task, ids)]), now);
             let what = Ask::Edit {
                 id: id.clone(),
@@ -1066,20 +1078,13 @@ impl Driver<'_> {
         self.write(Saver::House(house), rows, true, now);
     }
 
-    /// The newest event ids in the history of a task's present attempt, so that a replay adds nothing twice.
-    fn recent_ids(&self, task: &Task) -> Vec<EventId> {
-        let attempt = task.attempts_made();
-        let read = Reader::open(self.paths)
-            .and_then(|mut reader| reader.history_tail(&task.id, RECENT_IDS));
-        let is_present = |entry: &Entry| entry.attempt == attempt;
-        read.unwrap_or_default()
-            .into_iter()
-            .filter(is_present)
-            .filter_map(|entry| entry.event_id)
-            .collect()
-    }
-
+    /// The record of a task that no link holds, as it will be on disk.
     fn recall(&self, id: &TaskId) -> Option<Task> {
+        // What still waits to be saved says the most.
+        let unsaved = self.house.iter().filter(|save| save.view.task.id == *id);
+        if let Some(save) = unsaved.max_by_key(|save| save.number) {
+            return Some(save.view.task.clone());
+        }
         if let Some(view) = self.board.task(id) {
             return Some(view.task.clone());
         }
@@ -1160,9 +1165,10 @@ impl Driver<'_> {
                 };
                 let clock = self.clock;
                 let sign_in = SigningIn {
-                    logins: self.logins.clone(),
+                    logins: self.logins,
                     fetcher: &self.fetcher,
                     now: Arc::new(move || clock.now().wall),
+                    remark: remark(self.board, clock),
                 };
                 if linked.link.record().is_process() {
                     let is_start = matches!(request.method, Method::Get { .. });
@@ -1179,17 +1185,7 @@ impl Driver<'_> {
                     linked.exchanges.insert(exchange, reading);
                     return;
                 }
-                let mut remark = None;
-                let connection =
-                    linked.connection(&configured, &sign_in, &self.unread, &mut remark);
-                if let Some(remark) = remark {
-                    self.board.publish(News::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Warning,
-                        text: remark,
-                    }));
-                }
-                let http = match connection {
+                let http = match linked.connection(&configured, sign_in, &self.unread) {
                     Ok(http) => http,
                     Err(arrival) => {
                         return self.feed(index, Input::Arrived { exchange, arrival }, now);
@@ -1414,9 +1410,10 @@ struct Configured<'c> {
 
 /// What it takes to keep the token of a sign-in.
 struct SigningIn<'s> {
-    logins: Logins,
+    logins: &'s Logins,
     fetcher: &'s Arc<Fetcher>,
     now: Now,
+    remark: Remark,
 }
 
 impl Linked {
@@ -1430,6 +1427,16 @@ impl Linked {
         self.keeper.as_ref()?.due()
     }
 
+    /// The headers that came with what was asked; what is given by hand wins.
+    fn given(&self) -> Vec<(String, String)> {
+        let is_by_hand = |filled: &str| {
+            let mut names = self.headers.iter().map(|(name, _)| name);
+            names.any(|name| name.eq_ignore_ascii_case(filled))
+        };
+        let filled = self.filled.iter().filter(|(name, _)| !is_by_hand(name));
+        self.headers.iter().chain(filled).cloned().collect()
+    }
+
     /// What a person has to do before anything can be sent there or started.
     fn obstacle(&self, configured: &Configured<'_>) -> Option<Obstacle> {
         let record = self.link.record();
@@ -1438,7 +1445,8 @@ impl Linked {
             // One that runs needs nobody any more, whatever the configuration says since.
             server.program.as_ref().filter(|_| self.stdio.is_none())?;
         } else {
-            let wanted = configured.wanted(record, &self.headers);
+            let given = self.given();
+            let wanted = configured.wanted(record, &given);
             server.headers = wanted.into_iter().cloned().collect();
             if server.headers.is_empty() {
                 return None;
@@ -1492,15 +1500,15 @@ impl Linked {
     fn connection(
         &mut self,
         configured: &Configured<'_>,
-        sign_in: &SigningIn<'_>,
+        sign_in: SigningIn<'_>,
         unread: &Tally,
-        remark: &mut Option<String>,
     ) -> Result<Http, Arrival> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
         }
         let record = self.link.record();
-        let more = match configured.headers(record, &self.headers) {
+        let given = self.given();
+        let more = match configured.headers(record, &given) {
             Ok(more) => more,
             Err(why) => {
                 // As if the server had said what it says without the header.
@@ -1509,8 +1517,8 @@ impl Linked {
                 return Err(refused_here());
             }
         };
-        let given = self.headers.iter();
-        let given = given.map(|(name, value)| (name.clone(), SecretString::from(value.clone())));
+        let given = given.into_iter();
+        let given = given.map(|(name, value)| (name, SecretString::from(value)));
         let mut options = HttpOptions::new(record.url.clone());
         options.unread = unread.clone();
         options.headers = given.chain(more).collect();
@@ -1519,28 +1527,17 @@ impl Linked {
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
         let has_own = options.headers.iter().any(is_authorized);
         let url = url::Url::parse(&record.url).ok();
-        let is_private = |url: &url::Url| {
-            url.scheme() == "https" || place::is_loopback(url) || configured.insecure_http
-        };
+        let is_private = |url: &url::Url| !place::is_in_clear(url) || configured.insecure_http;
         self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
             let SigningIn {
                 logins,
                 fetcher,
                 now,
+                remark,
             } = sign_in;
-            if let Err(error) = logins.read() {
-                *remark = Some(format!(
-                    "no login is used: {error}; it stays as it is until the next `longhaul login`"
-                ));
-            }
             let name = record.name.as_str();
-            Arc::new(Keeper::new(
-                &url,
-                name,
-                logins.clone(),
-                Arc::clone(fetcher),
-                Arc::clone(now),
-            ))
+            let fetcher = Arc::clone(fetcher);
+            Arc::new(Keeper::new(&url, name, logins, fetcher, now, remark))
         });
         let sent = configured.sent(record, &self.headers);
         let keeper = self.keeper.clone();
@@ -1638,8 +1635,8 @@ impl Configured<'_> {
             return Err(why.clone());
         }
         let name = &record.name;
-        let is_open = |there: &url::Url| there.scheme() == "http" && !place::is_loopback(there);
-        if url::Url::parse(&record.url).is_ok_and(|there| is_open(&there)) && !self.insecure_http {
+        let is_open = url::Url::parse(&record.url).is_ok_and(|there| place::is_in_clear(&there));
+        if is_open && !self.insecure_http {
             return Err(format!(
                 "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
                  nothing was sent. Use an https:// URL, or say --insecure-http each time"
@@ -1659,6 +1656,18 @@ impl Configured<'_> {
             })
             .collect()
     }
+}
+
+/// Says a warning to whoever reads.
+fn remark(board: &Arc<Board>, clock: Clock) -> Remark {
+    let board = Arc::clone(board);
+    Arc::new(move |text| {
+        board.publish(News::Notice(Notice {
+            at: clock.now().wall,
+            level: NoticeLevel::Warning,
+            text,
+        }));
+    })
 }
 
 /// A task that nothing is connected for.

@@ -1,12 +1,14 @@
 //! Runs the link machines: carries their outputs out through the wire, the disk and the clock, in the order they name.
 //!
-//! Owns the network thread, the journal thread, the thread that records the wire, the driver's socket and the take-over when a driver dies. Must not know
-//! of screens or command lines: asks come in as data, news goes out as newest-value slots. Invariant: what an output
-//! waits for is on disk before the output is carried out; if that save fails, the output is forgotten.
+//! Owns the network thread, the journal thread, the thread that records the wire, the driver's socket and the take-over when
+//! a driver dies. Must not know of screens or command lines: asks come in as data, news goes out as newest-value slots.
+//! Invariant: what an output waits for is on disk before the output is carried out; if that save fails, the output is
+//! forgotten.
 
 mod board;
 mod clock;
 mod driver;
+mod glance;
 mod hook;
 mod inbox;
 mod journal;
@@ -21,6 +23,6 @@ pub use board::Subscription;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use hook::Hook;
-pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
+pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use session::{Fuse, Options, PanicIn, Session};
 pub use socket::{ask_driver, barred_tasks};

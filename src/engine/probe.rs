@@ -1,20 +1,23 @@
-//! A look at one server beside any session: nothing is saved, nothing is called, no task goes on by it.
+//! A look at one server beside any session: nothing is saved but a record of the wire where that is asked for, nothing is
+//! called, no task goes on by it.
 //!
 //! Owns the few exchanges that `doctor` measures. Invariant: a session that the server opens for it is ended by it.
 
-use std::{pin::Pin, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
 use secrecy::SecretString;
 use tokio::time::timeout;
 
+use super::{board::Board, clock::Clock, tracer::Tracer};
 use crate::{
-    domain::{Convention, ProtocolVersion, TaskOffer, Tool},
+    domain::{Convention, News, ProtocolVersion, ServerName, TaskOffer, Tool},
     protocol::{
         Arrival, Body, Incoming, Method, Request, decode, discovery,
         encode::{discover, initialize, initialized, list_tools},
         handshake, tools,
     },
+    store::Paths,
     transport::{Http, HttpOptions},
 };
 
@@ -36,6 +39,19 @@ pub struct Probe {
     pub stateful: Result<Stateful, Obstacle>,
     /// Whether it offers tasks in 2026-07-28; `None` where it does not speak that.
     pub modern: Option<bool>,
+    /// Why not all of it was recorded that was to be.
+    pub unrecorded: Option<String>,
+}
+
+/// Where a look at a server is recorded; nobody else may record that server meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording<'r> {
+    /// The session whose record it is.
+    pub paths: &'r Paths,
+    /// The server, as the session calls it.
+    pub server: &'r ServerName,
+    /// Tells when a message passed.
+    pub clock: Clock,
 }
 
 /// A server that took a handshake.
@@ -59,10 +75,9 @@ pub struct Stateful {
 
 impl Stateful {
     /// The names of the tools that keep a checkpoint, as far as that is known without a call.
-    pub fn checkpoint_tools(&self) -> Vec<&str> {
-        let convention = Convention::default();
+    pub fn checkpoint_tools(&self, convention: &Convention) -> Vec<&str> {
         let keeps =
-            |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, &convention);
+            |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, convention);
         let tools = self.tools.iter().filter(keeps);
         tools.map(|tool| tool.name.as_str()).collect()
     }
@@ -98,25 +113,52 @@ pub enum Obstacle {
 }
 
 /// Looks at the server at `url`; the headers are secrets and go to it alone.
-pub async fn probe(url: &str, headers: Vec<(String, SecretString)>) -> Probe {
+pub async fn probe(
+    url: &str,
+    headers: Vec<(String, SecretString)>,
+    recording: Option<Recording<'_>>,
+) -> Probe {
     let mut options = HttpOptions::new(url);
     options.headers = headers;
-    let http = match Http::new(options) {
-        Ok(http) => http,
-        Err(error) => {
-            return Probe {
-                stateful: Err(Obstacle::Unreachable(error.to_string())),
-                modern: None,
-            };
-        }
+    let board = Arc::<Board>::default();
+    let mut unrecorded = None;
+    let tracer = recording.map(|to| {
+        let mut tracer = Tracer::new(to.paths, &board, to.clock);
+        let tap = tracer.tap(to.server);
+        unrecorded = tracer.record(&tap, []).err();
+        options.tap = Some(tap);
+        tracer
+    });
+    let (stateful, modern) = match Http::new(options) {
+        Ok(http) => look(&http).await,
+        Err(error) => (Err(Obstacle::Unreachable(error.to_string())), None),
     };
-    let stateful = stateful(&http).await;
+    if let Some(tracer) = tracer {
+        tracer.close();
+    }
+    let complaint = board
+        .subscribe()
+        .take()
+        .into_iter()
+        .find_map(|news| match news {
+            News::Notice(notice) => Some(notice.text),
+            _ => None,
+        });
+    Probe {
+        stateful,
+        modern,
+        unrecorded: unrecorded.or(complaint),
+    }
+}
+
+async fn look(http: &Http) -> (Result<Stateful, Obstacle>, Option<bool>) {
+    let stateful = stateful(http).await;
     let is_there = !matches!(
         stateful,
         Err(Obstacle::Unreachable(_) | Obstacle::Untrusted(_) | Obstacle::NeedsLogin)
     );
-    let modern = if is_there { modern(&http).await } else { None };
-    Probe { stateful, modern }
+    let modern = if is_there { modern(http).await } else { None };
+    (stateful, modern)
 }
 
 /// What the answer to one request was.

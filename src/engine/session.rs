@@ -18,6 +18,7 @@ use super::{
     board::{Board, ReaderId, Subscription},
     clock::Clock,
     driver,
+    glance::Glance,
     hook::Hook,
     rest::Rest,
     socket,
@@ -37,6 +38,8 @@ const ASKS_WAITING: usize = 1024;
 const TRY_EVERY: Duration = Duration::from_millis(50);
 /// How often a process that only looks looks whether somebody drives again; that can take days.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const NOBODY_DRIVES: &str =
+    "nobody drives this session, and with --readonly nobody begins to; leave it out to act";
 /// How long the others wait for the process that the driver has handed the session to.
 const HEIR_WITHIN: Duration = Duration::from_secs(3);
 /// How long a driver may take to answer before that is said.
@@ -283,7 +286,9 @@ async fn serve(
     let mut open = OpenAsks::default();
     let mut stuck_since = None;
     let mut has_followed = false;
+    let mut is_undriven = false;
     let mut heir = None;
+    let mut glance = Glance::default();
     loop {
         let now = options.clock.now();
         let say = |text: String| {
@@ -294,8 +299,7 @@ async fn serve(
             }));
         };
         let is_promised = waits_for(&mut heir, &options.paths, now.mono);
-        let may_drive = !(is_promised || options.readonly && has_followed);
-        let lock = if may_drive {
+        let lock = if !is_promised && !options.readonly {
             DriverLock::try_take(&options.paths)
         } else {
             Ok(None)
@@ -305,6 +309,9 @@ async fn serve(
                 return end_in_trouble(board, asks, leaving, format!("could not {error}")).await;
             }
             Ok(Some(lock)) => {
+                if has_followed {
+                    glance.look(board, &options.paths, false);
+                }
                 if open.asks_to_drive() {
                     say("this window drives now".to_owned());
                 } else if has_followed {
@@ -331,25 +338,42 @@ async fn serve(
             }
             Ok(None) => {}
         }
-        match socket::follow(&mut options, board, &mut asks, &mut leaving, &mut open).await {
+        let followed = socket::follow(
+            &mut options,
+            board,
+            &mut asks,
+            &mut leaving,
+            &mut open,
+            &mut glance,
+        );
+        match followed.await {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => {
                 board.publish(News::Undriven);
-                (stuck_since, has_followed) = (None, true);
+                (stuck_since, has_followed, is_undriven) = (None, true, true);
                 // It may have changed since, and what we know of it would be told to the next.
                 if let Some(config) = (options.read_config)() {
                     options.config = config;
                 }
             }
             Some(Ending::DriverSilent) => {
-                (stuck_since, has_followed) = (Some(options.clock.now().mono), true);
+                let now = options.clock.now().mono;
+                (stuck_since, has_followed, is_undriven) = (Some(now), true, false);
                 say_silent(&options.paths, board);
             }
             // Nobody is silent: there is nobody yet.
             None if is_promised => stuck_since = None,
-            None if options.readonly
-                && has_followed
-                && DriverLock::holder(&options.paths).is_none() => {}
+            // A window that only looks drives nothing, or it would send calls again to go on with them.
+            None if options.readonly && DriverLock::holder(&options.paths).is_none() => {
+                glance.look(board, &options.paths, true);
+                if !std::mem::replace(&mut is_undriven, true) {
+                    board.publish(News::Undriven);
+                }
+                while let Ok(asked) = asks.try_recv() {
+                    open.add(asked);
+                }
+                open.refuse_all(board, &Refused::Usage(NOBODY_DRIVES.to_owned()));
+            }
             None => {
                 // Not the time before we drove, if we did.
                 let now = options.clock.now().mono;
@@ -360,7 +384,7 @@ async fn serve(
                 }
             }
         }
-        let wait = if options.readonly && has_followed {
+        let wait = if options.readonly {
             LOOK_EVERY
         } else {
             TRY_EVERY
@@ -504,10 +528,9 @@ impl OpenAsks {
     }
 
     /// Refuses everything that waits.
-    pub(super) fn refuse_all(&mut self, board: &Board, words: &str) {
+    pub(super) fn refuse_all(&mut self, board: &Board, refused: &Refused) {
         for (number, _) in self.all() {
-            let refused = Refused::CannotSave(words.to_owned());
-            self.answer(board, number, Err(refused));
+            self.answer(board, number, Err(refused.clone()));
         }
     }
 

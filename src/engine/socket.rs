@@ -17,11 +17,12 @@ use tokio_util::codec::{Framed, LinesCodec};
 
 use super::{
     board::Board,
+    glance::Glance,
     rest::Rest,
     session::{Asked, Asker, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
-    domain::{Ask, AskId, Contact, News, Notice, NoticeLevel, TaskId, exit},
+    domain::{Ask, AskId, Contact, News, Notice, NoticeLevel, Refused, TaskId, exit},
     store::{DriverLock, Paths},
 };
 
@@ -34,7 +35,9 @@ const PING: &str = "ping";
 const PONG: &str = "pong";
 /// The driver's first line; another one whenever what goes over the line means something else, so that two versions never
 /// misunderstand each other.
-const GREETING: &str = "longhaul 2";
+const GREETING: &str = "longhaul 3";
+/// The system may refuse a connection for a while, as when it has no files left.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How often a silent driver is asked.
 const PING_EVERY: Duration = Duration::from_secs(2);
 /// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
@@ -87,14 +90,22 @@ pub(super) fn listen(
     let (board, rest) = (Arc::clone(board), rest.clone());
     let accepting = tokio::task::spawn_local(async move {
         let mut clients = tokio::task::JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            rest.attend();
-            clients.spawn_local(serve(
-                stream,
-                Arc::clone(&board),
-                rest.clone(),
-                asks.clone(),
-            ));
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    rest.attend();
+                    clients.spawn_local(serve(
+                        stream,
+                        Arc::clone(&board),
+                        rest.clone(),
+                        asks.clone(),
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a client was not let in");
+                    tokio::time::sleep(ACCEPT_AGAIN).await; // sleep: it fails for want of file handles
+                }
+            }
             while clients.try_join_next().is_some() {}
         }
     });
@@ -159,6 +170,7 @@ pub(super) async fn follow(
     asks: &mut mpsc::Receiver<Asked>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut OpenAsks,
+    glance: &mut Glance,
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
@@ -169,6 +181,8 @@ pub(super) async fn follow(
     if greeting != GREETING {
         return Some(sit_out(&mut lines, board, asks, leaving, open).await);
     }
+    // Somebody else may have driven in between, and told nobody here what went.
+    glance.look(board, &options.paths, false);
     open.keep_own();
     open.follows(board, DriverLock::holder(&options.paths));
     // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
@@ -309,7 +323,7 @@ async fn sit_out(
         exit: exit::DRIVER_SILENT,
     });
     loop {
-        open.refuse_all(board, words);
+        open.refuse_all(board, &Refused::CannotSave(words.to_owned()));
         tokio::select! {
             line = lines.next() => {
                 if !matches!(line, Some(Ok(_))) {

@@ -111,7 +111,8 @@ enum Kind {
         ask: AskId,
         server_task: String,
     },
-    /// An answer to a request of the server; which question of a task it answers, if it is one.
+    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
+    /// if it is one.
     Reply(Option<(TaskId, String)>),
     Goodbye,
 }
@@ -342,7 +343,8 @@ impl Link {
         self.is_view_stale = true;
     }
 
-    /// The file of configuration that names the server no more; `None` once something names it again.
+    /// The file of configuration that names the server no more; `None` once something names it again. A program of that
+    /// server is ended by the next input at which nothing runs there.
     pub fn gone_from(&mut self, file: Option<String>) {
         self.is_view_stale |= self.gone_from != file;
         self.gone_from = file;
@@ -679,6 +681,7 @@ impl Link {
             self.step_polls();
             self.step_listening();
             self.keep_alive();
+            self.end_idle_program();
             self.say_goodbye();
             if !self.is_restless {
                 break;

@@ -528,6 +528,11 @@ impl Running {
         self.task.status.is_settled()
     }
 
+    /// Whether its call is out.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.line, Line::Calling(_) | Line::Open { .. })
+    }
+
     /// Whether anything of it has to be connected.
     pub(super) fn is_active(&self) -> bool {
         matches!(self.task.status, Status::Running | Status::InputRequired)

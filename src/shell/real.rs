@@ -17,11 +17,11 @@ use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, ru
 use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
     domain::{
-        Ask, AskId, Block, Contact, Entry, Key, LinkState, Mono, News, ServerName, ServerView,
-        Stamp, Task, TaskId, TaskView, Wall, WireEntry, element, place, text,
+        Ask, AskId, Block, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
+        TaskId, TaskView, Wall, WireEntry, element, place, text,
     },
     engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
-    store::{ListFilter, Paths, Reader, StoreError, TraceReader},
+    store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
     term::{
         browser::Browser,
         caps::Aside,
@@ -70,7 +70,6 @@ impl FileMark {
     }
 }
 
-/// What the screen has done to the configuration.
 /// Makes the trace of a task as of a time, without the secrets that it is given beside those that it finds.
 pub type MakeTrace = fn(&Paths, &TaskId, Saved, Wall, &[SecretString]) -> Result<String, String>;
 
@@ -216,7 +215,7 @@ fn saved(paths: &Paths) -> Event {
         })?;
         let views = tasks
             .into_iter()
-            .map(|task| Arc::new(unwatched(task, saved_at)))
+            .map(|task| Arc::new(TaskView::unwatched(task, saved_at)))
             .collect();
         let servers = reader
             .links()?
@@ -245,25 +244,6 @@ fn saved(paths: &Paths) -> Event {
         })
     };
     read().unwrap_or_else(|error| Event::Failed(format!("could not {error}")))
-}
-
-fn unwatched(task: Task, saved_at: Option<Wall>) -> TaskView {
-    let saved_seq = task.seq;
-    let contact = if task.status.is_settled() {
-        Contact::Idle
-    } else {
-        Contact::Unwatched {
-            as_of: saved_at.unwrap_or(task.updated_at),
-        }
-    };
-    TaskView {
-        task,
-        contact,
-        leaving: None,
-        saved_seq,
-        guess: None,
-        is_unsaved: false,
-    }
 }
 
 /// The real terminal.
@@ -510,16 +490,19 @@ impl Engine {
     }
 
     /// Does something that may take its time, and says what came of it.
-    fn behind(&self, work: impl FnOnce() -> Result<String, String> + Send + 'static) {
+    fn behind<E: IntoIterator<Item = Event>>(&self, work: impl FnOnce() -> E + Send + 'static) {
         let words = self.words.clone();
         tokio::task::spawn_blocking(move || {
-            let event = match work() {
-                Ok(said) => Event::Worked(said),
-                Err(why) => Event::Failed(why),
-            };
-            // The screen may be gone by now.
-            let _ = words.blocking_send(event);
+            for event in work() {
+                // The screen may be gone by now.
+                let _ = words.blocking_send(event);
+            }
         });
+    }
+
+    /// The same, of what comes to words.
+    fn behind_in_words(&self, work: impl FnOnce() -> Result<String, String> + Send + 'static) {
+        self.behind(move || [work().map_or_else(Event::Failed, Event::Worked)]);
     }
 
     fn reader(&self) -> Result<Reader, String> {
@@ -592,29 +575,24 @@ impl Backstage for Engine {
     }
 
     fn wire(&mut self, task: TaskId, server: ServerName) {
-        let (words, paths) = (self.words.clone(), self.paths.clone());
-        tokio::task::spawn_blocking(move || {
+        let paths = self.paths.clone();
+        self.behind(move || {
             let reader = TraceReader::of_servers(&paths, [&server]);
             let is_ours = |entry: &WireEntry| entry.task.as_ref().is_none_or(|of| *of == task);
             let entries = reader.newest(WIRE_AT_ONCE, WIRE_BYTES, is_ours);
             let failed = entries
                 .as_ref()
                 .err()
-                .map(|error| format!("could not {error}"));
+                .map(|error| Event::Failed(format!("could not {error}")));
             let entries = entries.unwrap_or_default();
-            // The screen may be gone by now.
-            let _ = words.blocking_send(Event::WireRead { task, entries });
-            if let Some(why) = failed {
-                let _ = words.blocking_send(Event::Failed(why));
-            }
+            std::iter::once(Event::WireRead { task, entries }).chain(failed)
         });
     }
 
     fn open_page(&mut self, url: &str) {
-        let words = self.words.clone();
         let page = url.to_owned();
         let browser = self.browser.clone();
-        tokio::task::spawn_blocking(move || {
+        self.behind(move || {
             let opened = browser
                 .ok_or_else(|| "there is no browser here".to_owned())
                 .and_then(|browser| {
@@ -622,11 +600,9 @@ impl Backstage for Engine {
                         .open_and_wait(&page)
                         .map_err(|error| error.to_string())
                 });
-            if let Err(error) = opened {
-                let why = format!("could not open it: {error}; y copies the URL");
-                // A screen that has gone needs no words.
-                let _ = words.blocking_send(Event::Failed(why));
-            }
+            let error = opened.err()?;
+            let why = format!("could not open it: {error}; y copies the URL");
+            Some(Event::Failed(why))
         });
     }
 
@@ -638,14 +614,14 @@ impl Backstage for Engine {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
             None => PathBuf::from(path),
         };
-        self.behind(move || {
+        self.behind_in_words(move || {
             let bytes = match what {
                 Saved::Part(part) => part_of(&paths, &task, part)?.0,
                 trace => (configuration.export)(&paths, &task, trace, now, &given)?.into_bytes(),
             };
             // What is there stays: a name that a key left standing must not cost a file.
-            let write = || File::create_new(&file)?.write_all(&bytes);
-            write().map_err(|error| format!("could not write {}: {error}", file.display()))?;
+            let written = create_atomically(&file, &bytes);
+            written.map_err(|error| format!("could not write {}: {error}", file.display()))?;
             let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
             Ok(format!("saved {size} to {}", file.display()))
         });
@@ -663,14 +639,15 @@ impl Backstage for Engine {
         let dir = match self.copies.take().map_or_else(make, Ok) {
             Ok(dir) => dir,
             Err(error) => {
-                return self.behind(move || Err(format!("could not make a copy: {error}")));
+                return self
+                    .behind_in_words(move || Err(format!("could not make a copy: {error}")));
             }
         };
         self.copied += 1;
         let copy = dir.path().join(format!("{task}-{}", self.copied));
         self.copies = Some(dir);
         let viewer = self.viewer.clone();
-        self.behind(move || {
+        self.behind_in_words(move || {
             let viewer = viewer.ok_or("there is no desktop here")?;
             let (bytes, extension) = part_of(&paths, &task, part)?;
             // Asked once more of what is on the disk: it is that which is given away.
@@ -684,77 +661,52 @@ impl Backstage for Engine {
     }
 
     fn save_view(&mut self, view: View) {
-        let (words, configuration) = (self.words.clone(), self.configuration);
-        tokio::task::spawn_blocking(move || {
-            let saved = (configuration.save_view)(&view);
-            // The screen may be gone by now.
-            let _ = words.blocking_send(saved.map_or_else(Event::Failed, Event::Worked));
-        });
+        let configuration = self.configuration;
+        self.behind_in_words(move || (configuration.save_view)(&view));
     }
 
     fn look_at_config(&mut self, anyway: bool) {
-        let (words, configuration) = (self.words.clone(), self.configuration);
+        let configuration = self.configuration;
         let mark = Arc::clone(&self.config_mark);
-        tokio::task::spawn_blocking(move || {
+        self.behind(move || {
             // A look that panicked left a whole value behind.
             let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
-            let event = match (configuration.look)(&mut mark, anyway) {
-                Some(Ok(read)) => Event::ConfigRead(Box::new(read)),
-                Some(Err(why)) => Event::Failed(why),
-                None => return,
-            };
-            drop(mark);
-            // The screen may be gone by now.
-            let _ = words.blocking_send(event);
+            let read = (configuration.look)(&mut mark, anyway)?;
+            Some(read.map_or_else(Event::Failed, |read| Event::ConfigRead(Box::new(read))))
         });
     }
 
     fn consent(&mut self, server: ServerName, agreed_to: Option<String>) {
-        let (words, configuration) = (self.words.clone(), self.configuration);
-        tokio::task::spawn_blocking(move || {
-            let event = match (configuration.consent)(&server, agreed_to.as_deref()) {
-                Ok(consent) => Event::ConsentRead(server, consent),
-                Err(why) => Event::Failed(why),
-            };
-            // The screen may be gone by now.
-            let _ = words.blocking_send(event);
+        let configuration = self.configuration;
+        self.behind(move || {
+            let consent = (configuration.consent)(&server, agreed_to.as_deref());
+            [consent.map_or_else(Event::Failed, |consent| Event::ConsentRead(server, consent))]
         });
     }
 
     fn import(&mut self, takes: bool) {
-        let words = self.words.clone();
         let (configuration, paths) = (self.configuration, self.paths.clone());
-        tokio::task::spawn_blocking(move || {
-            let event = match (configuration.import)(&paths, takes) {
+        self.behind(move || {
+            [match (configuration.import)(&paths, takes) {
                 Ok(findings) if takes => Event::ServersTaken(findings),
                 Ok(findings) => Event::ServersFound(findings),
                 Err(why) => Event::Failed(why),
-            };
-            // The screen may be gone by now.
-            let _ = words.blocking_send(event);
+            }]
         });
     }
 
     #[cfg(feature = "demo")]
     fn break_demo(&mut self, what: &str) {
-        let words = self.words.clone();
         let Some(dir) = self.demo_dir.clone() else {
             return;
         };
         let what = what.replace(' ', "=");
-        tokio::task::spawn_blocking(move || {
-            let done = what
-                .parse::<crate::demo::Fault>()
+        self.behind_in_words(move || {
+            what.parse::<crate::demo::Fault>()
                 .map_err(|error| error.to_string())
                 .and_then(|fault| {
                     crate::demo::control(&dir, fault).map_err(|error| error.to_string())
-                });
-            let event = match done {
-                Ok(said) => Event::Worked(said),
-                Err(why) => Event::Failed(why),
-            };
-            // The screen may be gone by now.
-            let _ = words.blocking_send(event);
+                })
         });
     }
 

@@ -17,11 +17,11 @@ mod schema;
 mod trace;
 mod writer;
 
-pub use atomic::write_atomically;
+pub use atomic::{create_atomically, write_atomically};
 pub use error::{Advice, ReadAdvice, StoreError};
 pub use lock::DriverLock;
 pub use paths::Paths;
 pub use private::{Edition, Held, PrivateFile};
-pub use reader::{ListFilter, Lookup, Reader};
+pub use reader::{ListFilter, Lookup, Reader, Version};
 pub use trace::{TraceReader, TraceWriter};
 pub use writer::{Durability, Opened, Restored, RestoredTask, Writer};

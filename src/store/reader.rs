@@ -16,10 +16,10 @@ use super::{
     error::passed_over,
     paths::{check_file, check_whole, companion},
     schema,
-    writer::{parse, signed, task_by_id, unsigned},
+    writer::{parse, recent_ids, signed, task_by_id, unsigned},
 };
 use crate::domain::{
-    Entry, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
+    Entry, EventId, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
 };
 
 /// A connection that only reads; works while another process writes, and before there is a file.
@@ -34,6 +34,9 @@ pub struct Reader {
     /// How many records of the newest list were passed over.
     passed_over: u64,
 }
+
+/// Device and number of a file, and SQLite's count of what others wrote to it.
+pub type Version = ((u64, u64), i64);
 
 /// Which tasks to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,6 +231,16 @@ impl Reader {
         })
     }
 
+    /// Changes whenever another process has written to the file; `None` while there is none.
+    pub fn version(&mut self) -> Result<Option<Version>, StoreError> {
+        let version = self.ask(None, |connection| {
+            connection
+                .query_row("PRAGMA data_version", [], |row| row.get(0))
+                .map(Some)
+        })?;
+        Ok(self.identity.zip(version))
+    }
+
     /// The servers by name; [`Self::remark`] tells of those that are not understood.
     pub fn links(&mut self) -> Result<Vec<LinkRecord>, StoreError> {
         self.list("SELECT body FROM link ORDER BY name", [])
@@ -277,6 +290,14 @@ impl Reader {
             }
             entries.reverse();
             Ok(entries)
+        })
+    }
+
+    /// The newest event ids in the history of a task's present attempt, oldest first, as a start gives them back
+    /// ([`RestoredTask`](super::RestoredTask)).
+    pub fn recent_ids(&mut self, task: &Task) -> Result<Vec<EventId>, StoreError> {
+        self.ask(Vec::new(), |connection| {
+            recent_ids(connection, task, &mut 0)
         })
     }
 

@@ -140,13 +140,21 @@ impl TraceReader {
     /// # Errors
     /// [`StoreError::CannotOpen`].
     pub fn of_all(paths: &Paths) -> Result<Self, StoreError> {
+        let records = Vec::new();
+        let mut all = Self { records };
+        all.take_in(paths)?;
+        Ok(all)
+    }
+
+    /// Takes in the records of a session that were begun since, too.
+    ///
+    /// # Errors
+    /// [`StoreError::CannotOpen`].
+    pub fn take_in(&mut self, paths: &Paths) -> Result<(), StoreError> {
         let dir = paths.trace_dir();
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let records = Vec::new();
-                return Ok(Self { records });
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(StoreError::open_io(&dir, &error)),
         };
         let record = |path: PathBuf| {
@@ -155,9 +163,10 @@ impl TraceReader {
             (!is_older).then(|| Record::new([dir.join(format!("{name}.1.jsonl")), path.clone()]))
         };
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        found.retain(|path| !self.records.iter().any(|known| known.path == *path));
         found.sort();
-        let records = found.into_iter().filter_map(record).collect();
-        Ok(Self { records })
+        self.records.extend(found.into_iter().filter_map(record));
+        Ok(())
     }
 
     /// Whether there is a record at all.

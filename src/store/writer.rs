@@ -361,39 +361,11 @@ impl Writer {
         )?;
         for restored in &mut restored.tasks {
             if !restored.task.status.is_settled() {
-                restored.recent_ids = self.recent_ids(&restored.task, &mut unreadable)?;
+                restored.recent_ids =
+                    recent_ids(&self.connection, &restored.task, &mut unreadable)?;
             }
         }
         Ok((restored, unreadable))
-    }
-
-    fn recent_ids(&self, task: &Task, unreadable: &mut u64) -> rusqlite::Result<Vec<EventId>> {
-        let attempt = task.attempt().map_or(0, |attempt| attempt.number);
-        let mut ids = Vec::new();
-        let mut searched = 0;
-        let mut query = self
-            .connection
-            .prepare_cached("SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC")?;
-        let mut rows = query.query([task.id.as_str()])?;
-        'chunks: while let Some(row) = rows.next()? {
-            let Ok(entries) = serde_json::from_slice::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?)
-            else {
-                *unreadable += 1;
-                continue;
-            };
-            for entry in entries.into_iter().rev() {
-                searched += 1;
-                if ids.len() >= RECENT_IDS || searched > ENTRIES_SEARCHED {
-                    break 'chunks;
-                }
-                // A late line of an earlier attempt can stand behind the first of this one.
-                if entry.attempt == attempt {
-                    ids.extend(entry.event_id);
-                }
-            }
-        }
-        ids.reverse();
-        Ok(ids)
     }
 }
 
@@ -415,6 +387,39 @@ pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Resu
     query
         .query_row([id.as_str()], |row| parse(row.get_ref(0)?.as_bytes()?))
         .optional()
+}
+
+/// The newest event ids in the history of a task's present attempt, oldest first; chunks that are not understood are passed
+/// over and counted.
+pub(super) fn recent_ids(
+    connection: &Connection,
+    task: &Task,
+    unreadable: &mut u64,
+) -> rusqlite::Result<Vec<EventId>> {
+    let attempt = task.attempts_made();
+    let mut ids = Vec::new();
+    let mut searched = 0;
+    let mut query = connection
+        .prepare_cached("SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC")?;
+    let mut rows = query.query([task.id.as_str()])?;
+    'chunks: while let Some(row) = rows.next()? {
+        let Ok(entries) = serde_json::from_slice::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?) else {
+            *unreadable += 1;
+            continue;
+        };
+        for entry in entries.into_iter().rev() {
+            searched += 1;
+            if ids.len() >= RECENT_IDS || searched > ENTRIES_SEARCHED {
+                break 'chunks;
+            }
+            // A late line of an earlier attempt can stand behind the first of this one.
+            if entry.attempt == attempt {
+                ids.extend(entry.event_id);
+            }
+        }
+    }
+    ids.reverse();
+    Ok(ids)
 }
 
 /// Reads a record; what is no JSON of ours is an error of its column.

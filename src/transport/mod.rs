@@ -20,4 +20,5 @@ pub use frame::{DEFAULT_CAP_BYTES, Found, Frame, Oversize, Splitter};
 pub use http::{Exchange, Http, HttpOptions, SignIn, TransportError, ensure_provider};
 pub use sse::Sse;
 pub use stdio::{Stdio, StdioOptions};
+pub(crate) use tap::parts_of;
 pub use tap::{Scribe, Switch, Tap};

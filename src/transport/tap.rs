@@ -213,7 +213,7 @@ impl Known {
 }
 
 /// A secret, and what of it may stand somewhere by itself: the token of a scheme, and both as JSON writes them.
-fn parts_of(secret: &str) -> Vec<String> {
+pub(crate) fn parts_of(secret: &str) -> Vec<String> {
     let secret = secret.trim();
     let token = secret.split_once(' ').map(|(_, token)| token.trim());
     let mut parts = Vec::new();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{
     app::{Entity, State, until},
     domain::{
-        AskedFor, Contact, LinkState, LostReason, Phase, Progress, ServerView, Stamp, Status, Wall,
+        AskedFor, Contact, LinkState, LostReason, Progress, ServerView, Stamp, Status, Wall,
         Window, text, whole_percent,
     },
 };
@@ -115,12 +115,7 @@ pub(crate) fn state_of(
             let age = brief(now.wall.since(last_byte));
             Shown::new(glyphs.running, format!("quiet {age}"), Role::Running)
         }
-        _ if task
-            .attempt()
-            .is_some_and(|attempt| attempt.phase == Phase::Queued) =>
-        {
-            Shown::new(glyphs.restored, "queued", Role::Waiting)
-        }
+        _ if task.is_queued() => Shown::new(glyphs.restored, "queued", Role::Waiting),
         _ => Shown::new(glyphs.running, "running", Role::Running),
     }
 }

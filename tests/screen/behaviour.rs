@@ -277,6 +277,14 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     assert_eq!(screen.state.lines, shown);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
     assert_eq!(screen.state.lines, shown);
+    // Who only looks may look through a view, and keeps none.
+    screen.state.setup.readonly = true;
+    screen.todo.clear();
+    screen.keys(":").type_in("save-view other").keys("enter");
+    assert!(answer(&screen).contains("read only"));
+    assert!(screen.todo.is_empty() && screen.state.setup.views.len() == 1);
+    screen.keys("v 0 :").type_in("view lab").keys("enter");
+    assert_eq!(screen.state.lines, shown);
 }
 
 #[test]
@@ -514,6 +522,17 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
         "asked: pause 4 tasks, 3 of them hidden; 5 passed over, still marked: asks, cancelled, done, failed, lost"
     );
     assert_eq!(asks(&screen).len(), 4);
+    // Only what is meant is counted: nothing that runs is folded away, and nothing that is done goes on.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a . x");
+    let drawn = screen.draw_text();
+    assert!(drawn.contains("more of the marked have ended"), "{drawn}");
+    assert!(!drawn.contains("not shown at present"), "{drawn}");
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a / ").type_in("reindex").keys("enter D");
+    let told = &screen.state.messages.back().unwrap().text;
+    assert!(told.starts_with("4 tasks are forgotten here"), "{told}");
+    assert!(told.contains("(4 of them were hidden)"), "{told}");
 }
 
 #[test]
@@ -984,6 +1003,129 @@ fn the_palette_runs_commands_by_their_words() {
 }
 
 #[test]
+fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
+    let typed = |line: &str| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.go_to("m2hn5t").keys("space").go_to("q7m2xk");
+        screen.todo.clear();
+        screen.keys("3 :").type_in(line).keys("enter");
+        screen
+    };
+    let top = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Menu { menu, .. }) => format!("{menu:?}"),
+        Some(Overlay::Question(form)) => format!("asks {}", form.task),
+        Some(Overlay::Call(form)) => format!("{:?} {:?}", form.origin, form.name.text()),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(asks(&typed("pause pd6")), [Ask::Pause(id("pd6xw8"))]);
+    assert_eq!(asks(&typed("resume m2")), [Ask::Resume(id("m2hn5t"))]);
+    assert_eq!(asks(&typed("rm c5")), [Ask::Forget(id("c5b8yp"))]);
+    let forgotten = ["c5b8yp", "h7r2dd"].map(|name| Ask::Forget(id(name)));
+    assert_eq!(asks(&typed("rm c5 h7")), forgotten);
+    assert_eq!(top(&typed("cancel t9")), "Cancel([TaskId(\"t9x4gz\")])");
+    assert!(top(&typed("cancel --all")).contains("pd6xw8"));
+    assert_eq!(top(&typed("answer k3")), "asks k3v9ra");
+    assert!(top(&typed("again c5 city=Faro")).contains("c5b8yp"));
+    for (line, task, tab) in [
+        ("result c5", "c5b8yp", Tab::Result),
+        ("logs m2", "m2hn5t", Tab::Log),
+    ] {
+        let screen = typed(line);
+        assert_eq!(screen.state.cursor, Some(id(task)));
+        assert_eq!((screen.state.pane, screen.state.tab), (Pane::Tasks, tab));
+        assert!(screen.state.is_zoomed);
+    }
+    assert_eq!(typed("watch pd").state.cursor, Some(id("pd6xw8")));
+    assert_eq!(
+        typed("tools -s ci").state.tools_of,
+        Some(ServerName::new("ci"))
+    );
+    for (line, words) in [
+        ("cancel zz", "no task begins with zz"),
+        (
+            "cancel c5",
+            "c5b8yp is completed; there is nothing to cancel",
+        ),
+        ("tools nowhere", "no server is called \"nowhere\""),
+    ] {
+        let screen = typed(line);
+        assert_eq!(answer(&screen), words);
+        assert_eq!(screen.state.marks.len(), 1, "what is marked is left alone");
+    }
+}
+
+#[test]
+fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
+    let form = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => (**form).clone(),
+        other => panic!("{other:?}"),
+    };
+    let line = "call -s ci resumable_data_processing dataset_name='eu 1' total_records=7 verbose=yes --name film";
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in(line).keys("enter");
+    // Its tools are not known yet: what is typed waits for them.
+    assert_eq!(form(&screen).tool, None);
+    screen.answer_tools();
+    let filled = form(&screen);
+    assert_eq!(filled.server, Some(ServerName::new("ci")));
+    assert_eq!(filled.name.text(), "film");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let all = asks(&screen);
+    let [Ask::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(
+        call.arguments,
+        r#"{"dataset_name":"eu 1","total_records":7,"batch_size":10,"speed":"slow","verbose":true}"#
+    );
+    // Now they are known; what does not fit is said.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("2").answer_tools().keys("1 :");
+    screen
+        .type_in("call get_forecast city=Faro wind=3")
+        .keys("enter");
+    assert_eq!(
+        form(&screen).complaints,
+        ["wind is no argument of this tool"]
+    );
+    assert!(screen.draw().contains("Faro"));
+    // What is no tool narrows the choice down, and what is filled in is kept for the one that is taken.
+    screen
+        .keys("esc esc esc :")
+        .type_in("call fore city=Faro")
+        .keys("enter");
+    assert_eq!(form(&screen).filter.text(), "fore");
+    screen.keys("enter");
+    assert!(screen.draw().contains("Faro"));
+    for (line, words) in [
+        (
+            "call -s nowhere get_forecast",
+            "no server is called \"nowhere\"",
+        ),
+        (
+            "call t --once x",
+            "--once is not read here; -s, --name and key=value are",
+        ),
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys(":").type_in(line).keys("enter");
+        assert_eq!(answer(&screen), words);
+    }
+}
+
+#[test]
+fn the_palette_knows_the_commands_that_are_no_keys() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in("save-view film");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("keep what is shown now under a name"),
+        "{drawn}"
+    );
+}
+
+#[test]
 fn esc_goes_back_layer_by_layer_and_never_out() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("3 esc");
@@ -1375,7 +1517,7 @@ fn a_driver_that_is_gone_is_not_believed_to_go_on() {
 }
 
 #[test]
-fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
+fn headings_count_what_stands_below_them_and_say_what_of_it_has_left() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(" RUNNING 4 "));
     // Under the cursor, and within a second of a key: the row stays, the numbers do not.
@@ -1386,15 +1528,46 @@ fn headings_count_what_is_in_that_state_wherever_its_row_stands() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 done"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3 "), "{drawn}");
-    assert!(drawn.contains(" DONE 3, 2 new"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3, 1 ended "), "{drawn}");
+    assert!(drawn.contains(" DONE 2, 1 new"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
     paused.task.status = Status::Paused;
     news(&mut screen, paused);
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 2, 1 paused"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 2, 1 paused, 1 ended"), "{drawn}");
+}
+
+#[test]
+fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
+    for keys in [
+        "/ d enter",
+        "!",
+        ".",
+        "B B B",
+        "s",
+        "S",
+        "g",
+        "3 esc",
+        "3 1",
+        "2 q",
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        news(
+            &mut screen,
+            settled(morning().remove(3), Status::Completed, 0),
+        );
+        let stray = |screen: &Screen| {
+            let mut entities = screen.state.tasks.values();
+            entities.any(|entity| entity.home != entity.belongs())
+        };
+        assert!(stray(&screen), "the row under the cursor waits");
+        screen.keys("k j");
+        assert!(stray(&screen), "so does one within a second of a key");
+        screen.keys(keys);
+        assert!(!stray(&screen), "{keys}");
+    }
 }
 
 #[test]
@@ -1565,6 +1738,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
         ("again", &[]),
         ("help", &["H"]),
         ("open", &["o"]),
+        ("zoom", &["K"]),
     ]);
     screen.keys("p");
     assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
@@ -1572,7 +1746,13 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
     screen.keys("ctrl-p");
     assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
     let drawn = screen.draw_text();
-    for shown in ["o open", "Ctrl-P pause", "Ctrl-R resume", "Delete cancel"] {
+    for shown in [
+        "o open",
+        "Ctrl-P pause",
+        "Ctrl-R resume",
+        "Delete cancel",
+        "[ ] tab  K zoom",
+    ] {
         assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
     }
     // Rows, answers and the banner name keys in sentences.
@@ -1696,6 +1876,27 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
 }
 
 #[test]
+fn sent_unchecked_is_said_only_of_what_is_sent() {
+    let mut tools = tools();
+    for tool in &mut tools {
+        tool.input_schema = r##"{"allOf": [{"$ref": "#"}]}"##.to_owned();
+    }
+    let said = |screen: &Screen| {
+        let messages = screen.state.messages.iter();
+        messages
+            .filter(|message| message.text.contains("sent unchecked"))
+            .count()
+    };
+    let mut screen = Screen::morning((120, 36), colour());
+    screen.keys("esc").go_to("q7m2xk").keys("R");
+    screen.answer_with(tools);
+    screen.keys("ctrl-s").wait(1_000).keys("n");
+    assert_eq!(said(&screen), 0);
+    screen.keys("ctrl-s").wait(1_000).keys("y");
+    assert_eq!(said(&screen), 1, "{}", screen.draw());
+}
+
+#[test]
 fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
     let mut tools = tools();
     tools[0].input_schema =
@@ -1755,6 +1956,69 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
         calls[0].arguments.contains(r#""dataset_name":"eu-2026""#),
         "{calls:?}"
     );
+}
+
+#[test]
+fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let at = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => (form.server_at, form.url.text().to_owned()),
+        other => panic!("{other:?}"),
+    };
+    screen.go_to("q7m2xk").keys("n");
+    assert_eq!(at(&screen).0, 0);
+    screen.keys("j j k");
+    assert_eq!(at(&screen), (1, String::new()));
+    screen.keys("c i");
+    let drawn = screen.draw();
+    assert!(drawn.contains("called so: ci"), "{drawn}");
+    screen.todo.clear();
+    screen.keys("enter");
+    assert_eq!(asks(&screen), [Ask::Tools(ServerName::new("ci"))]);
+    // One key back: the line of keys says so.
+    assert!(screen.draw().contains("Esc back"), "{}", screen.draw());
+    screen
+        .keys("esc backspace backspace")
+        .type_in("http://127.0.0.1:9/mcp");
+    assert!(
+        screen
+            .draw()
+            .contains("URL of another server: http://127.0.0.1:9/mcp")
+    );
+    screen.todo.clear();
+    screen.keys("enter");
+    assert!(matches!(asks(&screen)[..], [Ask::Server(_)]));
+}
+
+#[test]
+fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
+    let tool = |name: &str, words: &str| longhaul::domain::Tool {
+        name: name.to_owned(),
+        description: Some(words.to_owned()),
+        ..tools().remove(0)
+    };
+    let all = vec![
+        tool("get-structured-content", "Belongs to a long list."),
+        tool("prolong", "More time."),
+        tool("trigger-long-running-operation", "Takes its time."),
+        tool("longest", "Measures."),
+    ];
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").keys("n enter").answer_with(all);
+    assert!(screen.draw().contains("letters narrow them down"));
+    let found = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => {
+            let found = form.matching(&screen.state).into_iter();
+            let names: Vec<&str> = found.map(|(_, tool)| tool.name.as_str()).collect();
+            names.join(" ")
+        }
+        other => panic!("{other:?}"),
+    };
+    screen.type_in("/long");
+    let ranked = "longest trigger-long-running-operation prolong get-structured-content";
+    assert_eq!(found(&screen), ranked);
+    screen.type_in("r");
+    assert_eq!(found(&screen), "trigger-long-running-operation");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{Command, Consent, Event, Findings, Menu, Overlay, Tab},
+    app::{Command, Consent, Event, Findings, Menu, Overlay, Pane, Tab},
     domain::{Ask, Contact, LinkState, News, Obstacle, Phase, ServerName, ServerView},
 };
 
@@ -111,6 +111,70 @@ fn a_task_that_waits_names_what_it_waits_for() {
     }
 }
 
+/// Nothing is left to agree to there.
+fn nothing_at(name: &str, words: &str) -> Event {
+    let consent = Consent {
+        words: words.to_owned(),
+        ..Consent::default()
+    };
+    Event::ConsentRead(ServerName::new(name), consent)
+}
+
+#[test]
+fn what_a_server_wants_is_told_whole_and_is_no_success() {
+    let mut screen = Screen::new(USUAL, colour());
+    let refuses = LinkState::NeedsLogin {
+        why: "lab wants credentials (HTTP 401)".to_owned(),
+        takes_sign_in: false,
+    };
+    knows(&mut screen, lab(None, refuses));
+    screen.keys("3 L");
+    assert!(screen.draw().contains("looking what the configuration"));
+    screen.event(nothing_at(
+        "lab",
+        "lab gets $LAB_TOKEN as the configuration has it",
+    ));
+    let drawn = screen.draw();
+    assert!(drawn.contains("What lab needs"), "{drawn}");
+    assert!(
+        drawn.contains("lab wants credentials (HTTP 401)"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("gets $LAB_TOKEN"), "{drawn}");
+    assert!(
+        !drawn.contains("looking what") && !drawn.contains("\u{2713}"),
+        "{drawn}"
+    );
+    screen.keys("esc");
+    assert!(screen.state.overlays.is_empty() && screen.state.toasts.is_empty());
+}
+
+#[test]
+fn where_several_servers_wait_the_key_goes_to_them() {
+    let mut screen = Screen::new(USUAL, colour());
+    knows(&mut screen, server("ci", LinkState::Live));
+    for name in ["lab", "files"] {
+        let mut view = lab(Some(consent()), LinkState::Idle);
+        view.name = ServerName::new(name);
+        knows(&mut screen, view);
+    }
+    screen.todo.clear();
+    screen.keys("L");
+    assert_eq!(
+        (screen.state.pane, screen.state.cursors[1]),
+        (Pane::Servers, 1)
+    );
+    assert!(
+        screen
+            .draw()
+            .contains("several servers wait for you; L on one of them")
+    );
+    screen.keys("L");
+    assert_eq!(reads(&screen), ["lab"]);
+    screen.keys("1 :").type_in("login files").keys("enter");
+    assert_eq!(reads(&screen), ["lab", "files"]);
+}
+
 fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
     Event::ServersTaken(Findings {
         lines,
@@ -154,6 +218,7 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
         ServerName::new("lab"),
         Consent {
             words: "agreed for lab".to_owned(),
+            is_agreed: true,
             ..Consent::default()
         },
     ));

@@ -50,7 +50,7 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
 
 #[test]
 fn what_acts_on_one_task_says_so_while_others_are_marked() {
-    for key in ["R", "y", "e", "E"] {
+    for key in ["R", "y", "e"] {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("space space g j j").go_to("q7m2xk");
         screen.keys(key);
@@ -121,6 +121,25 @@ fn what_happened_to_a_task_is_exported_to_a_file_of_the_persons_choice() {
         };
         assert_eq!(screen.todo, [save]);
     }
+    // What is marked is exported, each to a file of its own; one of them is folded away.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp").keys("space");
+    screen.go_to("q7m2xk").keys("space .");
+    screen.todo.clear();
+    screen.keys("E");
+    let drawn = screen.draw();
+    assert!(drawn.contains("Export 2 tasks"), "{drawn}");
+    assert!(drawn.contains("1 of them are not shown"), "{drawn}");
+    screen.keys("j");
+    assert!(screen.draw().contains("save 2 files to the directory: ."));
+    screen.type_in("/out").keys("enter");
+    let saves = ["c5b8yp", "q7m2xk"].map(|name| Command::Save {
+        task: id(name),
+        what: Saved::Json,
+        path: format!("./out/{name}.json"),
+    });
+    assert_eq!(screen.todo, saves);
+    assert!(screen.state.marks.is_empty());
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys(":").type_in("export").keys("enter");
     assert!(screen.draw().contains("as a page with its timeline"));

@@ -9,17 +9,18 @@ use crate::domain::{
 use super::{
     super::{
         CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line,
-        Menu, Overlay, Pane, Part, Prices, Stage, State, Tab,
+        Menu, Overlay, Pair, Pane, Part, Prices, Stage, State, Tab,
         detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
-        select::{self, chosen, hidden_marks},
+        select::{self, chosen, hidden_of_marked},
         state::Pending,
         update::{quit, take_task},
     },
     ask, ask_tools, look_at_config, mark_seen,
     moves::{
-        find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, turn_tab,
+        find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, to_tasks,
+        turn_tab,
     },
     open_menu,
     questions::open_question,
@@ -73,6 +74,9 @@ pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     open_menu(state, Menu::Leave, now);
 }
 
+/// Why nothing acts in a window that only looks.
+pub(super) const READ_ONLY: &str = "read only: nothing is started, changed or stopped";
+
 /// Why an action has no effect here and now; `None` if it has one.
 pub fn why_not(state: &State, action: Action) -> Option<String> {
     let acts = matches!(
@@ -96,7 +100,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Trace
     );
     if acts && state.setup.readonly {
-        return Some("read only: nothing is started, changed or stopped".to_owned());
+        return Some(READ_ONLY.to_owned());
     }
     let needs_task = matches!(
         action,
@@ -244,7 +248,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
     }
     let is_of_one = matches!(
         action,
-        Action::RunAgain | Action::CopyMenu | Action::Export | Action::Edit | Action::Print
+        Action::RunAgain | Action::CopyMenu | Action::Edit | Action::Print
     );
     if is_of_one
         && let Some(id) = &state.cursor
@@ -261,7 +265,13 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Up => step(state, -1),
         Action::PageDown => step(state, page(state)),
         Action::PageUp => step(state, -page(state)),
-        Action::First => step(state, isize::MIN / 2),
+        Action::First => {
+            // The top of the list is asked for, so it is one of rows that stand where they belong.
+            if (state.pane, state.focus) == (Pane::Tasks, Focus::List) {
+                select::arrange(state);
+            }
+            step(state, isize::MIN / 2);
+        }
         Action::Last => step(state, isize::MAX / 2),
         Action::Open => open(state, now, todo),
         Action::Back => back(state, now),
@@ -290,7 +300,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::FindBefore => find(state, false),
         Action::NeedsOnly => {
             state.needs_only = !state.needs_only;
-            select::rebuild(state);
+            select::arrange(state);
             if state.lines.is_empty() && state.needs_only {
                 let key = state.key(Action::NeedsOnly);
                 state.answer_empty(&format!("nothing needs you; {key} shows all again"));
@@ -298,24 +308,24 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         }
         Action::Fold => {
             state.is_folded = !state.is_folded;
-            select::rebuild(state);
+            select::arrange(state);
         }
         Action::Views => open_menu(state, Menu::Views, now),
         Action::Group => {
             state.grouping = state.grouping.next();
-            select::rebuild(state);
+            select::arrange(state);
             state.answer(format!("grouped by {}", state.grouping.word()));
         }
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
         Action::Sort => {
             state.sort = state.sort.next();
-            select::rebuild(state);
+            select::arrange(state);
             state.answer(format!("sorted by {}", state.sort.word()));
         }
         Action::Reverse => {
             state.is_reversed = !state.is_reversed;
-            select::rebuild(state);
+            select::arrange(state);
             let order = if state.is_reversed {
                 "turned round"
             } else {
@@ -339,7 +349,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::NewCall => new_call(state, todo),
         Action::RunAgain => {
             if let Some(id) = state.cursor.clone() {
-                run_again(state, &id, todo);
+                run_again(state, &id, Vec::new(), todo);
             }
         }
         Action::Pause => pause(state, now, todo),
@@ -353,11 +363,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
                 open_menu(state, Menu::Copy(id), now);
             }
         }
-        Action::Export => {
-            if let Some(id) = state.cursor.clone() {
-                open_menu(state, Menu::Export(id), now);
-            }
-        }
+        Action::Export => open_menu(state, Menu::Export(chosen(state)), now),
         Action::Print => {
             if let Some(entity) = state.selected() {
                 todo.push(Command::Print(print_text(state, entity)));
@@ -448,7 +454,7 @@ pub(in crate::app) fn drive(state: &mut State, todo: &mut Vec<Command>) {
 /// `q`: closes the top layer, and leaves from the list.
 pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
-        state.pane = Pane::Tasks;
+        to_tasks(state);
     } else if state.is_zoomed || state.focus == Focus::Detail {
         state.is_zoomed = false;
         state.focus = Focus::List;
@@ -560,7 +566,7 @@ fn find_tool(state: &mut State, todo: &mut Vec<Command>) {
 /// Esc: one layer, never out of the program.
 pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
-        state.pane = Pane::Tasks;
+        to_tasks(state);
     } else if state.focus == Focus::Detail || state.is_zoomed {
         // What was searched for goes with the place where it was.
         state.search = None;
@@ -577,7 +583,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
         apply_filter(state, "");
     } else if state.needs_only {
         state.needs_only = false;
-        select::rebuild(state);
+        select::arrange(state);
     } else if state.frozen.is_some() {
         freeze(state, now);
     } else if !state.toasts.is_empty() {
@@ -697,7 +703,6 @@ pub(super) fn act_on(
 /// Takes the marks off the tasks that were asked something, and says of how many, how many of these are hidden, and which
 /// marked ones were passed over: those keep their marks.
 pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
-    let had_marks = !state.marks.is_empty();
     let what = match asked {
         [] => format!("there is nothing to {word}"),
         [one] => format!("asked: {word} {one}"),
@@ -706,9 +711,8 @@ pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
             format!("asked: {word} {}", text::plural(count, "task"))
         }
     };
-    let hidden = match select::hidden(state, asked.iter()) {
+    let hidden = match hidden_of_marked(state, asked) {
         0 => String::new(),
-        _ if !had_marks => String::new(),
         count => format!(", {count} of them hidden"),
     };
     for id in asked {
@@ -772,7 +776,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
             ));
         };
     }
-    let hidden = hidden_marks(state);
+    let hidden = hidden_of_marked(state, &ended);
     for id in &ended {
         ask(state, Ask::Forget(id.clone()), Pending::Plain, todo);
         state.marks.remove(id);
@@ -838,8 +842,9 @@ fn no_server(state: &mut State) {
     state.answer(format!("there is no server yet; {key} adds one by its URL"));
 }
 
-/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it.
-fn to_sign_in(state: &State) -> Result<&ServerView, String> {
+/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it; none
+/// where several do.
+fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
     let of_task = || {
@@ -852,17 +857,31 @@ fn to_sign_in(state: &State) -> Result<&ServerView, String> {
         _ => of_task(),
     };
     match (under_cursor, waiting.next(), waiting.next()) {
-        (Some(server), ..) | (None, Some(server), None) => Ok(server),
-        (None, Some(_), Some(_)) => {
-            let key = state.key(Action::ShowServers);
-            Err(format!("several servers wait for you; choose one in {key}"))
-        }
+        (Some(server), ..) | (None, Some(server), None) => Ok(Some(server)),
+        (None, Some(_), Some(_)) => Ok(None),
         (None, None, _) => Err("no server waits for a sign-in or for consent".to_owned()),
     }
 }
 
 fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
-    let Ok(server) = to_sign_in(state) else {
+    match to_sign_in(state) {
+        Ok(Some(server)) => sign_in_at(state, &server.name.clone(), todo),
+        Ok(None) => {
+            show(state, Pane::Servers, todo);
+            let waits = ServerView::waits_for_consent;
+            state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
+            let key = state.key(Action::SignIn);
+            state.answer(format!(
+                "several servers wait for you; {key} on one of them"
+            ));
+        }
+        Err(_) => {}
+    }
+}
+
+/// Asks what a server wants of a person.
+pub(super) fn sign_in_at(state: &mut State, name: &ServerName, todo: &mut Vec<Command>) {
+    let Some(server) = state.server(name) else {
         return;
     };
     let takes_sign_in = matches!(
@@ -914,10 +933,15 @@ fn add_server(state: &mut State) {
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-pub(super) fn run_again(state: &mut State, id: &TaskId, todo: &mut Vec<Command>) {
+pub(super) fn run_again(
+    state: &mut State,
+    id: &TaskId,
+    changed: Vec<Pair>,
+    todo: &mut Vec<Command>,
+) {
     let Some(entity) = state.task(id) else { return };
     let task = entity.view.task.clone();
-    let form = CallForm::again(state, &task);
+    let form = CallForm::again(state, &task, changed);
     if form.tool.is_none() {
         ask_tools(state, &task.server, todo);
     }
@@ -947,5 +971,5 @@ pub(super) fn edit(state: &mut State) {
 
 pub(super) fn apply_filter(state: &mut State, typed: &str) {
     state.filter = Filter::read(typed);
-    select::rebuild(state);
+    select::arrange(state);
 }

@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{
-    Ask, Chord, Limits, NewCall, NoticeLevel, OnInput, Stamp, Step, TaskId, Tool, text,
-};
+use crate::domain::{Ask, Chord, Limits, NewCall, NoticeLevel, Stamp, Step, TaskId, Tool, text};
 
 use super::{
     super::{
@@ -88,8 +86,16 @@ pub(super) fn call_key(
 ) -> Option<Overlay> {
     match form.stage {
         Stage::Server => {
-            let last = state.servers.len();
+            let found = form.servers(state);
+            let last = found.len();
             let is_at_url = form.server_at >= last;
+            let here = found.get(form.server_at).map(|server| server.name.clone());
+            // Where nothing is typed yet these move, as in any other choice.
+            let action = match chord.typed().filter(|_| form.url.is_empty()) {
+                Some('j') => Some(Action::NextField),
+                Some('k') => Some(Action::FieldBefore),
+                _ => action,
+            };
             match action {
                 Some(Action::Back) => return None,
                 Some(Action::NextField) => form.server_at = (form.server_at + 1).min(last),
@@ -102,14 +108,10 @@ pub(super) fn call_key(
                         let typed = form.url.text().to_owned();
                         add_url(state, &typed, todo)
                     } else {
-                        let name = state
-                            .servers
-                            .get(form.server_at)
-                            .map(|server| server.name.clone());
-                        if let Some(name) = &name {
+                        if let Some(name) = &here {
                             ask_tools(state, name, todo);
                         }
-                        name
+                        here
                     };
                     match server {
                         Some(server) => {
@@ -125,9 +127,9 @@ pub(super) fn call_key(
                     }
                 }
                 _ => {
-                    // Typing anywhere in the list is typing a URL.
+                    // What is typed narrows the servers down, until it fits none: then it is the URL of another.
                     if form.url.key(chord) {
-                        form.server_at = last;
+                        form.server_at = 0;
                         form.complaints.clear();
                     }
                 }
@@ -157,6 +159,7 @@ pub(super) fn call_key(
                         Some((server, tool)) => {
                             form.server = Some(server);
                             form.take_tool(tool, None);
+                            form.fill_in();
                         }
                         None => state.answer("no tool fits"),
                     }
@@ -313,20 +316,10 @@ pub(super) fn send(
         form.complaints = vec!["no server is chosen".to_owned()];
         return;
     };
-    let (arguments, is_unchecked) = match form.arguments() {
-        Ok((arguments, None)) => (arguments, false),
-        Ok((arguments, Some(why))) => {
-            if !arguments.is_empty() {
-                let line = format!(
-                    "{}: its schema cannot be used: {why}; sent unchecked",
-                    form.tool_name
-                );
-                state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
-            }
-            (arguments, false)
-        }
+    let (arguments, unusable, is_unchecked) = match form.arguments() {
+        Ok((arguments, unusable)) => (arguments, unusable, false),
         Err(refusal) => match refusal.arguments.filter(|_| form.is_doubted && is_key) {
-            Some(arguments) => (arguments, true),
+            Some(arguments) => (arguments, None, true),
             None => return refuse(state, form, refusal.lines, refusal.wrong),
         },
     };
@@ -337,28 +330,28 @@ pub(super) fn send(
         let menu = Menu::Repeat {
             server,
             tool: form.tool_name.clone(),
-            is_destructive: form.tool.as_ref().and_then(|tool| tool.destructive) == Some(true),
+            doubt: Tool::doubt_of_repeat(form.tool.as_ref()),
             is_unchecked,
         };
         return open_menu(state, menu, now);
     }
+    if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
+        let line = format!(
+            "{}: its schema cannot be used: {why}; sent unchecked",
+            form.tool_name
+        );
+        state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+    }
     let id = new_id(state);
     let name = form.name.text().trim();
     let limits = state.setup.limits.of(&server);
+    let arguments = serde_json::Value::Object(arguments).to_string();
     let call = NewCall {
-        id: id.clone(),
-        server,
-        tool: form.tool_name.clone(),
-        arguments: serde_json::Value::Object(arguments).to_string(),
         name: (!name.is_empty()).then(|| name.to_owned()),
-        tag: None,
-        once: None,
         origin: form.origin.clone(),
-        goes_on: None,
-        must_survive: false,
         is_unchecked,
         limits,
-        on_input: OnInput::Ask,
+        ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
     };
     form.unsay();
     form.sent = Some(id.clone());

@@ -6,20 +6,24 @@ use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, S
 
 use super::{
     super::{
-        CallForm, Command, Field, Grouping, Leaving, Menu, Overlay, Saved, SortKey, Stage, State,
-        View,
+        CallForm, Command, Field, Focus, Grouping, Leaving, Menu, Overlay, Saved, SortKey, Stage,
+        State, Tab, View,
         call::name_from_url,
         keymap::Action,
+        line::{self, TypedCall},
         menu::{self, Act, REFLEX},
         palette, select,
         state::Pending,
         update::quit,
     },
-    actions::{adopt_from, apply_filter, asked_of, forget, perform, run_again, why_not},
+    actions::{
+        READ_ONLY, adopt_from, apply_filter, asked_of, forget, perform, run_again, sign_in_at,
+        why_not,
+    },
     ask, ask_consent, ask_tools,
     forms::repeat,
     mark_seen,
-    moves::find_from_here,
+    moves::{find_from_here, show_tab, show_tools, to_tasks},
 };
 
 /// How long "cancel all and leave" waits for proof.
@@ -148,6 +152,12 @@ pub(super) fn menu_key(
         });
     }
     act(state, item.act.clone(), now, todo);
+    if let (Menu::SignIn { .. }, Act::OpenPage(_)) = (&menu, &item.act) {
+        let key = state.key(Action::SignIn);
+        state.answer(format!(
+            "opened in your browser; {key} names the page again"
+        ));
+    }
     if let (Menu::Cancel(tasks), Act::Ask(_)) = (&menu, &item.act) {
         asked_of(state, tasks, "cancel");
     }
@@ -179,21 +189,18 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         Act::Agree { server, digest } => todo.push(Command::Agree { server, digest }),
         Act::OpenPage(url) => {
             todo.push(Command::OpenPage(url));
-            let key = state.key(Action::SignIn);
-            state.answer(format!(
-                "opened in your browser; {key} names the page again"
-            ));
+            state.answer("opened in your browser");
         }
-        Act::SaveAs { task, what, name } => state.overlays.push(Overlay::SaveAs {
+        Act::SaveAs { tasks, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
-            task,
+            tasks,
             what,
         }),
         Act::OpenPart { task, part } => {
             todo.push(Command::OpenPart { task, part });
             state.answer("it is handed over");
         }
-        Act::RunAgain(id) => run_again(state, &id, todo),
+        Act::RunAgain(id) => run_again(state, &id, Vec::new(), todo),
         Act::Repeat { is_unchecked } => repeat(state, is_unchecked, now, todo),
         Act::Forget(id) => forget(state, vec![id], now, todo),
         Act::Leave => quit(state, todo),
@@ -231,7 +238,7 @@ pub(super) fn palette_key(
         }),
         Some(Action::Accept) => {
             let typed = field.text().trim().to_owned();
-            if run_line(state, &typed, todo) {
+            if run_line(state, &typed, now, todo) {
                 return None;
             }
             match matches.get(cursor) {
@@ -267,11 +274,23 @@ fn save_view(state: &mut State, name: &str, todo: &mut Vec<Command>) {
 }
 
 /// Commands with an argument; `false` if the line is none of them.
-pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) -> bool {
-    let Some((word, rest)) = typed.split_once(char::is_whitespace) else {
+pub(super) fn run_line(
+    state: &mut State,
+    typed: &str,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) -> bool {
+    let (word, rest) = typed
+        .split_once(char::is_whitespace)
+        .map_or((typed, ""), |(word, rest)| (word, rest.trim()));
+    let is_read = matches!(word, "attach" | "show" | "watch" | "result" | "logs");
+    if is_read || !rest.is_empty() && of_tasks(word).is_some() {
+        on_tasks(state, word, &line::words(rest), now, todo);
+        return true;
+    }
+    if rest.is_empty() {
         return false;
-    };
-    let rest = rest.trim();
+    }
     let action = match word {
         "filter" => Action::Filter,
         "call" | "run" => Action::NewCall,
@@ -280,41 +299,47 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         "group" => Action::Group,
         "sort" => Action::Sort,
         "adopt" => Action::Adopt,
-        "attach" | "show" => Action::Open,
+        "tools" => Action::ShowTools,
+        "login" => Action::SignIn,
         _ => return false,
     };
-    if let Some(reason) = why_not(state, action) {
+    let why_not = match why_not(state, action) {
+        // Showing a view changes nothing, keeping one does.
+        None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
+        // Which server waits is no matter where one is named.
+        why_not => why_not.filter(|_| action != Action::SignIn),
+    };
+    if let Some(reason) = why_not {
         state.answer(reason);
         return true;
     }
     match action {
         Action::Filter => apply_filter(state, rest),
-        Action::NewCall => {
-            let mut form = CallForm::new(state);
-            form.filter = Field::new(rest);
-            let server = form.server.clone().or_else(|| {
-                let of_cursor = state
-                    .selected()
-                    .map(|entity| entity.view.task.server.clone());
-                of_cursor.or_else(|| state.servers.first().map(|server| server.name.clone()))
-            });
-            if let Some(server) = server {
-                ask_tools(state, &server, todo);
-                form.server = Some(server);
-                form.stage = Stage::Tool;
+        Action::NewCall => match line::call(&line::words(rest)) {
+            Ok(call) => call_line(state, call, todo),
+            Err(words) => state.answer(words),
+        },
+        Action::SignIn if state.setup.readonly => {
+            state.answer("read only: nothing is started, changed or stopped");
+        }
+        Action::SignIn => match named(state, rest) {
+            Some(server) => sign_in_at(state, &server, todo),
+            None => state.answer(format!("no server is called {rest:?}")),
+        },
+        Action::ShowTools => {
+            let name = rest.strip_prefix("-s ").unwrap_or(rest).trim();
+            match named(state, name) {
+                Some(server) => show_tools(state, server, todo),
+                None => state.answer(format!("no server is called {name:?}")),
             }
-            state.overlays.push(Overlay::Call(Box::new(form)));
         }
         Action::AddServer => {
             let _ = add_url(state, rest, todo);
         }
-        Action::Adopt => {
-            let known = state.servers.iter().find(|it| it.name.as_str() == rest);
-            match known.map(|server| server.name.clone()) {
-                Some(server) => adopt_from(state, server, todo),
-                None => state.answer(format!("no server is called {rest:?}")),
-            }
-        }
+        Action::Adopt => match named(state, rest) {
+            Some(server) => adopt_from(state, server, todo),
+            None => state.answer(format!("no server is called {rest:?}")),
+        },
         Action::Views if word == "save-view" => save_view(state, rest, todo),
         Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
             Some(view) => view.clone().show(state),
@@ -323,35 +348,156 @@ pub(super) fn run_line(state: &mut State, typed: &str, todo: &mut Vec<Command>) 
         Action::Group => match Grouping::ALL.iter().find(|by| by.word() == rest) {
             Some(by) => {
                 state.grouping = *by;
-                select::rebuild(state);
+                select::arrange(state);
             }
             None => state.answer(format!("there are no groups by {rest:?}")),
         },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.word() == rest) {
             Some(key) => {
                 state.sort = *key;
-                select::rebuild(state);
+                select::arrange(state);
             }
             None => state.answer(format!("no column is called {rest:?}")),
         },
-        _ => {
-            let mut fitting = state
-                .tasks
-                .keys()
-                .filter(|id| id.as_str().starts_with(rest));
-            match (fitting.next().cloned(), fitting.next()) {
-                (Some(id), None) => {
-                    select::move_to_task(state, &id);
-                    if state.cursor.as_ref() != Some(&id) {
-                        state.answer(format!("{id} is hidden by the filter or folded"));
-                    }
-                }
-                (Some(_), Some(_)) => state.answer(format!("{rest} fits several tasks")),
-                (None, _) => state.answer(format!("no task begins with {rest}")),
-            }
-        }
+        _ => {}
     }
     true
+}
+
+/// The server of this name.
+fn named(state: &State, name: &str) -> Option<ServerName> {
+    let known = state.servers.iter().find(|it| it.name.as_str() == name);
+    known.map(|server| server.name.clone())
+}
+
+/// Opens the form of a call that was typed on a line, or the choice of tools where none is called so.
+fn call_line(state: &mut State, call: TypedCall, todo: &mut Vec<Command>) {
+    let wanted = match call.server.as_deref() {
+        Some(url) if url.contains("://") => match add_url(state, url, todo) {
+            Some(server) => Some(server),
+            None => return,
+        },
+        Some(name) => match named(state, name) {
+            Some(server) => Some(server),
+            None => return state.answer(format!("no server is called {name:?}")),
+        },
+        None => None,
+    };
+    let tools = |name: &ServerName| state.tools.get(name);
+    let has = |name: &ServerName| {
+        tools(name).is_some_and(|it| it.list.iter().any(|tool| tool.name == call.tool))
+    };
+    let of_cursor = (state.selected()).map(|entity| entity.view.task.server.clone());
+    let mut names = state.servers.iter().map(|server| server.name.clone());
+    let server = (wanted.clone())
+        .or_else(|| of_cursor.clone().filter(has))
+        .or_else(|| names.clone().find(has))
+        .or(of_cursor)
+        .or_else(|| names.next());
+    let mut form = CallForm::new(state);
+    let Some(server) = server else {
+        form.filter = Field::new(call.tool);
+        return state.overlays.push(Overlay::Call(Box::new(form)));
+    };
+    let is_unknown = tools(&server).is_none_or(|it| !it.is_known);
+    let is_meant = wanted.is_some() || !call.pairs.is_empty();
+    if has(&server) || is_unknown && is_meant && !call.tool.is_empty() {
+        if !has(&server) {
+            ask_tools(state, &server, todo);
+        }
+        form = CallForm::of_line(state, server, call);
+    } else {
+        ask_tools(state, &server, todo);
+        form.server = Some(server);
+        form.stage = Stage::Tool;
+        form.filter = Field::new(call.tool);
+        form.name = Field::new(call.name);
+        form.typed = call.pairs;
+    }
+    state.overlays.push(Overlay::Call(Box::new(form)));
+}
+
+/// What a word of the command line does to the tasks that are named behind it.
+fn of_tasks(word: &str) -> Option<Action> {
+    Some(match word {
+        "open" => Action::Open,
+        "pause" => Action::Pause,
+        "resume" => Action::Resume,
+        "cancel" => Action::Cancel,
+        "rm" => Action::Forget,
+        "answer" => Action::Answer,
+        "edit" => Action::Edit,
+        "copy" => Action::CopyMenu,
+        "export" => Action::Export,
+        "print" => Action::Print,
+        "again" | "rerun" => Action::RunAgain,
+        _ => return None,
+    })
+}
+
+/// The task whose id begins so.
+fn task_named(state: &State, name: &str) -> Result<TaskId, String> {
+    let ids = state.living().map(|entity| &entity.view.task.id);
+    let mut fitting = ids.filter(|id| id.as_str().starts_with(name));
+    match (fitting.next(), fitting.next()) {
+        (Some(id), None) => Ok(id.clone()),
+        (Some(_), Some(_)) => Err(format!("{name} fits several tasks")),
+        (None, _) => Err(format!("no task begins with {name}")),
+    }
+}
+
+/// Goes to the tasks that are named on a line, and does there what its first word says.
+fn on_tasks(state: &mut State, word: &str, names: &[String], now: Stamp, todo: &mut Vec<Command>) {
+    let is_again = of_tasks(word) == Some(Action::RunAgain);
+    let (names, pairs) = names.split_at(if is_again {
+        names.len().min(1)
+    } else {
+        names.len()
+    });
+    let tasks: Result<Vec<TaskId>, String> = match names {
+        // Without an id it is the one under the cursor.
+        [] => Ok(state.cursor.iter().cloned().collect()),
+        [all] if all == "--all" && word == "cancel" => Ok(state.open.iter().cloned().collect()),
+        names => names.iter().map(|name| task_named(state, name)).collect(),
+    };
+    let tasks = match tasks {
+        Ok(tasks) => tasks,
+        Err(words) => return state.answer(words),
+    };
+    let Some(first) = tasks.first() else {
+        return state.answer("there is no task");
+    };
+    to_tasks(state);
+    select::move_to_task(state, first);
+    if state.cursor.as_ref() != Some(first) && tasks.len() == 1 {
+        return state.answer(format!("{first} is hidden by the filter or folded"));
+    }
+    let tab = match word {
+        "result" => Some(Tab::Result),
+        "logs" => Some(Tab::Log),
+        _ => None,
+    };
+    if let Some(tab) = tab {
+        show_tab(state, tab);
+        (state.focus, state.is_zoomed) = (Focus::Detail, true);
+        return;
+    }
+    let Some(action) = of_tasks(word) else { return };
+    if is_again && why_not(state, action).is_none() {
+        let pairs: Result<Vec<_>, String> = pairs.iter().map(|it| line::pair(it)).collect();
+        return match pairs {
+            Ok(pairs) => {
+                let id = first.clone();
+                run_again(state, &id, pairs.into_iter().flatten().collect(), todo);
+            }
+            Err(words) => state.answer(words),
+        };
+    }
+    // What is named is meant, whatever is marked.
+    let several = (tasks.len() > 1).then_some(tasks).unwrap_or_default();
+    let marks = std::mem::replace(&mut state.marks, several.into_iter().collect());
+    perform(state, action, now, todo);
+    state.marks = marks;
 }
 
 /// Makes a server known by its URL; its name, if it is a URL at all.
@@ -382,6 +528,7 @@ pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> 
         name: name.clone(),
         url: Some(url.to_owned()),
         headers: Vec::new(),
+        filled: Vec::new(),
         protocol: None,
     };
     ask(
@@ -421,7 +568,7 @@ pub(super) fn filter_key(
 
 pub(super) fn save_key(
     state: &mut State,
-    (mut field, task, what): (Field, TaskId, Saved),
+    (mut field, tasks, what): (Field, Vec<TaskId>, Saved),
     action: Option<Action>,
     chord: Chord,
     todo: &mut Vec<Command>,
@@ -432,7 +579,7 @@ pub(super) fn save_key(
             if path.is_empty() {
                 state.answer("nothing is saved without the name of a file");
             } else {
-                todo.push(Command::Save { task, what, path });
+                save_each(state, tasks, what, path, todo);
             }
             None
         }
@@ -442,9 +589,35 @@ pub(super) fn save_key(
         }
         _ => {
             field.key(chord);
-            Some(Overlay::SaveAs { field, task, what })
+            Some(Overlay::SaveAs { field, tasks, what })
         }
     }
+}
+
+/// Saves something of one task to a file, or of each of several to a file of its own in a directory.
+fn save_each(
+    state: &mut State,
+    tasks: Vec<TaskId>,
+    what: Saved,
+    path: String,
+    todo: &mut Vec<Command>,
+) {
+    if let [task] = tasks.as_slice() {
+        let task = task.clone();
+        return todo.push(Command::Save { task, what, path });
+    }
+    let ending = if what == Saved::Page { "html" } else { "json" };
+    let directory = if path.ends_with('/') {
+        path
+    } else {
+        path + "/"
+    };
+    todo.extend(tasks.iter().map(|task| Command::Save {
+        task: task.clone(),
+        what,
+        path: format!("{directory}{task}.{ending}"),
+    }));
+    asked_of(state, &tasks, "export");
 }
 
 pub(super) fn search_key(

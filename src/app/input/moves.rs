@@ -148,12 +148,24 @@ pub(super) fn next_pane(state: &mut State) {
             state.focus = Focus::List;
             state.is_zoomed = false;
         }
-        _ => state.pane = Pane::Tasks,
+        _ => return to_tasks(state),
+    }
+    select::keep_in_sight(state);
+}
+
+/// Goes to the tasks; whoever comes from another pane finds each row where it belongs.
+pub(super) fn to_tasks(state: &mut State) {
+    if state.pane != Pane::Tasks {
+        state.pane = Pane::Tasks;
+        select::arrange(state);
     }
     select::keep_in_sight(state);
 }
 
 pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
+    if pane == Pane::Tasks {
+        to_tasks(state);
+    }
     state.pane = pane;
     if pane == Pane::Tasks {
         state.focus = Focus::List;

@@ -2,7 +2,10 @@
 //!
 //! Invariant: what is written is what was read, with one change; a file that somebody changed meanwhile is not written.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{File, TryLockError},
+    path::{Path, PathBuf},
+};
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
@@ -14,8 +17,7 @@ use crate::{
 };
 
 /// What stands at the top of a file that we made.
-const HEAD: &str =
-    "# The configuration of longhaul; `longhaul servers` writes it and leaves comments alone.\n";
+const HEAD: &str = "# The configuration of longhaul; `longhaul servers` and the screen write it and leave comments alone.\n";
 
 /// A server as it is written down.
 #[derive(Clone, Debug, PartialEq)]
@@ -249,11 +251,16 @@ impl Edit {
         let text = self.document.to_string();
         // What cannot be read again is not written.
         super::parse(&self.path, &text).map_err(|why| Fail::new(code::BUG, why))?;
-        if super::load(&self.path).map_err(Fail::usage)? != self.before {
+        let directory = match self.target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
+        // Between the look and the writing nobody else may write. Where there are no locks the look has to do.
+        let alone = File::open(directory).map_err(|error| failed(&error))?;
+        let is_busy = matches!(alone.try_lock(), Err(TryLockError::WouldBlock));
+        if is_busy || super::load(&self.path).map_err(Fail::usage)? != self.before {
             return Err(failed(&"somebody changed it meanwhile; try again"));
-        }
-        if let Some(directory) = self.target.parent() {
-            std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
         }
         store::write_atomically(&self.target, text.as_bytes())
             .map_err(|error| Fail::new(code::CANNOT_SAVE, format!("could not {error}")))

@@ -227,7 +227,7 @@ impl<'e> Reader<'e> {
         }
         headers.sort_by(|(one, _), (other, _)| one.cmp(other));
         headers.dedup_by(|(one, _), (other, _)| one.eq_ignore_ascii_case(other));
-        if !headers.is_empty() && url.scheme() == "http" && !place::is_loopback(&url) {
+        if !headers.is_empty() && place::is_in_clear(&url) {
             self.notes.push(
                 "plain http to another machine: its headers go there with --insecure-http only"
                     .to_owned(),

@@ -89,7 +89,8 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
     };
     if files.is_empty() {
         context.terminal.remark(&format!(
-            "{NOTHING_FOUND}; `longhaul servers import FILE` reads any"
+            "{}; `longhaul servers import FILE` reads any",
+            Findings::NONE
         ));
         return Ok(code::OK);
     }
@@ -122,8 +123,6 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
     let is_refused = told.iter().all(|one| one.outcome == "skipped") && import.file.is_some();
     Ok(if is_refused { code::REFUSED } else { code::OK })
 }
-
-const NOTHING_FOUND: &str = "no file of another program found here or in your home";
 
 /// The same for the screen: what there is, or what became of it. Nothing is agreed to there.
 pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
@@ -328,16 +327,9 @@ impl Known {
 
 /// The names of the servers that any session knows; one that cannot be read knows none.
 fn names_in_sessions(paths: &Paths) -> Vec<String> {
-    let sessions = std::fs::read_dir(paths.sessions_dir())
-        .into_iter()
-        .flatten();
-    let links = |entry: std::fs::DirEntry| {
-        let name = entry.file_name();
-        let session = name.to_str()?.strip_suffix(".db")?;
-        let paths = Paths::resolve(Some(paths.dir().to_owned()), session).ok()?;
-        Reader::open(&paths).ok()?.links().ok()
-    };
-    let all = sessions.flatten().filter_map(links).flatten();
+    let sessions = paths.all().unwrap_or_default();
+    let links = |paths: &Paths| Reader::open(paths).ok()?.links().ok();
+    let all = sessions.iter().filter_map(links).flatten();
     all.map(|link| link.name.as_str().to_owned()).collect()
 }
 

@@ -223,8 +223,9 @@ impl Link {
         let request_id = self.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
+        attempt.is_of_process = self.record.is_process();
+        task.resumability.task = !attempt.is_of_process;
         task.begin(attempt);
-        task.resumability.task = true;
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);

@@ -109,6 +109,7 @@ impl Link {
                 Incoming::ToolsChanged => self.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
+                Incoming::Withdrawn(id) if is_modern => self.listening_withdrawn(id.get()),
                 Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
                 Incoming::Unreadable => {

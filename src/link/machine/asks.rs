@@ -213,8 +213,10 @@ impl Link {
         self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core)
             && match tool.task_support {
                 TaskSupport::Required => true,
+                // A task of a process outlives nothing that a plain call of it would not.
                 TaskSupport::Optional => {
-                    !tool.keeps_checkpoint(&self.record.tools, &self.record.convention)
+                    !self.record.is_process()
+                        && !tool.keeps_checkpoint(&self.record.tools, &self.record.convention)
                 }
                 TaskSupport::Forbidden => false,
             }
@@ -608,6 +610,10 @@ impl Link {
             return;
         }
         self.note_unwatched(&id, unwatched);
+        if self.record.is_process() && phase != Phase::Ended {
+            let end = self.end_without_id(&id, "longhaul ended, and it with longhaul");
+            return self.out_of_stream(&id, end, false);
+        }
         if let Some(server_task) = server_task {
             self.served_ids.insert(server_task.id, id.clone());
             if let Some(running) = self.tasks.get_mut(&id) {
@@ -629,9 +635,6 @@ impl Link {
                 said: None,
             };
             self.out_of_stream(&id, Status::Lost(reason), false);
-        } else if self.record.is_process() && phase != Phase::Ended {
-            let end = self.end_without_id(&id, "longhaul ended, and it with longhaul");
-            self.out_of_stream(&id, end, false);
         } else if phase == Phase::Ended && is_checkpoint {
             // It was taken over, and no call of ours was ever made.
             self.out_of_stream(&id, Status::Running, false);

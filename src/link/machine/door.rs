@@ -52,11 +52,11 @@ impl Link {
             && self.path.may_send(self.now)
             && !self.is_leaving
         {
+            let needs_wire = self.belief.greeting == Greeting::Wire || self.record.is_process();
             match self.belief.greeting {
+                _ if needs_wire && self.wire.is_none() => self.ask_for_wire(),
                 Greeting::Discover => self.discover(),
-                Greeting::Initialize => self.knock(),
-                Greeting::Wire if self.wire.is_some() => self.knock(),
-                Greeting::Wire => self.ask_for_wire(),
+                Greeting::Initialize | Greeting::Wire => self.knock(),
             }
         }
         if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
@@ -100,7 +100,6 @@ impl Link {
             Some(_) if !self.record.is_process() => ProtocolVersion::V20241105,
             _ => version,
         };
-        let is_process = self.record.is_process();
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -108,7 +107,7 @@ impl Link {
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
             .tasks
-            .filter(|_| version >= ProtocolVersion::V20251125 && !is_process);
+            .filter(|_| version >= ProtocolVersion::V20251125);
         if !self.belief.is_remembered || self.record.era_why.is_none() {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }
@@ -188,7 +187,8 @@ impl Link {
     }
 
     fn have_tools(&mut self, mut tools: Vec<Tool>) {
-        if self.era() == Era::Modern {
+        // On pipes there are no headers that a schema could ask for.
+        if self.era() == Era::Modern && !self.record.is_process() {
             for tool in &mut tools {
                 tool.fault = tool.fault.take().or_else(|| tool.header_fault());
             }
@@ -507,6 +507,7 @@ impl Link {
             }
             // It may know the handshake all the same.
             Kind::Discover if errand.came.is_some() => self.is_not_modern(&why),
+            Kind::Discover if self.record.is_process() => self.discover_unheard(why),
             Kind::Discover => self.door_failed(why, refusal.as_ref()),
             Kind::Wire if errand.is_opened => self.is_no_wire(),
             Kind::Wire => self.door_failed(why, None),

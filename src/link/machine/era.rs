@@ -1,7 +1,10 @@
 //! Which era a server is spoken to in: found out by asking, chosen by what survives.
 //!
 //! Source: MCP 2026-07-28, basic/versioning, backward compatibility. The choice is ours: modern where the server offers
-//! tasks there, else the handshake, because in the modern era a lost connection cancels a plain call.
+//! tasks there, else the handshake, because in the modern era a lost connection cancels a plain call. With a process of
+//! ours nothing survives in any era; there the newest is spoken.
+
+use core::time::Duration;
 
 use super::{Door, Errand, Kind, Link};
 use crate::{
@@ -23,6 +26,10 @@ const UNSUPPORTED_VERSION: i64 = -32022;
 /// The modern revision that we ask for.
 pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
 
+/// How long a program may take to answer `server/discover`: one of old may say nothing to it. One that is only slow to start
+/// finds the handshake behind it, and is asked again where it does not take that.
+const PROGRAM_TELLS_WITHIN: Duration = Duration::from_secs(5);
+
 /// How a server is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
@@ -30,7 +37,7 @@ pub(super) enum Greeting {
     Discover,
     /// `initialize`.
     Initialize,
-    /// A stream of HTTP+SSE first, and `initialize` on it.
+    /// A stream of HTTP+SSE first, and `initialize` on it; a process is spoken to on its pipes, whatever the greeting.
     Wire,
 }
 
@@ -38,8 +45,6 @@ pub(super) enum Greeting {
 #[derive(Clone, Debug)]
 pub(super) struct Belief {
     wish: Option<ProtocolVersion>,
-    /// It is a process of ours.
-    is_process: bool,
     pub(super) greeting: Greeting,
     /// Greetings that were refused since one last worked.
     refusals: u32,
@@ -55,11 +60,9 @@ impl Belief {
     /// From the user's choice, else from what was found out before.
     pub(super) fn new(choice: Choice, record: &LinkRecord) -> Self {
         let known = record.version;
-        let is_process = record.is_process();
+        let is_wire = known == Some(ProtocolVersion::V20241105) && !record.is_process();
         let greeting = match choice.version.or(known).map(ProtocolVersion::era) {
-            // Its pipe is the one stream that HTTP+SSE has, and the handshake is what every revision of old knows.
-            _ if is_process => Greeting::Wire,
-            Some(Era::Stateful) if known == Some(ProtocolVersion::V20241105) => {
+            Some(Era::Stateful) if is_wire => {
                 // No choice is HTTP+SSE.
                 choice
                     .version
@@ -71,7 +74,6 @@ impl Belief {
         Self {
             is_remembered: choice.version.is_none() && known.is_some(),
             wish: choice.version,
-            is_process,
             greeting,
             refusals: 0,
             second_best: None,
@@ -100,7 +102,7 @@ impl Belief {
         self.wish
             .filter(|version| version.era() == Era::Stateful)
             .unwrap_or(match self.greeting {
-                Greeting::Wire if !self.is_process => ProtocolVersion::V20241105,
+                Greeting::Wire => ProtocolVersion::V20241105,
                 _ => ProtocolVersion::V20251125,
             })
     }
@@ -114,8 +116,24 @@ impl Link {
         }
         let id = self.new_request_id();
         let method = encode::discover(&id, MODERN);
-        self.send(Kind::Discover, method, Some(id), None);
+        let exchange = self.send(Kind::Discover, method, Some(id), None);
         self.door = Door::Discovering;
+        if self.record.is_process()
+            && self.belief.wish.is_none()
+            && let Some(errand) = self.errands.get_mut(&exchange)
+        {
+            errand.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
+        }
+    }
+
+    /// A program said nothing to `server/discover`, or ended at it: it may know only the handshake (MCP 2026-07-28,
+    /// basic/transports/stdio, backward compatibility).
+    pub(super) fn discover_unheard(&mut self, why: String) {
+        if self.belief.wish.is_some() || self.belief.refusals > 0 {
+            self.belief.refusals = 0;
+            return self.door_failed(why, None);
+        }
+        self.greet_with(Greeting::Initialize);
     }
 
     /// The server answered `server/discover`.
@@ -128,7 +146,8 @@ impl Link {
             return self.no_version_of(&found.versions);
         }
         let is_wished = self.belief.wish.is_some();
-        if found.has_tasks || is_wished || self.belief.refusals > 0 {
+        let is_process = self.record.is_process();
+        if found.has_tasks || is_wished || is_process || self.belief.refusals > 0 {
             self.open_modern(found);
         } else {
             self.belief.second_best = Some(found);
@@ -227,11 +246,6 @@ impl Link {
     }
 
     pub(super) fn greet_with(&mut self, greeting: Greeting) {
-        let greeting = if self.record.is_process() {
-            Greeting::Wire
-        } else {
-            greeting
-        };
         (self.belief.greeting, self.belief.is_remembered) = (greeting, false);
         self.door = Door::Shut;
         self.is_restless = true;
@@ -290,6 +304,8 @@ impl Link {
         };
         let why = if self.belief.wish.is_some() {
             self.who_asks()
+        } else if self.record.is_process() {
+            "its program speaks it; in no revision would a call outlive longhaul"
         } else if found.has_tasks {
             "the server offers tasks in it, which outlive a lost connection"
         } else {
@@ -326,7 +342,7 @@ impl Link {
         if self.belief.wish.is_some() {
             self.who_asks()
         } else if self.record.is_process() {
-            "a process of this longhaul takes a handshake"
+            "its program speaks no newer one"
         } else if self.wire.is_some() {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
         } else if self.belief.second_best.is_some() {
@@ -417,7 +433,9 @@ impl Link {
 
     /// Whether a call is out that the server may still make a task of.
     pub(super) fn awaits_task_id(&self) -> bool {
+        // A task of a process ends with it too.
         self.record.tasks.is_some()
+            && !self.record.is_process()
             && self.tasks.iter().any(|(id, running)| {
                 matches!(running.line, Line::Calling(_)) && self.may_become_task(id)
             })

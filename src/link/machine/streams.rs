@@ -695,6 +695,9 @@ impl Link {
     /// What a plain call of the modern era ends as when its connection does: the server must cancel it, unless it may
     /// have made a task of it whose id never came.
     pub(super) fn end_of_modern_call(&self, id: &TaskId, why: &str) -> Status {
+        if self.record.is_process() {
+            return self.end_without_id(id, why);
+        }
         if self.may_be_task(id) {
             return Status::Unknown(Window::BeforeTaskId);
         }

@@ -66,7 +66,7 @@ impl Link {
         let exchange = running.line.exchange();
         running.line = Line::None;
         running.cut = None;
-        running.task.resumability.task = true;
+        running.task.resumability.task = !self.record.is_process();
         running.task.server_task_id = Some(task.id.clone());
         let served = Served::new(now.mono);
         let first = now.mono.after(served.pace(&task));
@@ -534,7 +534,9 @@ impl Link {
             Era::Stateful => TaskKind::Core,
         };
         let offers = self.record.tasks.map(|offer| offer.kind) == Some(kind);
-        offers && !self.listening.is_refused
+        // On the pipes of a process all of a session comes unasked.
+        let is_heard = kind == TaskKind::Core && self.record.is_process();
+        offers && !is_heard && !self.listening.is_refused
     }
 
     /// The stream of the session brought an event.
@@ -596,9 +598,7 @@ impl Link {
             }
         }
         self.listening.next = None;
-        if let Some(on) = self.listening.on.take() {
-            self.close(on);
-        }
+        self.end_listening();
         self.nobody_tells();
         if wanted.is_empty() {
             self.listening.asked.clear();
@@ -629,6 +629,34 @@ impl Link {
             }
             Err(Some(later)) => self.listening.next = Some(later),
             Err(None) => {}
+        }
+    }
+
+    /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
+    /// basic/patterns/cancellation).
+    fn end_listening(&mut self) {
+        let Some(on) = self.listening.on.take() else {
+            return;
+        };
+        let errand = self.errands.get(&on);
+        let request_id = errand.and_then(|errand| errand.request_id.clone());
+        self.close(on);
+        if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
+            let method = encode::cancelled(&request_id, "asked for anew");
+            self.send(Kind::Reply(None), method, None, None);
+        }
+    }
+
+    /// The server ends a subscription, where it cannot do so by closing its stream.
+    pub(super) fn listening_withdrawn(&mut self, raw_id: &str) {
+        let Some(on) = self.listening.on else {
+            return;
+        };
+        let errand = self.errands.get(&on);
+        let request_id = errand.and_then(|errand| errand.request_id.as_deref());
+        if request_id == Some(raw_id.trim_matches('"')) {
+            self.close(on);
+            self.listening_ended(None);
         }
     }
 

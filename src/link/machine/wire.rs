@@ -1,7 +1,7 @@
 //! HTTP+SSE, the transport before there was one endpoint: the last resort.
 //!
 //! One GET brings everything the server says, and names first where to POST. The connection is the session: what it loses
-//! is lost, and nothing of it outlives this process.
+//! is lost, and nothing of it outlives this process. The pipes of a program are such a stream too, in every revision.
 //!
 //! Source: MCP 2024-11-05, basic/transports, HTTP with SSE; MCP 2025-11-25, basic/transports, backwards compatibility.
 
@@ -9,7 +9,10 @@ use core::time::Duration;
 
 use super::{Door, Errand, Kind, Link, era::Greeting};
 use crate::{
-    link::{ExchangeId, running::Line},
+    link::{
+        ExchangeId,
+        running::{Line, Running},
+    },
     protocol::{Arrival, Body, Method, Refusal},
 };
 
@@ -163,6 +166,11 @@ impl Link {
         self.record.tools_at = None;
         self.has_fresh_tools = false;
         self.record_changed();
+        if self.record.is_process() {
+            self.tasks_ended_with_process(why);
+            // Whatever was left to itself there has ended too.
+            self.spares_session = false;
+        }
         let waiting: Vec<(ExchangeId, Errand)> = self
             .errands
             .iter()
@@ -185,6 +193,31 @@ impl Link {
         }
         self.door_tries = self.door_tries.saturating_add(1);
         self.show_all();
+    }
+
+    /// A program that is configured no more is ended once nothing runs there: nothing new begins in it.
+    pub(super) fn end_idle_program(&mut self) {
+        let is_of_wire = |errand: &Errand| matches!(errand.kind, Kind::Wire | Kind::Listen);
+        let is_idle = self.gone_from.is_some()
+            && self.record.is_process()
+            && self.wire.is_some()
+            && !self.spares_session
+            && !self.wants_door()
+            && !self.has_unsettled()
+            && self.errands.values().all(is_of_wire);
+        if is_idle {
+            self.wire_ended("its server is configured no more");
+        }
+    }
+
+    /// What the server had made tasks of was in the process that ended.
+    fn tasks_ended_with_process(&mut self, why: &str) {
+        let is_there = |running: &Running| !running.is_settled() && running.served.is_some();
+        let there = self.tasks.iter().filter(|(_, running)| is_there(running));
+        for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            let end = self.end_without_id(&id, why);
+            self.out_of_stream(&id, end, false);
+        }
     }
 
     /// Leaves the stream.

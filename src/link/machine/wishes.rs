@@ -110,12 +110,12 @@ impl Link {
         let is_of_another = running
             .attempt()
             .is_some_and(|attempt| attempt.session_number != self.record.session_number);
-        let is_out = matches!(running.line, Line::Calling(_) | Line::Open { .. });
-        if running.is_modern() && is_out && running.sending.is_none() {
+        if running.is_modern() && running.is_out() && running.sending.is_none() {
             return Ok(self.hang_up(id));
         }
+        let is_at_work = running.is_out() || running.served.is_some();
         let was_cancelled = running.attempt().is_some_and(|it| it.was_cancelled);
-        if self.record.is_process() && is_out && was_cancelled && running.wish.is_none() {
+        if self.record.is_process() && is_at_work && was_cancelled && running.wish.is_none() {
             return self.end_process(id);
         }
         let is_round = running.task.status == Status::InputRequired
@@ -161,18 +161,30 @@ impl Link {
         Ok(Done::Accepted)
     }
 
-    /// A plain call of the modern era is cancelled by closing its stream (2026-07-28, transports, cancellation).
+    /// A plain call of the modern era is cancelled by closing its stream, on pipes by saying so; its server must say nothing
+    /// to either (2026-07-28, basic/patterns/cancellation).
     fn hang_up(&mut self, id: &TaskId) -> Done {
         let now = self.now;
         let may_be_task = self.may_be_task(id);
+        let is_process = self.record.is_process();
+        let mut request_id = None;
         if let Some(running) = self.tasks.get_mut(id) {
-            let is_unanswered = matches!(running.line, Line::Calling(_));
-            let words = if is_unanswered && may_be_task {
-                "its connection was closed, which cancels it; if the server had made a task of it, that goes on"
+            request_id = running.request_id().map(str::to_owned);
+            // On pipes nothing tells that a call was taken.
+            let is_unanswered = is_process || matches!(running.line, Line::Calling(_));
+            let mut words = if is_process {
+                "its program was told, which cancels it".to_owned()
             } else {
-                "its connection was closed, which cancels it"
+                "its connection was closed, which cancels it".to_owned()
             };
-            running.remark(now, words.to_owned());
+            if is_unanswered && may_be_task {
+                words.push_str("; if the server had made a task of it, that goes on");
+            }
+            running.remark(now, words);
+        }
+        if let Some(request_id) = request_id.filter(|_| is_process) {
+            let method = encode::cancelled(&request_id, "cancelled by the user");
+            self.send(Kind::Cancel(id.clone()), method, None, None);
         }
         self.conclude(id, Status::Cancelled, None);
         Done::Accepted
@@ -182,7 +194,7 @@ impl Link {
     /// say nothing to a cancel, so this is the one proof that can be had.
     fn end_process(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let others = self.tasks.iter().filter(|(other, running)| {
-            *other != id && matches!(running.line, Line::Calling(_) | Line::Open { .. })
+            *other != id && !running.is_settled() && (running.is_out() || running.served.is_some())
         });
         let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
         let name = self.record.name.clone();
@@ -269,6 +281,10 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        if running.is_modern() && running.is_out() {
+            self.hang_up(id);
+            return;
+        }
         if let Some(attempt) = running.attempt_mut() {
             attempt.was_cancelled = true;
         }
@@ -277,7 +293,7 @@ impl Link {
             return;
         };
         // A request id means nothing in another session; what the list shows is all that can be known.
-        // The modern era has no such notification: its stream is closed already.
+        // In the modern era whatever is out was hung up.
         let is_ours = attempt.session_number == session_number && !running.is_modern();
         let request_id = attempt.request_id.clone();
         let server_task = running
@@ -675,7 +691,7 @@ impl Link {
             let method = encode::cancel_task(self.version(), &request_id, &server_task);
             self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
             "its task was cancelled"
-        } else if is_modern {
+        } else if is_modern && !self.record.is_process() {
             "its connection was closed, which cancels it"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
             let method = encode::cancelled(&request_id, "timed out");

@@ -47,14 +47,15 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
 
 fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
     let glyphs = window.glyphs();
-    let last = state.servers.len();
+    let found = form.servers(state);
+    let last = found.len();
     let at = form.server_at.min(last);
     let room = usize::from(window.rows().saturating_sub(5)).max(1);
     let first = (at + 1)
         .saturating_sub(room)
         .min(last.saturating_sub(room.min(last)));
     let mut y = 0;
-    for (place, server) in state.servers.iter().enumerate().skip(first).take(room) {
+    for (place, server) in found.into_iter().enumerate().skip(first).take(room) {
         let is_on = place == at;
         if is_on {
             window.put(0, y, glyphs.cursor, Role::Focus);
@@ -78,13 +79,25 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
     if is_on {
         window.put(0, y, glyphs.cursor, Role::Focus);
     }
-    typed::field(window, 2, y, "URL of another server: ", &form.url, is_on);
+    let label = if last < state.servers.len() && last > 0 {
+        "called so: "
+    } else {
+        "URL of another server: "
+    };
+    typed::field(
+        window,
+        2,
+        y,
+        label,
+        &form.url,
+        is_on || !form.url.is_empty(),
+    );
     y += 2;
     let columns = usize::from(window.columns());
     let (lines, role) = complaints(
         form,
         columns,
-        "Enter takes it; it is contacted then, and not before.",
+        "Enter takes it; it is contacted then, and not before. Letters narrow the names down.",
     );
     for (line, y) in lines.iter().zip(y..) {
         window.put(0, y, line, role);
@@ -99,7 +112,10 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     } else {
         format!("tool on {server}: ")
     };
-    typed::field(window, 0, 0, &label, &form.filter, true);
+    let end = typed::field(window, 0, 0, &label, &form.filter, true);
+    if form.filter.is_empty() {
+        window.put(end + 1, 0, "(letters narrow them down)", Role::Dim);
+    }
     let known = form
         .server
         .as_ref()

@@ -48,8 +48,12 @@ pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
             typed::line(canvas, "search", field, "Enter searches  Esc closes");
             true
         }
-        Some(Overlay::SaveAs { field, .. }) => {
-            typed::line(canvas, "save to", field, "Enter saves  Esc closes");
+        Some(Overlay::SaveAs { field, tasks, .. }) => {
+            let label = match tasks.len() {
+                1 => "save to".to_owned(),
+                count => format!("save {count} files to the directory"),
+            };
+            typed::line(canvas, &label, field, "Enter saves  Esc closes");
             true
         }
         _ => false,

@@ -1,7 +1,7 @@
 //! The keys and the commands.
 
 use crate::{
-    app::{Field, State, matches, pane_scope, why_not},
+    app::{Field, State, lines, matches, pane_scope, why_not},
     domain::text,
 };
 
@@ -97,7 +97,9 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
     let mut window = canvas.window(columns, rows + 4, "Commands");
     typed::field(&mut window, 0, 0, ": ", field, true);
     if found.is_empty() {
-        window.put(0, 2, "No command is called so.", Role::Dim);
+        let lines = lines(field.text());
+        let words = lines.first().unwrap_or(&"No command is called so.");
+        window.put(0, 2, words, Role::Dim);
         return;
     }
     let room = usize::from(window.rows().saturating_sub(2)).max(1);

@@ -54,14 +54,13 @@ fn tabs(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
         }
         x = canvas.put(x, 0, " ", Role::Plain);
     }
-    let hint = if state.is_zoomed {
-        " [ ] tab  z unzoom "
-    } else {
-        " [ ] tab  z zoom "
-    };
-    let wide = u16::try_from(hint.len()).unwrap_or(0);
+    let [before, after, zoom] =
+        [Action::TabBefore, Action::TabAfter, Action::Zoom].map(|it| state.key(it));
+    let word = if state.is_zoomed { "unzoom" } else { "zoom" };
+    let hint = format!(" {before} {after} tab  {zoom} {word} ");
+    let wide = u16::try_from(text::width(&hint)).unwrap_or(0);
     if x + wide + 2 < columns {
-        canvas.put_before(columns.saturating_sub(2), 0, hint, Role::Dim);
+        canvas.put_before(columns.saturating_sub(2), 0, &hint, Role::Dim);
     }
 }
 
@@ -143,7 +142,11 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     let task = &entity.view.task;
     let is_settled = task.status.is_settled();
     let mut facts = Vec::new();
-    let mut says = task.status.word().to_owned();
+    let mut says = if task.is_queued() && task.attempts.len() == 1 {
+        "nothing yet; the call is still to be sent".to_owned()
+    } else {
+        task.status.word().to_owned()
+    };
     if let Some(progress) = &task.progress {
         says = match progress.total {
             Some(total) => format!(

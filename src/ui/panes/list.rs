@@ -97,6 +97,7 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads:
     };
     let Headcount {
         count,
+        left,
         paused,
         needs,
         new,
@@ -113,6 +114,21 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads:
     }
     if new > 0 && (is_of_done || is_of_server) {
         words = format!("{words}, {new} new");
+    }
+    let [to_needs, to_running, to_done] = left;
+    let need = if to_needs == 1 {
+        "needs you"
+    } else {
+        "need you"
+    };
+    for (count, word) in [
+        (to_needs, need),
+        (to_running, "running"),
+        (to_done, "ended"),
+    ] {
+        if count > 0 {
+            words = format!("{words}, {} {word}", text::grouped(count));
+        }
     }
     let x = canvas.put(1, y, line, Role::Border);
     let mut x = canvas.put(x, y, &words, role);

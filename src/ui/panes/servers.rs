@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{State, task_offer, wants},
+    app::{Action, State, task_offer, wants},
     domain::{LinkState, Stamp, text},
 };
 
@@ -25,12 +25,10 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
     canvas.put(1, 0, "Servers", Role::Heading);
     if state.servers.is_empty() {
         canvas.put(1, 2, "No server is known yet.", Role::Strong);
-        canvas.put(
-            1,
-            3,
-            "a adds one by its URL; it is contacted when you ask it something.",
-            Role::Plain,
-        );
+        let key = state.key(Action::AddServer);
+        let words =
+            format!("{key} adds one by its URL; it is contacted when you ask it something.");
+        canvas.put(1, 3, &words, Role::Plain);
         return;
     }
     let glyphs = canvas.glyphs();

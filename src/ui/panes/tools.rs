@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Action, State},
-    domain::{ArgumentKind, ServerName, ServerView, Tool, text},
+    domain::{ArgumentKind, LinkState, Obstacle, ServerName, Tool, text},
 };
 
 use super::{
@@ -11,16 +11,27 @@ use super::{
     list::price_role,
 };
 
-/// Why a server's tools are not known, and the key that helps where it wants credentials.
+/// Why a server's tools are not known, and the key that helps or says more where it wants something of a person.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
-    let wants = ServerView::waits_for_consent;
     let why = text::clean_line(why);
-    if state.server(server).is_some_and(wants) {
-        let key = state.key(Action::SignIn);
-        format!("No tools: {why}. In the list, {key} sees to it.")
-    } else {
-        format!("No tools: {why}")
-    }
+    let server = state.server(server).filter(|it| it.waits_for_consent());
+    let Some(server) = server else {
+        return format!("No tools: {why}");
+    };
+    let key = state.key(Action::SignIn);
+    let help = match (&server.obstacle, &server.state) {
+        (Some(Obstacle::Variables(_)), _) => "says what to set",
+        (Some(_), _) => "sees to it",
+        (
+            None,
+            LinkState::NeedsLogin {
+                takes_sign_in: true,
+                ..
+            },
+        ) => "signs in",
+        (None, _) => "says what it needs",
+    };
+    format!("No tools: {why}. In the list, {key} {help}.")
 }
 
 /// The list on the left, the chosen tool on the right or, on a narrow screen, below.

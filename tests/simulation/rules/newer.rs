@@ -276,6 +276,21 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
 }
 
 #[test]
+fn a_call_that_is_cancelled_before_its_intent_is_on_disk_is_hung_up_once_it_is() {
+    let mut bench = modern();
+    bench.saves_at_once = false;
+    bench.start("steps", Limits::default());
+    bench.ask(Ask::Cancel(id()));
+    for _ in 0..2 {
+        while let Some(token) = bench.pending.pop() {
+            bench.feed(Input::Saved(token));
+        }
+        bench.secs(1);
+    }
+    assert_eq!(bench.status(), &Status::Cancelled);
+}
+
+#[test]
 fn what_discovery_brings_decides_the_greeting_that_follows() {
     let answered =
         |result: Value| move |bench: &mut Bench| bench.answer("server/discover", &result);

@@ -1,0 +1,77 @@
+//! The session file in the eyes of a process that does not drive: what others took out of it goes from the board, and while
+//! nobody drives, what they saved comes onto it.
+//!
+//! Must not know who drives. Invariant: it only reads.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::board::Board;
+use crate::{
+    domain::{News, TaskId, TaskView},
+    store::{ListFilter, Paths, Reader, StoreError, Version},
+};
+
+/// The file, as it was when it was last looked at.
+#[derive(Debug, Default)]
+pub(super) struct Glance {
+    reader: Option<Reader>,
+    version: Option<Version>,
+    known: BTreeSet<TaskId>,
+}
+
+impl Glance {
+    /// Looks whether there is anything new, and takes what is gone from the board. Where nobody drives, what is saved comes
+    /// onto it. A file that cannot be read now is looked at again the next time.
+    pub(super) fn look(&mut self, board: &Board, paths: &Paths, is_undriven: bool) {
+        let is_pristine = self.known.is_empty() && board.tasks().is_empty();
+        if is_pristine && !is_undriven {
+            return;
+        }
+        if self.try_look(board, paths, is_undriven).is_err() {
+            *self = Self {
+                known: std::mem::take(&mut self.known),
+                ..Self::default()
+            };
+        }
+    }
+
+    fn try_look(
+        &mut self,
+        board: &Board,
+        paths: &Paths,
+        is_undriven: bool,
+    ) -> Result<(), StoreError> {
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(paths)?,
+        };
+        let version = reader.version()?;
+        let is_new = version.is_none() || version != self.version;
+        if is_new {
+            let filter = ListFilter {
+                all: false,
+                limit: None,
+            };
+            let tasks = reader.tasks(filter)?;
+            let saved_at = reader.saved_at()?;
+            let there: BTreeSet<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
+            let shown = board.tasks();
+            let shown = shown.iter().map(|view| &view.task.id);
+            for id in self.known.iter().chain(shown).collect::<BTreeSet<_>>() {
+                if !there.contains(id) {
+                    board.publish(News::Erased(id.clone()));
+                }
+            }
+            self.known = there;
+            for task in tasks {
+                let is_shown = board.task(&task.id).is_some_and(|view| view.task == task);
+                if is_undriven && !is_shown {
+                    let view = TaskView::unwatched(task, saved_at);
+                    board.publish(News::Task(Arc::new(view)));
+                }
+            }
+        }
+        (self.reader, self.version) = (Some(reader), version);
+        Ok(())
+    }
+}

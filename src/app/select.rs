@@ -176,6 +176,32 @@ impl SortKey {
     }
 }
 
+/// The keys of a filter.
+const KEYS: [&str; 5] = ["status", "server", "tag", "tool", "id"];
+/// What `status:` can mean: what a server showed, what was asked for, how contact stands.
+const STATES: [&str; 20] = [
+    "running",
+    "input-required",
+    "asks",
+    "paused",
+    "completed",
+    "done",
+    "failed",
+    "cancelled",
+    "lost",
+    "unknown",
+    "pausing",
+    "resuming",
+    "cancelling",
+    "live",
+    "quiet",
+    "reconnecting",
+    "offline",
+    "needs-login",
+    "unwatched",
+    "idle",
+];
+
 /// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`; all have to fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -236,6 +262,29 @@ impl Filter {
             text: typed.to_owned(),
             terms,
         }
+    }
+
+    /// Why what was typed cannot mean anything, where somebody has ended typing it: a key or a status that there is not.
+    pub fn refusal(typed: &str) -> Option<String> {
+        typed.split_whitespace().find_map(|word| {
+            let (key, rest) = word.strip_prefix('!').unwrap_or(word).split_once(':')?;
+            let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
+            // An address is a word like others.
+            let is_place = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
+            if !KEYS.contains(&key) {
+                let words = format!(
+                    "{key}: is no key of a filter; there are {}",
+                    KEYS.join(", ")
+                );
+                return (is_key && !is_place).then_some(words);
+            }
+            let is_state = || {
+                let rest = rest.to_lowercase();
+                STATES.iter().any(|state| state.starts_with(&rest))
+            };
+            (key == "status" && !is_state())
+                .then(|| format!("{rest} is no status; there are {}", STATES.join(", ")))
+        })
     }
 
     /// As it was typed.

@@ -522,8 +522,10 @@ impl Follow<'_, '_> {
             && self.is_first(Once::Unreachable)
         {
             self.context.terminal.say(&format!(
-                "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be",
-                view.task.server
+                "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be; stop waiting: longhaul cancel {id}{}; \
+                 Ctrl-C leaves it waiting",
+                view.task.server,
+                self.context.flags()
             ));
         }
     }
@@ -775,10 +777,20 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
         Status::Lost(_) => {
             format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
         }
-        Status::Unknown(_) => format!(
-            "{id} is unknown: {reason}. Look for it: longhaul resume {id}{flags}; run it again: longhaul again {id}{flags}; \
-             forget it: longhaul rm {id}{flags}"
-        ),
+        Status::Unknown(_) => {
+            // Without a handle there is nothing that could be asked for.
+            let has_cursor = task
+                .attempt()
+                .is_some_and(|attempt| attempt.cursors.newest.is_some());
+            let look = if task.resumability.checkpoint || has_cursor {
+                format!("Look for it: longhaul resume {id}{flags}; run it again")
+            } else {
+                "Run it again".to_owned()
+            };
+            format!(
+                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; forget it: longhaul rm {id}{flags}"
+            )
+        }
         Status::InputRequired => {
             let asks = task.open_question().map(|question| &question.request);
             let asks = asks.map_or(String::new(), |asks| Elicitation::message_of(asks));

@@ -159,6 +159,9 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         Some(name) => context.config()?.view(name)?.clone(),
         None => View::default(),
     };
+    if let Some(words) = Filter::refusal(&ls.filter.join(" ")) {
+        return Err(Fail::usage(words));
+    }
     let filter = Filter::read(&format!("{} {}", view.filter, ls.filter.join(" ")));
     let needs_me = ls.needs_me || view.needs_only;
     let driver = Driver::of(context, &tasks);

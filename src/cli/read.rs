@@ -496,7 +496,8 @@ fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
     let write = || std::fs::File::create(path)?.write_all(bytes);
     write().map_err(|error| {
         let words = format!("could not write {}: {error}", path.display());
-        Fail::new(code::CANNOT_SAVE, words)
+        // The session itself is well.
+        Fail::usage(words)
     })?;
     Ok(code::OK)
 }

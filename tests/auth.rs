@@ -1006,10 +1006,31 @@ fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
     let url = world.url();
     let mut screen = desk.house.open(&["attach", &id], (120, 36));
     screen.wait_for("longhaul login");
+    for words in [&["ls", "--needs-me", "--json"][..], &["ls", "--json"]] {
+        let listed = desk.run(words).document();
+        assert_eq!(listed[0]["contact"], "needs-login", "{words:?}: {listed}");
+    }
+    let shown = desk.run(&["show", &id]);
+    assert!(shown.out.contains("needs-login"), "{shown:#?}");
+    assert!(desk.run(&["ls"]).out.contains("running, needs-login"));
     let (running, page) = desk.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));
     screen.wait_for_line(&[&id, "done"]);
+    screen.press("q");
+}
+
+#[test]
+fn a_watch_right_after_a_sign_in_is_not_ended_by_what_was_before_it() {
+    let (world, desk, id) = left_and_signed_out();
+    let url = world.url();
+    let mut screen = desk.house.open(&["attach", &id], (120, 36));
+    screen.wait_for("longhaul login");
+    let before = desk.run(&["watch", &id]);
+    assert_eq!(before.code, Some(3), "{before:#?}");
+    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    let watched = desk.run(&["watch", &id]);
+    assert_eq!(watched.code, Some(0), "{watched:#?}");
     screen.press("q");
 }
 

@@ -1284,7 +1284,12 @@ fn a_call_that_waits_for_its_server_says_so() {
     let mut call = Running::start(&mut program(dir.path(), &["call", "plain", "--json"]));
     call.says("is not sent yet");
     call.signal(Signal::INT);
-    assert_eq!(call.end().code, Some(130));
+    let ran = call.end();
+    assert_eq!(ran.code, Some(130), "{ran:#?}");
+    assert!(
+        ran.err.contains("stop waiting: longhaul cancel "),
+        "{ran:#?}"
+    );
 }
 
 #[test]

@@ -55,6 +55,7 @@ fn run_script(dir: &Path, server: &str, datasets: &[&str]) -> (Ran, Vec<Value>) 
         .stderr(std::process::Stdio::piped())
         .current_dir(dir);
     let ran = finish(&mut sh);
+    assert!(!dir.join("results.ndjson.new").exists());
     let text = fs::read_to_string(dir.join("results.ndjson")).unwrap();
     let results = text.lines().map(|line| serde_json::from_str(line).unwrap());
     (ran, results.collect())
@@ -123,4 +124,37 @@ fn one_call_that_fails_is_told_and_the_script_ends_with_it() {
             .contains("total_records"),
         "{failed}"
     );
+}
+
+#[test]
+fn a_server_that_is_down_is_told_and_earlier_results_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let earlier = dir.path().join("results.ndjson");
+    write_atomically(&earlier, b"{\"name\": \"earlier\"}\n").unwrap();
+    let (ran, results) = run_script(dir.path(), "http://127.0.0.1:1/mcp", &["eu-1=1", "eu-2=1"]);
+    assert_eq!(ran.code, Some(4), "{ran:#?}");
+    assert_eq!(results[0]["name"], "earlier");
+}
+
+#[test]
+fn the_worst_code_is_kept_whichever_comes_last() {
+    let begin = script().find("worst=0").unwrap();
+    let end = script().find("for dataset").unwrap();
+    let keeps = &script()[begin..end];
+    for (codes, worst) in [
+        ("0 0", "0"),
+        ("4 6", "4"),
+        ("6 4", "4"),
+        ("2 4 1 8", "1"),
+        ("5 1", "5"),
+        ("5 73 1", "73"),
+    ] {
+        let words = format!("{keeps}\nfor code in {codes}; do keep_worse $code; done\necho $worst");
+        let out = Command::new("sh").arg("-c").arg(words).output().unwrap();
+        assert_eq!(
+            String::from_utf8(out.stdout).unwrap().trim(),
+            worst,
+            "{codes}"
+        );
+    }
 }

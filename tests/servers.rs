@@ -230,7 +230,7 @@ args = ["-y", "a b"]
     assert_eq!(list(Some("k")), expected("ready"));
     let lines = ok(run(state, &["servers", "list"])).out;
     assert!(lines.contains("npx -y 'a b'"), "{lines}");
-    assert!(lines.contains("not set here: W_KEY"), "{lines}");
+    assert!(lines.contains("needs $W_KEY, not set here"), "{lines}");
 
     let asked = run(state, &["servers", "consent", "imported"]);
     assert_eq!(asked.code, Some(2), "{asked:#?}");

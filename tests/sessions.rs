@@ -131,6 +131,19 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     assert_eq!(of(&["status:completed", "!first"]), [two.as_str()]);
     assert_eq!(of(&["tag:night city=oslo"]), [two.as_str()]);
     assert_eq!(of(&["status:unwatched"]), [three.as_str()]);
+    assert_eq!(of(&["127.0.0.1:1 localhost:8931 http://x"]), [""; 0]);
+    for (filter, words) in [
+        (
+            "status:foo",
+            "foo is no status; there are running, input-required,",
+        ),
+        (
+            "!stat:foo",
+            "stat: is no key of a filter; there are status, server, tag, tool, id",
+        ),
+    ] {
+        wrong(&run(state, &["ls", filter]), words);
+    }
     assert_eq!(
         of(&["--since", "2100-01-01T00:00:00Z"]),
         Vec::<String>::new()

@@ -176,12 +176,37 @@ impl SortKey {
     }
 }
 
+/// The keys of a filter.
+const KEYS: [&str; 5] = ["status", "server", "tag", "tool", "id"];
+/// What `status:` can mean: what a server showed, what was asked for, how contact stands.
+const STATES: [&str; 20] = [
+    "running",
+    "input-required",
+    "asks",
+    "paused",
+    "completed",
+    "done",
+    "failed",
+    "cancelled",
+    "lost",
+    "unknown",
+    "pausing",
+    "resuming",
+    "cancelling",
+    "live",
+    "quiet",
+    "reconnecting",
+    "offline",
+    "needs-login",
+    "unwatched",
+    "idle",
+];
+
 /// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`; all have to fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,
     terms: Vec<Term>,
-    odd: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,13 +261,30 @@ impl Filter {
         Self {
             text: typed.to_owned(),
             terms,
-            odd: typed.split_whitespace().find_map(odd),
         }
     }
 
-    /// What in it is no filter though it looks like one, and what would be.
-    pub fn odd(&self) -> Option<&str> {
-        self.odd.as_deref()
+    /// Why what was typed cannot mean anything, where somebody has ended typing it: a key or a status that there is not.
+    pub fn refusal(typed: &str) -> Option<String> {
+        typed.split_whitespace().find_map(|word| {
+            let (key, rest) = word.strip_prefix('!').unwrap_or(word).split_once(':')?;
+            let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
+            // An address is a word like others.
+            let is_place = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
+            if !KEYS.contains(&key) {
+                let words = format!(
+                    "{key}: is no key of a filter; there are {}",
+                    KEYS.join(", ")
+                );
+                return (is_key && !is_place).then_some(words);
+            }
+            let is_state = || {
+                let rest = rest.to_lowercase();
+                STATES.iter().any(|state| state.starts_with(&rest))
+            };
+            (key == "status" && !is_state())
+                .then(|| format!("{rest} is no status; there are {}", STATES.join(", ")))
+        })
     }
 
     /// As it was typed.
@@ -279,48 +321,6 @@ impl Filter {
         self.terms
             .iter()
             .all(|term| term.fits(task, contact, &arguments) != term.is_negated)
-    }
-}
-
-/// Why a word with a colon fits nothing: its key or its status is none.
-fn odd(word: &str) -> Option<String> {
-    /// What a status can be called in a filter: by the server, by us, or by contact.
-    const STATUSES: [&str; 18] = [
-        "running",
-        "input-required",
-        "asks",
-        "paused",
-        "completed",
-        "done",
-        "failed",
-        "cancelled",
-        "lost",
-        "unknown",
-        "pausing",
-        "resuming",
-        "cancelling",
-        "live",
-        "quiet",
-        "reconnecting",
-        "offline",
-        "unwatched",
-    ];
-    let word = word.strip_prefix('!').unwrap_or(word).to_lowercase();
-    let (key, value) = word.split_once(':')?;
-    let is_word = !key.is_empty() && key.chars().all(|it| it.is_ascii_alphabetic() || it == '-');
-    let shown = text::clean_line(&word).into_owned();
-    match key {
-        "status" => {
-            let is_known =
-                |it: &str| it.starts_with(value) || ["needs-login", "idle"].contains(&value);
-            let words = STATUSES.join(", ");
-            (!STATUSES.into_iter().any(is_known)).then(|| format!("{shown}: a status is {words}"))
-        }
-        "server" | "tag" | "tool" | "id" => None,
-        _ if is_word && !value.is_empty() && !value.starts_with("//") => Some(format!(
-            "{shown}: there is no such key; status:, server:, tool:, tag: and id: are"
-        )),
-        _ => None,
     }
 }
 

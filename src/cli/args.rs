@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, Parser, Subcommand, ValueEnum, ValueHint,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
 
@@ -84,10 +84,10 @@ pub(super) struct Cli {
 )]
 pub(super) struct Global {
     /// A server by its name in this session, or by its URL.
-    #[arg(short, long = "server", value_name = "NAME|URL", global = true)]
+    #[arg(short, long = "server", value_name = "NAME|URL", value_hint = ValueHint::Other, global = true)]
     pub(super) server: Vec<String>,
     /// The saved session to use [default: default]
-    #[arg(long, value_name = "NAME", global = true)]
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, global = true)]
     pub(super) session: Option<String>,
     // Not read through clap, which would show it in every usage line as required.
     /// Where sessions are kept [env: LONGHAUL_STATE_DIR]

@@ -221,7 +221,19 @@ pub(super) fn arguments(
     if checked.complaints.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
+    let mut words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
+    // What is missing may stand there by another name.
+    for key in base.keys() {
+        let is_said = words.iter().any(|it| it.starts_with(&format!("{key} ")));
+        if specs.is_empty() || is_said || specs.iter().any(|spec| spec.name == *key) {
+            continue;
+        }
+        let near = text::nearest(key, specs.iter().map(|spec| spec.name.as_str()));
+        words.push(match near {
+            Some(near) => format!("{key} is none of its arguments: did you mean {near}?"),
+            None => format!("{key} is none of its arguments"),
+        });
+    }
     let name = tool.map_or("", |tool| tool.name.as_str());
     let line = format!("{name}: {}", words.join(", "));
     Err(text::clean_line(&line).into_owned())
@@ -394,8 +406,12 @@ async fn begin(
             0 => String::new(),
             more => format!(" and {} more", text::grouped(more as u64)),
         };
+        let near = text::nearest(&tool, offered().map(|tool| tool.name.as_str()));
+        let near = near.map_or(String::new(), |near| {
+            format!("did you mean {}? ", text::clean_line(near))
+        });
         return Err(Fail::usage(format!(
-            "{} has no tool {tool}; it has {}{more}",
+            "{} has no tool {tool}; {near}it has {}{more}",
             server.name,
             text::clean_line(&names.join(", "))
         )));
@@ -614,6 +630,11 @@ mod tests {
             built(&["n=1", "b=perhaps"])
                 .unwrap_err()
                 .contains("true or false")
+        );
+        let slip = built(&["s=x", "nn=1"]).unwrap_err();
+        assert!(
+            slip.contains("n is missing, nn is none of its arguments: did you mean n?"),
+            "{slip}"
         );
         assert!(built(&["s=x"]).unwrap_err().contains("n is missing"));
     }

@@ -30,7 +30,7 @@ use crate::{
         ServerRef, place, text,
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
-    store::{DriverLock, Paths, Reader},
+    store::{DriverLock, Paths, Reader, StoreError},
     term::{caps::Aside, osc::Between},
 };
 
@@ -395,9 +395,19 @@ fn integrity(of: &str, paths: &Paths, checks: &mut Checks) {
             reader.check().map(Some)
         }
     });
+    let is_empty = size == 0;
     let size = text::bytes(size);
     match found {
+        // That says itself what comes next.
+        Err(error @ StoreError::Damaged { .. }) => {
+            checks.add(of, Verdict::Wrong, format!("could not {error}"), None);
+        }
         Err(error) => checks.wrong(of, format!("could not {error}"), next),
+        Ok(_) if is_empty => checks.wrong(
+            of,
+            "an empty file (0 B): whatever tasks it had are gone",
+            "a copy of it that was set aside or saved elsewhere may have them",
+        ),
         Ok(None) => checks.ok(
             of,
             format!("can be read ({size}: too large to be checked here)"),

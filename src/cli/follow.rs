@@ -3,7 +3,7 @@
 //! Owns `watch` and what `call` does after its start. Must not know how a call is made. Invariant: what is printed was
 //! read from the session file, in the order of `seq`, and nothing is printed twice.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use super::{
     Context, block_on,
@@ -16,7 +16,8 @@ use super::{
 use crate::{
     domain::{
         Ask, Contact, Elicitation, Entry, Happening, LinkState, Mono, News, Pace, Phase, Price,
-        Progress, ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, text, whole_percent,
+        Progress, ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, Wall, text,
+        whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -254,6 +255,7 @@ pub(super) async fn follow(
         is_behind: until == Until::TheEnd,
         waits_since: None,
         was_unsaved: false,
+        is_unheard: false,
         told: Vec::new(),
         asked: None,
     };
@@ -336,6 +338,8 @@ struct Follow<'f, 'c> {
     waits_since: Option<Mono>,
     /// Whether the newest picture was not saved.
     was_unsaved: bool,
+    /// Whoever drives may not have heard of a sign-in yet.
+    is_unheard: bool,
     told: Vec<Once>,
     /// The question that was shown last.
     asked: Option<String>,
@@ -360,8 +364,14 @@ impl Follow<'_, '_> {
             let is_silent = self.until == Until::Detachable
                 && self.waits_since.is_some()
                 && !self.told.contains(&Once::Waits);
-            let event = if is_silent {
-                let Ok(event) = tokio::time::timeout(WAITS_SILENTLY, next).await else {
+            // What is due by time alone.
+            let again = if self.is_unheard {
+                Some(LOOKS_AGAIN)
+            } else {
+                is_silent.then_some(WAITS_SILENTLY)
+            };
+            let event = if let Some(again) = again {
+                let Ok(event) = tokio::time::timeout(again, next).await else {
                     continue;
                 };
                 event?
@@ -416,6 +426,12 @@ impl Follow<'_, '_> {
                     text::clean_line(why)
                 ));
             }
+            return Ok(None);
+        }
+        self.is_unheard = view.contact == Contact::NeedsLogin
+            && !self.live.is_driver
+            && was_signed_in_just_now(self.context);
+        if self.is_unheard {
             return Ok(None);
         }
         let code = ended(self.context, self.live, self.printer, view).await?;
@@ -506,8 +522,10 @@ impl Follow<'_, '_> {
             && self.is_first(Once::Unreachable)
         {
             self.context.terminal.say(&format!(
-                "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be",
-                view.task.server
+                "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be; stop waiting: longhaul cancel {id}{}; \
+                 Ctrl-C leaves it waiting",
+                view.task.server,
+                self.context.flags()
             ));
         }
     }
@@ -547,6 +565,23 @@ fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, F
         }
         other => other,
     }
+}
+
+/// How long a sign-in may take to reach whoever drives, who looks for one every second.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether that is over.
+const LOOKS_AGAIN: Duration = Duration::from_millis(200);
+
+/// Whether what the driver says of missing credentials may be older than a sign-in.
+fn was_signed_in_just_now(context: &Context<'_>) -> bool {
+    let changed = fs::metadata(context.logins.path()).and_then(|found| found.modified());
+    let changed = changed
+        .ok()
+        .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
+        .and_then(|at| i64::try_from(at.as_millis()).ok());
+    let now = context.clock.now().wall;
+    // A file from the future would have to be waited for.
+    changed.is_some_and(|at| at <= now.0 && now.since(Wall(at)) < HEARD_WITHIN)
 }
 
 /// How long `--detach` waits for a first sign of the call without a word: most calls can be left after a moment.
@@ -742,10 +777,20 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
         Status::Lost(_) => {
             format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
         }
-        Status::Unknown(_) => format!(
-            "{id} is unknown: {reason}. Look for it: longhaul resume {id}{flags}; run it again: longhaul again {id}{flags}; \
-             forget it: longhaul rm {id}{flags}"
-        ),
+        Status::Unknown(_) => {
+            // Without a handle there is nothing that could be asked for.
+            let has_cursor = task
+                .attempt()
+                .is_some_and(|attempt| attempt.cursors.newest.is_some());
+            let look = if task.resumability.checkpoint || has_cursor {
+                format!("Look for it: longhaul resume {id}{flags}; run it again")
+            } else {
+                "Run it again".to_owned()
+            };
+            format!(
+                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; forget it: longhaul rm {id}{flags}"
+            )
+        }
         Status::InputRequired => {
             let asks = task.open_question().map(|question| &question.request);
             let asks = asks.map_or(String::new(), |asks| Elicitation::message_of(asks));

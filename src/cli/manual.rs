@@ -81,7 +81,8 @@ pub(super) fn man(context: &mut Context<'_>, manual: &Manual) -> Result<u8, Fail
 fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8, Fail> {
     let failed = |path: &Path, error: &std::io::Error| {
         let words = format!("could not write {}: {error}", path.display());
-        Fail::new(code::CANNOT_SAVE, words)
+        // The session itself is well.
+        Fail::usage(words)
     };
     fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let mut written = Vec::new();

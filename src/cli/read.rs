@@ -17,8 +17,10 @@ use super::{
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Contact, Elicitation, Entry, Happening, Price, Status, Task, Wall, element, text,
+        Block, Contact, Elicitation, Entry, Happening, Price, Status, Task, TaskId, Wall, element,
+        text,
     },
+    engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
 };
 
@@ -27,15 +29,46 @@ const LOOK_BACK: usize = 64;
 /// The widest cell of free text, in columns.
 const CELL: usize = 48;
 
-/// The contact as far as the file tells it.
-fn contact(reader: &mut Reader, task: &Task, has_driver: bool) -> Result<Contact, Fail> {
-    if task.status.ends_waiting() || task.status == Status::Paused {
+/// Who drives, and what only he knows.
+struct Driver {
+    is_there: bool,
+    /// The tasks that wait for credentials.
+    barred: Vec<TaskId>,
+}
+
+impl Driver {
+    /// Asked only where one of the tasks may wait for something.
+    fn of(context: &Context<'_>, tasks: &[Task]) -> Self {
+        let pid = DriverLock::holder(&context.paths);
+        let is_another = pid.is_some_and(|pid| pid != std::process::id());
+        let barred = if is_another && tasks.iter().any(is_under_way) {
+            barred_tasks(&context.paths)
+        } else {
+            Vec::new()
+        };
+        Self {
+            is_there: pid.is_some(),
+            barred,
+        }
+    }
+}
+
+fn is_under_way(task: &Task) -> bool {
+    !task.status.ends_waiting() && task.status != Status::Paused
+}
+
+/// The contact as far as the file and the driver tell it.
+fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Contact, Fail> {
+    if !is_under_way(task) {
         return Ok(Contact::Idle);
     }
-    if !has_driver {
+    if !driver.is_there {
         return Ok(Contact::Unwatched {
             as_of: task.updated_at,
         });
+    }
+    if driver.barred.contains(&task.id) {
+        return Ok(Contact::NeedsLogin);
     }
     // The driver notes when contact ends and when it is back.
     let tail = reader.history_tail(&task.id, LOOK_BACK)?;
@@ -66,8 +99,17 @@ pub(super) fn document(
     reader: &mut Reader,
     task: &Task,
 ) -> Result<Value, Fail> {
-    let has_driver = DriverLock::holder(&context.paths).is_some();
-    let contact = contact(reader, task, has_driver)?;
+    let driver = Driver::of(context, std::slice::from_ref(task));
+    document_beside(context, reader, task, &driver)
+}
+
+fn document_beside(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    task: &Task,
+    driver: &Driver,
+) -> Result<Value, Fail> {
+    let contact = contact(reader, task, driver)?;
     let now = context.clock.now().wall;
     let leaving = Price::of_task(task).map(|price| price.at(now));
     let result = match task.result_bytes {
@@ -117,11 +159,17 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         Some(name) => context.config()?.view(name)?.clone(),
         None => View::default(),
     };
+    if let Some(words) = Filter::refusal(&ls.filter.join(" ")) {
+        return Err(Fail::usage(words));
+    }
     let filter = Filter::read(&format!("{} {}", view.filter, ls.filter.join(" ")));
     let needs_me = ls.needs_me || view.needs_only;
+    let driver = Driver::of(context, &tasks);
     tasks.retain(|task| {
         (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
-            && (!needs_me || task.status.needs_you(task.is_seen))
+            && (!needs_me
+                || task.status.needs_you(task.is_seen)
+                || driver.barred.contains(&task.id))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
@@ -130,10 +178,9 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     });
     if !filter.is_empty() {
         // The grammar is that of the screen, which knows the contact.
-        let has_driver = DriverLock::holder(&context.paths).is_some();
         let mut fitting = Vec::new();
         for task in tasks {
-            let contact = contact(&mut reader, &task, has_driver)?;
+            let contact = contact(&mut reader, &task, &driver)?;
             if filter.fits_task(&task, &contact) {
                 fitting.push(task);
             }
@@ -143,7 +190,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     if context.global.json {
         let documents = tasks
             .iter()
-            .map(|task| document(context, &mut reader, task))
+            .map(|task| document_beside(context, &mut reader, task, &driver))
             .collect::<Result<Vec<_>, _>>()?;
         context
             .terminal
@@ -160,13 +207,12 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         );
         return Ok(code::OK);
     }
-    let has_driver = DriverLock::holder(&context.paths).is_some();
     let now = context.clock.now().wall;
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
     for task in &tasks {
-        let contact = contact(&mut reader, task, has_driver)?;
+        let contact = contact(&mut reader, task, &driver)?;
         rows.push(row(task, &contact, now, ending));
     }
     for line in lines::table(&rows, context.terminal.out_columns(), 2, ending) {
@@ -202,6 +248,7 @@ fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
         // Nobody looks, so it may have moved on.
         (None, Contact::Unwatched { .. }) => format!("{word}?"),
         (None, Contact::Reconnecting { .. }) => format!("{word}, cut"),
+        (None, contact @ Contact::NeedsLogin) => format!("{word}, {}", contact.word()),
         _ => word.to_owned(),
     };
     let state = match task.forgotten_at {
@@ -242,8 +289,8 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         context.terminal.document(&documents::pretty(&document))?;
         return Ok(code::OK);
     }
-    let has_driver = DriverLock::holder(&context.paths).is_some();
-    let contact = contact(&mut reader, &task, has_driver)?;
+    let driver = Driver::of(context, std::slice::from_ref(&task));
+    let contact = contact(&mut reader, &task, &driver)?;
     let now = context.clock.now().wall;
     let flags = context.flags();
     let when = |at: Wall| lines::clock(at, now);
@@ -449,7 +496,8 @@ fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
     let write = || std::fs::File::create(path)?.write_all(bytes);
     write().map_err(|error| {
         let words = format!("could not write {}: {error}", path.display());
-        Fail::new(code::CANNOT_SAVE, words)
+        // The session itself is well.
+        Fail::usage(words)
     })?;
     Ok(code::OK)
 }

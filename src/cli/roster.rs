@@ -50,10 +50,7 @@ fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
                 variables.join(", ")
             ),
         ),
-        Obstacle::Variables(names) => (
-            "needs-variable",
-            format!("{words}, not set here: {}", names.join(", ")),
-        ),
+        Obstacle::Variables(_) => ("needs-variable", format!("{words}, not set here")),
     })
 }
 

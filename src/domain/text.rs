@@ -157,6 +157,40 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// The one of `known` that `typed` was probably meant to be: few letters differ.
+pub fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    /// Longer words than this are no slips of a finger.
+    const LONGEST: usize = 64;
+    let letters = typed.chars().count();
+    if letters > LONGEST {
+        return None;
+    }
+    let slips = (letters / 3).clamp(1, 3);
+    known
+        .into_iter()
+        .filter(|word| word.chars().count() <= LONGEST)
+        .map(|word| (distance(typed, word), word))
+        .filter(|(distance, _)| (1..=slips).contains(distance))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+/// How many letters have to be put in, taken out or changed to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (line, letter) in one.chars().enumerate() {
+        let mut before = line + 1;
+        let mut next = vec![before];
+        for ((stays, above), with) in row.iter().zip(row.iter().skip(1)).zip(other.chars()) {
+            let changed = stays + usize::from(letter != with);
+            before = changed.min(above + 1).min(before + 1);
+            next.push(before);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 /// Words that others follow: with a full stop where they end with nothing of the kind.
 pub fn sentence(words: &str) -> Cow<'_, str> {
     let words = words.trim_end();
@@ -310,6 +344,22 @@ mod tests {
 
     /// 2^53, the most that is taken for progress.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
+
+    #[test]
+    fn a_slip_is_told_from_another_word() {
+        let known = ["model", "dataset_name", "epochs"];
+        for (typed, meant) in [
+            ("modell", Some("model")),
+            ("mdoel", None),
+            ("datset_name", Some("dataset_name")),
+            ("Epochs", Some("epochs")),
+            ("model", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(typed, known), meant, "{typed}");
+        }
+    }
 
     #[test]
     fn words_that_others_follow_end_like_a_sentence() {

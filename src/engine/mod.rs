@@ -25,4 +25,4 @@ pub use driver::USUAL_ENVIRONMENT;
 pub use hook::Hook;
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use session::{Fuse, Options, PanicIn, Session};
-pub use socket::ask_driver;
+pub use socket::{ask_driver, barred_tasks};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::board::ReaderId;
-use crate::domain::{Roster, ServerConfig, ServerName, text};
+use crate::domain::{Roster, ServerConfig, ServerName, place, text};
 
 /// Names that a sentence lists; more of them are counted.
 const LISTED: usize = 5;
@@ -147,8 +147,24 @@ impl Rosters {
         let mut clashes = self.clashes.iter();
         let clash = clashes.find(|(reader, of, _)| (Some(*reader), of) == (from, name));
         let gone = self.gone.get(name).map(|listed| {
+            let server = &listed.server;
+            let back = match &server.url {
+                Some(url) if server.program.is_none() => {
+                    let headers = if server.headers.is_empty() {
+                        ""
+                    } else {
+                        ", without its headers"
+                    };
+                    format!(
+                        "`longhaul servers add {} {}` puts it back{headers}",
+                        text::shell_word(name.as_str()),
+                        text::shell_word(&place::shown(url))
+                    )
+                }
+                _ => "what was said of it there puts it back".to_owned(),
+            };
             format!(
-                "{name} is no longer in {}, so nothing new begins there; `longhaul servers add` puts it back",
+                "{name} is no longer in {}, so nothing new begins there; {back}",
                 listed.file
             )
         });

@@ -4,7 +4,7 @@
 //! user's own; whoever can open it may do what the user may. Beside those lines a client asks for a sign of life with
 //! [`PING`] and gets [`PONG`], so that a driver that stands still is told from one that has nothing to say.
 
-use std::{os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+use std::{io::BufRead as _, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use super::{
     session::{Asked, Asker, DRIVER_WITHIN, Ending, OpenAsks, Options},
 };
 use crate::{
-    domain::{Ask, AskId, News, Notice, NoticeLevel, Refused, exit},
+    domain::{Ask, AskId, Contact, News, Notice, NoticeLevel, Refused, TaskId, exit},
     store::{DriverLock, Paths},
 };
 
@@ -42,6 +42,9 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const PING_EVERY: Duration = Duration::from_secs(2);
 /// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
 const PINGS_UNHEARD: u32 = 3;
+
+/// How long a driver may take to show its picture to somebody who only lists tasks.
+const PICTURE_WITHIN: Duration = Duration::from_millis(500);
 
 /// The number under which a client makes the servers of its command line known; others begin at 1.
 const OWN_SERVER: AskId = 0;
@@ -273,6 +276,34 @@ pub async fn ask_driver(paths: &Paths, what: Ask) {
     };
     // Whoever drives and does not answer hears of it when he is started again.
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
+}
+
+/// The tasks that wait for credentials, as far as the driver of a session says so; no file knows of them. Nothing is asked
+/// of it: its picture comes by itself, and ends with the first thing that is no part of it.
+pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
+    let mut barred = Vec::new();
+    let Ok(stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
+        return barred;
+    };
+    if stream.set_read_timeout(Some(PICTURE_WITHIN)).is_err() {
+        return barred;
+    }
+    let mut lines = std::io::BufReader::new(stream).lines();
+    if !matches!(lines.next(), Some(Ok(greeting)) if greeting == GREETING) {
+        return barred;
+    }
+    for line in lines.map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(News::Task(view)) => {
+                if view.contact == Contact::NeedsLogin {
+                    barred.push(view.task.id.clone());
+                }
+            }
+            Ok(News::Server(_)) => {}
+            _ => break,
+        }
+    }
+    barred
 }
 
 /// Waits beside a driver of another version until he goes or we do; that is said once, and refused to whoever asks.

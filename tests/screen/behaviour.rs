@@ -2193,9 +2193,12 @@ fn a_filter_that_is_misspelt_says_what_there_is() {
     for (typed, words) in [
         (
             "statuss:foo",
-            "no such key; status:, server:, tool:, tag: and id: are",
+            "statuss: is no key of a filter; there are status, server, tag, tool, id",
         ),
-        ("status:foo", "a status is running, input-required"),
+        (
+            "status:foo",
+            "foo is no status; there are running, input-required",
+        ),
     ] {
         screen.keys("/").type_in(typed).keys("enter");
         let drawn = screen.draw();
@@ -2210,7 +2213,7 @@ fn a_filter_that_is_misspelt_says_what_there_is() {
         "server:zz",
         "12:30",
     ] {
-        assert_eq!(longhaul::app::Filter::read(fine).odd(), None, "{fine}");
+        assert_eq!(longhaul::app::Filter::refusal(fine), None, "{fine}");
     }
 }
 

@@ -106,7 +106,8 @@ pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, F
     file.and_then(|mut file| writeln!(file, "{text}"))
         .map_err(|error| {
             let words = format!("could not write {}: {error}", path.display());
-            Fail::new(code::CANNOT_SAVE, words)
+            // The session itself is well.
+            Fail::usage(words)
         })?;
     Ok(code::OK)
 }

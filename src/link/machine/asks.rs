@@ -465,7 +465,7 @@ impl Link {
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
         if running.is_modern() != is_modern && !running.task.resumability.checkpoint {
             return Err(Refused::Usage(format!(
-                "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. Run it again (R), mark it lost, or forget it (D)",
+                "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it",
                 version.word()
             )));
         }
@@ -477,7 +477,7 @@ impl Link {
             running.line = Line::Waiting { until: now.mono };
         } else {
             return Err(Refused::Usage(format!(
-                "{name} offers no way to look for it: {window}. Run it again (R), mark it lost, or forget it (D)"
+                "{name} offers no way to look for it: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it"
             )));
         }
         if let Some(attempt) = running.attempt_mut() {

@@ -136,7 +136,7 @@ impl Link {
                     && !running.task.resumability.checkpoint =>
             {
                 return Err(Refused::Usage(
-                    "Not cancelled: the server session that it ran in is gone; mark it lost or forget it (D)"
+                    "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
                         .to_owned(),
                 ));
             }

@@ -150,6 +150,20 @@ fn what_a_server_wants_is_told_whole_and_is_no_success() {
 }
 
 #[test]
+fn a_long_word_of_a_server_leaves_the_column_beside_it_alone() {
+    let mut screen = Screen::new(USUAL, colour());
+    knows(&mut screen, server("ci", LinkState::Live));
+    let long = Obstacle::Variables(vec!["workspaceFolderOfTheEditor".to_owned()]);
+    knows(&mut screen, lab(Some(long), LinkState::Idle));
+    screen.keys("n");
+    let drawn = screen.draw();
+    let lines = drawn.lines().filter(|line| line.contains("http://"));
+    let column = |line: &str| line.split("http").next().unwrap().chars().count();
+    let columns: Vec<usize> = lines.map(column).collect();
+    assert!(columns.len() == 2 && columns[0] == columns[1], "{drawn}");
+}
+
+#[test]
 fn where_several_servers_wait_the_key_goes_to_them() {
     let mut screen = Screen::new(USUAL, colour());
     knows(&mut screen, server("ci", LinkState::Live));

@@ -73,7 +73,10 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         } else {
             (18, 36)
         };
-        let x = window.put(x.max(state_at) + 2, y, &shown.word, Role::Dim);
+        // A long word gives way: the column after it stays one.
+        let word_at = x.max(state_at) + 2;
+        let room = u16::saturating_sub(url_at, word_at).max(12);
+        let x = window.put_in(word_at, y, room, &shown.word, Role::Dim);
         let url = text::clean_line(&server.url);
         window.put(x.max(url_at) + 2, y, &url, Role::Dim);
         y += 1;

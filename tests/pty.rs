@@ -189,7 +189,7 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
             None => break,
         }
     }
-    tui.wait_for_line(&[&id, "done"]);
+    tui.wait_for_line(&[&id, "✓ done"]);
     tui.wait_for("back after");
     tui.wait_for("cut: ");
     leave(&mut tui);
@@ -240,7 +240,7 @@ fn killed_and_opened_again_it_shows_what_was_saved_and_what_happened_since() {
     let shown = tui.wait_for(&id);
     println!("the saved list after {shown:?}");
     tui.wait_for("While you were away 2 h 0 m");
-    tui.wait_for_line(&[&id, "done"]);
+    tui.wait_for_line(&[&id, "✓ done"]);
     leave(&mut tui);
     assert_eq!(steps(&house, &id), five_to_fifty());
 }
@@ -280,7 +280,7 @@ fn pausing_is_honest_and_goes_on_where_it_stood() {
     let stood = task(&house, &id).progress.unwrap().value;
     assert!(stood < 50.0, "{stood}");
     tui.press("r");
-    tui.wait_for_line(&[&id, "done"]);
+    tui.wait_for_line(&[&id, "✓ done"]);
     let task = task(&house, &id);
     assert_eq!((task.attempts.len(), &task.status), (2, &Status::Completed));
     let mut seen = steps(&house, &id);

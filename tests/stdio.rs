@@ -435,6 +435,18 @@ fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_
 }
 
 #[test]
+fn a_program_of_old_that_breaks_by_a_new_method_is_started_again_for_the_handshake() {
+    let dir = approved_as("stdio_old.sh");
+    let state = dir.path();
+    for _ in 0..2 {
+        assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
+    }
+    // What it speaks is remembered.
+    assert_eq!(events(state), ["broken", "end", "end"]);
+    are_gone(state);
+}
+
+#[test]
 fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();

@@ -2,13 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{Complaint, ServerName, ServerView, Step, TaskId, Tool, text};
+use crate::domain::{Complaint, ServerName, ServerView, Step, TaskId, Tool, path_text, text};
 
 use super::{
-    Field, FormField, FormRow, Pair, State,
+    Field, FormField, FormRow, FormValue, Pair, State,
     form::{Start, go_to_fault, json_fault, pretty},
     line::{Given, TypedCall},
 };
+
+/// Where a call goes, its tool, and the task that it repeats: drafts are kept by these.
+pub(super) type DraftKey = (Option<ServerName>, String, Option<TaskId>);
 
 /// How far a new call is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,12 +324,62 @@ impl CallForm {
         if checked.complaints.is_empty() {
             return Ok((arguments, checked.unusable));
         }
-        let line = |complaint: &Complaint| text::clean_line(&complaint.to_string()).into_owned();
+        let line = |complaint: &Complaint| {
+            let missing = self.missing_below(&complaint.path);
+            let missing = if missing.is_empty() {
+                String::new()
+            } else {
+                format!("; {} is missing", missing.join(", "))
+            };
+            text::clean_line(&format!("{complaint}{missing}")).into_owned()
+        };
         Err(Refusal {
             lines: checked.complaints.iter().map(line).collect(),
             wrong: checked.complaints.into_iter().map(|it| it.path).collect(),
             arguments: Some(arguments),
         })
+    }
+
+    /// What has to be there and is not, in the alternative that was chosen at a place.
+    fn missing_below(&self, path: &[Step]) -> Vec<String> {
+        let rows = self.rows();
+        let is_choice = |row: &&FormRow<'_>| {
+            row.path == path && matches!(row.field.value, FormValue::Variant { .. })
+        };
+        if self.raw.is_some() || !rows.iter().any(|row| is_choice(&row)) {
+            return Vec::new();
+        }
+        let is_missing = |row: &&FormRow<'_>| {
+            let is_below = row.path.len() > path.len() && row.path.starts_with(path);
+            is_below && row.field.spec.is_required && row.field.read() == Ok(None)
+        };
+        let missing = rows.iter().filter(is_missing);
+        missing.map(|row| path_text(&row.path)).collect()
+    }
+
+    /// What tells its draft from those of other calls.
+    pub(super) fn draft_key(&self) -> DraftKey {
+        (
+            self.server.clone(),
+            self.tool_name.clone(),
+            self.origin.clone(),
+        )
+    }
+
+    /// Whether anything is filled in that would be missed.
+    pub(super) fn is_filled(&self) -> bool {
+        let is_json = self.raw.is_some() && self.tool.is_some();
+        is_json
+            || !self.name.is_empty() && self.origin.is_none()
+            || self.fields.iter().any(FormField::is_changed)
+    }
+
+    /// Whether the same is filled in as in another.
+    pub(super) fn is_filled_as(&self, other: &Self) -> bool {
+        let (raw, others) = (self.raw.as_ref(), other.raw.as_ref());
+        self.fields == other.fields
+            && self.name.text() == other.name.text()
+            && raw.map(Field::text) == others.map(Field::text)
     }
 
     /// Earlier calls of this tool on this server with other arguments than the newer ones, newest first.
@@ -414,16 +467,17 @@ impl CallForm {
     /// Changes between fields and JSON; what is typed is kept.
     pub(super) fn toggle_raw(&mut self) {
         match self.raw.take() {
-            None => {
-                let mut arguments = Map::new();
-                for field in &self.fields {
-                    if let Ok(Some(value)) = field.read() {
-                        arguments.insert(field.spec.name.clone(), value);
-                    }
+            None => match self.read() {
+                Ok(arguments) => {
+                    self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
+                    self.unsay();
                 }
-                self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
-                self.unsay();
-            }
+                // What cannot be read has no place in JSON, and would be gone.
+                Err(complaints) => {
+                    self.complaints = complaints;
+                    return self.go_to_wrong();
+                }
+            },
             Some(raw) => {
                 let typed = serde_json::from_str::<Map<String, Value>>(raw.text());
                 match (typed, self.tool.clone()) {
@@ -431,7 +485,14 @@ impl CallForm {
                         let named =
                             |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
                         if given.keys().all(named) {
+                            let before = std::mem::take(&mut self.fields);
                             self.take_tool(tool, Some(&given));
+                            // What JSON left as it was keeps what only fields know: the alternative that was chosen.
+                            for (field, before) in self.fields.iter_mut().zip(before) {
+                                if field.read() == before.read() {
+                                    *field = before;
+                                }
+                            }
                         } else {
                             self.complaints =
                                 vec!["some of these are no arguments of this tool".to_owned()];
@@ -726,9 +787,7 @@ mod tests {
 
     fn lines(form: &CallForm) -> Vec<String> {
         let rows = form.rows();
-        rows.iter()
-            .map(|row| crate::domain::path_text(&row.path))
-            .collect()
+        rows.iter().map(|row| path_text(&row.path)).collect()
     }
 
     fn type_at(form: &mut CallForm, line: &str, words: &str) {

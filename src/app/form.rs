@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, Shape, Step, Within, text};
+use crate::domain::{ArgumentKind, ArgumentSpec, Chord, Shape, Step, Within, text};
 
 use super::Field;
 
@@ -228,7 +228,11 @@ impl FormField {
                         Some((at, value)) if at == place => {
                             Self::shaped(variant, Start::Given(value))
                         }
-                        _ => Self::shaped(variant, Start::Fresh),
+                        _ => {
+                            let mut field = Self::shaped(variant, Start::Fresh);
+                            field.take_only_choices();
+                            field
+                        }
                     })
                     .collect()
                 };
@@ -270,6 +274,21 @@ impl FormField {
                 },
                 before,
             },
+        }
+    }
+
+    /// Fills in the members that can be one value only: they say which alternative this is.
+    fn take_only_choices(&mut self) {
+        let FormValue::Members { fields, .. } = &mut self.value else {
+            return;
+        };
+        for field in fields {
+            if let (FormValue::Choice(at @ None), ArgumentKind::Choice(choices)) =
+                (&mut field.value, &field.spec.kind)
+                && choices.len() == 1
+            {
+                *at = Some(0);
+            }
         }
     }
 
@@ -555,6 +574,27 @@ impl FormField {
             }
             _ => {}
         }
+    }
+
+    /// Begins one more item of a list with a letter that is typed on the list itself: how many lines below it that item
+    /// is. `None` where the key begins nothing.
+    pub(super) fn begin_item(&mut self, chord: Chord) -> Option<usize> {
+        let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
+        let FormValue::Items { is_there, each, .. } = &self.value else {
+            return None;
+        };
+        let mut is_typed = Self::shaped(each, Start::Fresh);
+        let is_typed = is_typed.typed().is_some_and(|field| !field.has_lines());
+        if letter.is_none() || !is_typed {
+            return None;
+        }
+        if !is_there {
+            self.turn(true);
+        }
+        let before = self.parts().len();
+        self.turn(true);
+        let items = self.parts().len();
+        (items > before).then_some(items)
     }
 
     /// What Space does where nothing is typed: turns on, or takes and leaves the choice that it stands on.

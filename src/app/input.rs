@@ -21,6 +21,7 @@ use super::{
 
 pub(super) use actions::drive;
 pub use actions::why_not;
+pub(super) use moves::show_tab;
 pub(super) use questions::{close_gone, took_answer};
 
 use actions::{apply_filter, interrupt, perform};

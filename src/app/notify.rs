@@ -143,7 +143,11 @@ pub(super) fn announce(
     if task.status == *status_before {
         return;
     }
-    let title = text::clean_line(task.title()).into_owned();
+    // As in the list: with the argument that tells it from others.
+    let title = match state.label(entity) {
+        (title, Some((key, value))) => format!("{title} {key}={value}"),
+        (title, None) => title,
+    };
     let needs_you = entity.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
     let words = match &task.status {
         Status::Completed => {

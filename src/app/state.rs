@@ -13,7 +13,8 @@ use crate::domain::{
 
 use super::{
     Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
-    Saved, Setup, SortKey, TaskLog,
+    Reread, Saved, Setup, SortKey, TaskLog,
+    call::DraftKey,
     log::{ResultText, WireText},
     notify::Telling,
     pane_scope,
@@ -506,6 +507,8 @@ pub(super) struct Ledger {
 pub struct State {
     /// What was known at the start.
     pub setup: Setup,
+    /// What the configuration said when it was read last.
+    pub(super) config: Option<Reread>,
     /// Columns and rows.
     pub size: (u16, u16),
     /// The tasks, forgotten ones too.
@@ -592,6 +595,8 @@ pub struct State {
 
     /// What lies over the screen.
     pub overlays: Vec<Overlay>,
+    /// Calls that were filled in and not sent.
+    pub(super) drafts: BTreeMap<DraftKey, CallForm>,
     /// Short messages, newest last.
     pub toasts: VecDeque<Toast>,
     /// All messages, newest last.
@@ -651,6 +656,7 @@ impl State {
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
+            config: None,
             size: (80, 24),
             tasks: BTreeMap::new(),
             servers: Vec::new(),
@@ -692,6 +698,7 @@ impl State {
             cursors: [0; 3],
             tools_of: None,
             overlays: Vec::new(),
+            drafts: BTreeMap::new(),
             toasts: VecDeque::new(),
             messages: VecDeque::new(),
             messages_dropped: 0,

@@ -302,6 +302,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         Some(Overlay::Question(form)) => Some(form),
         _ => None,
     };
+    let is_json = matches!(state.overlays.last(), Some(Overlay::Call(form)) if form.raw.is_some());
     let is_edit = edit.is_some();
     let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     let wanted: Vec<Action> = match scope {
@@ -364,11 +365,11 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         Scope::Servers => {
             let mut keys = vec![
                 Do::Open,
+                Do::Back,
                 Do::Resume,
                 Do::AddServer,
                 Do::Import,
                 Do::Adopt,
-                Do::Back,
             ];
             let server = state.servers.get(state.cursors[1]);
             if server.is_some_and(ServerView::waits_for_consent) {
@@ -411,6 +412,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::NextField, Scope::Page, _) => "to the buttons",
                 (Do::Back, _, _) if question.is_some() => "later",
                 (Do::Back, Scope::Form, _) if leads_back(state) => "back",
+                (Do::Raw, _, _) if is_json => "as fields",
                 (Do::Send, Scope::Form, _) if question.is_some() => "accept",
                 (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => {
                     "choose"

@@ -136,6 +136,13 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
 
 /// Takes over what the file of configuration says now.
 fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Command>) {
+    if state.config.as_ref() == Some(&read) {
+        if state.remark.is_some() {
+            state.answer(format!("nothing in {} has changed", read.file));
+        }
+        return;
+    }
+    state.config = Some(read.clone());
     let Reread {
         file,
         roster,
@@ -150,6 +157,9 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
     (setup.limits, setup.views, setup.keys) = (limits, views, keys);
     setup.look.theme = theme;
     let count = text::plural(count, "server");
+    // What was wrong with the file before is wrong no more, or is said anew.
+    let is_of_file = |text: &str| text.contains(file.as_str());
+    state.toasts.retain(|toast| !is_of_file(&toast.text));
     state.say(
         NoticeLevel::Info,
         &format!("read {file} again: {count}"),
@@ -222,13 +232,21 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
         }
-        News::Undriven => state.is_driverless = true,
+        News::Undriven => undriven(state, now),
         News::Trouble { words, .. } => {
-            state.is_driverless = true;
+            undriven(state, now);
             state.say(NoticeLevel::Error, &words, now);
         }
     }
     state.is_dirty = true;
+}
+
+/// Nobody drives any more: what is shown is as of now, if it was followed until now.
+fn undriven(state: &mut State, now: Stamp) {
+    if !state.is_driverless && state.driver.is_some() {
+        state.saved_at = Some(now.wall);
+    }
+    state.is_driverless = true;
 }
 
 pub(super) fn take_server(state: &mut State, server: ServerView) {
@@ -379,6 +397,8 @@ fn take_answer(
             let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
             state.overlays.retain(|overlay| !is_ours(overlay));
             state.pane = Pane::Tasks;
+            // Whatever was read of another: of this there is only the present.
+            input::show_tab(state, Tab::Now);
             state.wanted = Some(started);
             select::rebuild(state);
         }
@@ -515,6 +535,11 @@ fn restore(
     state.looked_since = Some(now.mono);
     (state.saved_at, state.restored_at) = (saved_at, Some(now.wall));
     select::rebuild(state);
+    // Nobody has chosen a row yet: what comes first is what needs a person.
+    if state.last_key.is_none() {
+        select::move_by(state, isize::MIN / 2);
+        state.wanted = None;
+    }
     if let Some(saved_at) = saved_at
         && now.wall.since(saved_at) >= away::WORTH
         && state.living().any(|entity| !entity.is_seen)

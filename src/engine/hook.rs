@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -25,6 +25,10 @@ use crate::{
 
 /// So many at once; more wait, unless this process leaves.
 const AT_ONCE: usize = 4;
+/// So many may wait; for more it is not run, which is counted and said.
+const WAITING: usize = 1000;
+/// After so long somebody should hear that one waits: those that run may never end.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often one that runs is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -43,7 +47,9 @@ pub struct Hook {
 #[derive(Debug)]
 pub(super) struct Hooks {
     on: Tell,
-    jobs: mpsc::Sender<(Occasion, TaskView)>,
+    jobs: mpsc::SyncSender<(Occasion, TaskView)>,
+    /// What found no room since that was said.
+    left_out: Arc<AtomicU64>,
     thread: JoinHandle<()>,
     is_leaving: Arc<AtomicBool>,
     heard: Heard,
@@ -57,7 +63,18 @@ impl Hooks {
         board: &Arc<Board>,
         clock: Clock,
     ) -> Option<Self> {
-        let (jobs, todo) = mpsc::channel();
+        Self::bounded(hook, paths, board, clock, (WAITING, PATIENCE))
+    }
+
+    fn bounded(
+        hook: Hook,
+        paths: &Paths,
+        board: &Arc<Board>,
+        clock: Clock,
+        (waiting, patience): (usize, Duration),
+    ) -> Option<Self> {
+        let (jobs, todo) = mpsc::sync_channel(waiting);
+        let left_out = Arc::<AtomicU64>::default();
         let on = hook.on;
         let is_leaving = Arc::<AtomicBool>::default();
         let runner = Runner {
@@ -66,6 +83,9 @@ impl Hooks {
             board: Arc::clone(board),
             clock,
             children: Vec::new(),
+            left_out: Arc::clone(&left_out),
+            patience,
+            is_told: false,
             is_leaving: Arc::clone(&is_leaving),
         };
         let thread = std::thread::Builder::new()
@@ -75,6 +95,7 @@ impl Hooks {
         Some(Self {
             on,
             jobs,
+            left_out,
             thread,
             is_leaving,
             heard: Heard::default(),
@@ -92,7 +113,10 @@ impl Hooks {
         let occasion = self.heard.news(id, view.occasion(), is_known);
         if let Some(occasion) = occasion.filter(|it| self.on.wants(*it)) {
             // The thread ends with this value only.
-            let _ = self.jobs.send((occasion, view.clone()));
+            let sent = self.jobs.try_send((occasion, view.clone()));
+            if sent.is_err() {
+                self.left_out.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -135,6 +159,10 @@ struct Runner {
     board: Arc<Board>,
     clock: Clock,
     children: Vec<(TaskId, Child)>,
+    left_out: Arc<AtomicU64>,
+    patience: Duration,
+    /// Whether it was said that the one before waited long.
+    is_told: bool,
     is_leaving: Arc<AtomicBool>,
 }
 
@@ -149,17 +177,43 @@ impl Runner {
             };
             match next {
                 Ok((occasion, view)) => {
-                    while self.children.len() >= AT_ONCE && !self.is_leaving.load(Ordering::SeqCst)
-                    {
-                        std::thread::park_timeout(LOOK_EVERY);
-                        self.reap();
-                    }
+                    self.wait_for_room();
                     self.start(occasion, &view);
+                    self.tell_left_out();
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
             self.reap();
+        }
+    }
+
+    /// Waits until one more may run. That this takes long is said once, until it takes long no more.
+    fn wait_for_room(&mut self) {
+        let begin = self.clock.now().mono;
+        let mut is_long = false;
+        while self.children.len() >= AT_ONCE && !self.is_leaving.load(Ordering::SeqCst) {
+            std::thread::park_timeout(LOOK_EVERY);
+            self.reap();
+            is_long = self.clock.now().mono.since(begin) >= self.patience;
+            if is_long && !std::mem::replace(&mut self.is_told, true) {
+                self.say(format!(
+                    "what happens now waits for the hook: {AT_ONCE} of its commands run, and none has ended for {}; \
+                     the next one starts when one of them ends",
+                    text::duration(self.patience)
+                ));
+            }
+        }
+        self.is_told &= is_long;
+    }
+
+    fn tell_left_out(&self) {
+        let count = self.left_out.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            self.say(format!(
+                "the hook was not run for {}: too many waited for it",
+                text::plural(count, "event")
+            ));
         }
     }
 
@@ -205,7 +259,10 @@ impl Runner {
     }
 
     fn complain(&self, id: &TaskId, why: &str) {
-        let text = format!("the hook for {id} {}", text::clean_line(why));
+        self.say(format!("the hook for {id} {}", text::clean_line(why)));
+    }
+
+    fn say(&self, text: String) {
         self.board.publish(News::Notice(Notice {
             at: self.clock.now().wall,
             level: NoticeLevel::Warning,
@@ -217,6 +274,91 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Contact, Limits, OnInput, Resumability, ServerName, Status, Task, Wall};
+
+    fn completed(number: u64) -> TaskView {
+        let task = Task {
+            id: TaskId::from_bits(number),
+            name: None,
+            note: None,
+            tag: None,
+            once: None,
+            server: ServerName::new("lab"),
+            tool: "work".to_owned(),
+            arguments: "{}".to_owned(),
+            origin: None,
+            status: Status::Completed,
+            asked: None,
+            resumability: Resumability::default(),
+            client_id: None,
+            server_task_id: None,
+            server_task: None,
+            questions: Vec::new(),
+            on_input: OnInput::Ask,
+            progress: None,
+            gap_at: None,
+            remark: None,
+            result_bytes: None,
+            result_line: None,
+            error: None,
+            limits: Limits::default(),
+            created_at: Wall(0),
+            updated_at: Wall(0),
+            settled_at: Some(Wall(0)),
+            is_seen: false,
+            forgotten_at: None,
+            attempts: Vec::new(),
+            seq: 0,
+        };
+        TaskView {
+            task,
+            contact: Contact::Idle,
+            leaving: None,
+            saved_seq: 0,
+            guess: None,
+            is_unsaved: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn commands_that_do_not_end_are_told_of_once_and_what_finds_no_room_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = dir.path().join("held");
+        crate::store::write_atomically(&held, b"").unwrap();
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+        let hook = Hook {
+            command: format!("while [ -e {} ]; do sleep 0.05; done", held.display()),
+            on: Tell::All,
+            encode: |_, _| String::new(),
+        };
+        let board = Arc::<Board>::default();
+        let reader = board.subscribe();
+        let bounds = (8, Duration::ZERO);
+        let mut hooks = Hooks::bounded(hook, &paths, &board, Clock::start(), bounds).unwrap();
+        let mut said = String::new();
+        let mut hear = async |words: &str| {
+            while !said.contains(words) {
+                let heard = tokio::time::timeout(Duration::from_secs(60), reader.changed());
+                heard
+                    .await
+                    .unwrap_or_else(|_| panic!("no {words:?} in {said:?}"));
+                for news in reader.take() {
+                    let News::Notice(notice) = news else { continue };
+                    said.push_str(&notice.text);
+                }
+            }
+        };
+        for number in 0..5 {
+            hooks.heed(&completed(number), false);
+        }
+        hear("waits for the hook: 4 of its commands run").await;
+        for number in 5..14 {
+            hooks.heed(&completed(number), false);
+        }
+        std::fs::remove_file(&held).unwrap();
+        hear("was not run for 1 event: too many waited").await;
+        hooks.close();
+    }
 
     #[test]
     fn an_occasion_is_news_once() {

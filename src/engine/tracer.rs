@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, TryRecvError},
     },
@@ -30,15 +30,17 @@ const HEAD_BYTES: usize = 512;
 
 /// The way to the thread.
 pub(super) struct Tracer {
-    notes: mpsc::Sender<Note>,
+    notes: Notes,
     waiting: Tally,
-    /// What the thread reads; it starts with the first recording.
-    todo: Option<mpsc::Receiver<Note>>,
+    /// It starts with the first recording.
     thread: Option<JoinHandle<()>>,
     paths: Paths,
     board: Arc<Board>,
     clock: Clock,
 }
+
+/// What the thread reads, once there is one.
+type Notes = Arc<OnceLock<mpsc::Sender<Note>>>;
 
 /// What is told to the thread.
 enum Note {
@@ -55,7 +57,7 @@ enum Note {
 struct Source {
     server: ServerName,
     switch: Switch,
-    notes: mpsc::Sender<Note>,
+    notes: Notes,
     waiting: Tally,
     /// What found no room since the last that did.
     lost: AtomicU64,
@@ -74,7 +76,8 @@ impl Scribe for Desk {
             _part: part,
         };
         let has_room = source.waiting.sum() <= WAITING_BYTES;
-        if !has_room || source.notes.send(note).is_err() {
+        let notes = source.notes.get().filter(|_| has_room);
+        if notes.is_none_or(|notes| notes.send(note).is_err()) {
             source.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -91,11 +94,9 @@ impl fmt::Debug for Tracer {
 impl Tracer {
     /// Nothing is recorded yet, and no thread runs.
     pub(super) fn new(paths: &Paths, board: &Arc<Board>, clock: Clock) -> Self {
-        let (notes, todo) = mpsc::channel();
         Self {
-            notes,
+            notes: Notes::default(),
             waiting: Tally::default(),
-            todo: Some(todo),
             thread: None,
             paths: paths.clone(),
             board: Arc::clone(board),
@@ -109,7 +110,7 @@ impl Tracer {
         let source = Source {
             server: server.clone(),
             switch: switch.clone(),
-            notes: self.notes.clone(),
+            notes: Arc::clone(&self.notes),
             waiting: self.waiting.clone(),
             lost: AtomicU64::new(0),
         };
@@ -124,29 +125,38 @@ impl Tracer {
         tap: &Tap,
         calls: impl IntoIterator<Item = (String, TaskId)>,
     ) -> Result<(), String> {
-        if let Some(todo) = self.todo.take() {
-            let writer = Writing {
-                paths: self.paths.clone(),
-                board: Arc::clone(&self.board),
-                clock: self.clock,
-                open: BTreeMap::new(),
-            };
+        if self.thread.is_none() {
+            let (notes, todo) = mpsc::channel();
+            let writer = self.writer();
             let thread = std::thread::Builder::new()
                 .name("trace".to_owned())
                 .spawn(move || writer.run(&todo));
-            self.thread =
-                Some(thread.map_err(|error| format!("could not start a thread: {error}"))?);
+            let thread = thread.map_err(|error| format!("could not start a thread: {error}"))?;
+            self.thread = Some(thread);
+            // Nobody has set it: there was no thread.
+            let _ = self.notes.set(notes);
         }
         tap.knows(calls);
         tap.switch().set(true);
         Ok(())
     }
 
+    fn writer(&self) -> Writing {
+        Writing {
+            paths: self.paths.clone(),
+            board: Arc::clone(&self.board),
+            clock: self.clock,
+            open: BTreeMap::new(),
+        }
+    }
+
     /// Waits until everything that was told is written.
     pub(super) fn close(self) {
         if let Some(thread) = self.thread {
-            // It ends with this note only.
-            let _ = self.notes.send(Note::Close);
+            if let Some(notes) = self.notes.get() {
+                // It ends with this note only.
+                let _ = notes.send(Note::Close);
+            }
             // A panic there was reported by the panic hook.
             let _ = thread.join();
         }
@@ -285,14 +295,16 @@ mod tests {
         };
         let desk = Desk(Arc::new(source(tracer.notes.clone())));
         // Nobody writes yet.
+        let (notes, todo) = mpsc::channel();
+        tracer.notes.set(notes).unwrap();
         for number in 0..20 {
             desk.take(entry(&lab, number, 1 << 20));
         }
         let kept = u64::try_from(WAITING_BYTES / ((1 << 20) + HEAD_BYTES)).unwrap();
         assert_eq!(desk.0.lost.load(Ordering::Relaxed), 20 - kept);
         desk.0.switch.set(true);
-        let tap = tracer.tap(&lab);
-        tracer.record(&tap, []).unwrap();
+        let writer = tracer.writer();
+        tracer.thread = Some(std::thread::spawn(move || writer.run(&todo)));
         tracer.close();
         let read = TraceReader::of_servers(&paths, [&lab]).read().unwrap();
         let told: u64 = read

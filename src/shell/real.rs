@@ -614,6 +614,8 @@ impl Backstage for Engine {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
             None => PathBuf::from(path),
         };
+        // Whole, so that whoever reads where it is finds it.
+        let file = std::path::absolute(&file).unwrap_or(file);
         self.behind_in_words(move || {
             let bytes = match what {
                 Saved::Part(part) => part_of(&paths, &task, part)?.0,

@@ -161,11 +161,86 @@ pub(crate) fn next_try(contact: &Contact) -> Option<Wall> {
     }
 }
 
-/// The state of a server: what a person has to do there first.
-pub(crate) fn server(server: &ServerView, glyphs: &'static Glyphs, now: Stamp) -> Shown {
-    match &server.obstacle {
-        Some(obstacle) => Shown::new(glyphs.asks, obstacle.words(), Role::Needs),
-        None => link_state(&server.state, glyphs, now),
+/// The state of a server: what a person has to do there first; no more of contact than its calls show.
+pub(crate) fn server(
+    state: &State,
+    server: &ServerView,
+    glyphs: &'static Glyphs,
+    now: Stamp,
+) -> Shown {
+    match (&server.obstacle, &server.state) {
+        (Some(obstacle), _) => Shown::new(glyphs.asks, obstacle.words(), Role::Needs),
+        (None, LinkState::Live) => match contact_at(state, server, now) {
+            Reach::Live => link_state(&server.state, glyphs, now),
+            Reach::Idle => link_state(&LinkState::Idle, glyphs, now),
+            Reach::Quiet(age) => Shown::new(
+                glyphs.running,
+                format!("quiet {}", brief(age)),
+                Role::Running,
+            ),
+            Reach::Cut(age) => {
+                Shown::new(glyphs.cut, format!("cut {}", text::span(age)), Role::Cut)
+            }
+        },
+        (None, state) => link_state(state, glyphs, now),
+    }
+}
+
+/// Where a server stands among others: what a person has to see to first, then what is out of reach, then what is well.
+pub(crate) fn rank(state: &State, server: &ServerView, now: Stamp) -> u8 {
+    match &server.state {
+        _ if server.obstacle.is_some() => 0,
+        LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. } => 0,
+        LinkState::Down { .. } => 1,
+        LinkState::Connecting => 2,
+        LinkState::Idle => 4,
+        LinkState::Live => match contact_at(state, server, now) {
+            Reach::Cut(_) => 1,
+            Reach::Quiet(_) => 2,
+            Reach::Live => 3,
+            Reach::Idle => 4,
+        },
+    }
+}
+
+/// How a server is reached, by the calls that are open there.
+enum Reach {
+    Live,
+    Quiet(Duration),
+    Cut(Duration),
+    /// Nothing is open there, so nothing is known of it since.
+    Idle,
+}
+
+/// Open calls that are looked at for this in a frame; a session has few.
+const LOOKED_AT: usize = 1_000;
+
+fn contact_at(state: &State, server: &ServerView, now: Stamp) -> Reach {
+    let (mut quiet, mut cut) = (None, None);
+    let mut is_any = false;
+    let open = state.open_tasks().take(LOOKED_AT);
+    for entity in open.filter(|entity| entity.view.task.server == server.name) {
+        is_any = true;
+        let least = |known: Option<Duration>, age: Duration| {
+            Some(known.map_or(age, |known| known.min(age)))
+        };
+        match entity.view.contact.at(now) {
+            Contact::Quiet { last_byte } => quiet = least(quiet, now.wall.since(last_byte)),
+            Contact::Reconnecting { .. } => {
+                cut = least(cut, now.wall.since(entity.contact_since));
+            }
+            Contact::Offline { since, .. } => cut = least(cut, now.wall.since(since)),
+            Contact::Live { .. }
+            | Contact::Idle
+            | Contact::NeedsLogin
+            | Contact::Unwatched { .. } => return Reach::Live,
+        }
+    }
+    match (quiet, cut) {
+        (Some(age), _) => Reach::Quiet(age),
+        (None, Some(age)) => Reach::Cut(age),
+        (None, None) if is_any => Reach::Live,
+        (None, None) => Reach::Idle,
     }
 }
 

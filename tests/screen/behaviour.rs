@@ -1990,6 +1990,373 @@ fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
     assert!(matches!(asks(&screen)[..], [Ask::Server(_)]));
 }
 
+/// The form of a tool that takes this, on build-box.
+fn form_of(size: (u16, u16), schema: &str) -> Screen {
+    let mut screen = Screen::morning(size, colour());
+    let mut tool = tools().remove(1);
+    tool.input_schema = schema.to_owned();
+    screen.go_to("q7m2xk").keys("esc n enter");
+    screen.answer_with(vec![tool]).keys("enter");
+    screen
+}
+
+fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
+    match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => form,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_chosen_is_read_whole_and_so_are_the_choices() {
+    let schema = r#"{"properties": {
+        "angle": {"enum": ["Technical/scientific perspective", "Historical context", "Current events and news"]},
+        "extras": {"type": "array", "items": {"enum": ["wifi", "meal", "lounge", "window", "silence", "luggage"]}}}}"#;
+    let mut screen = form_of(USUAL, schema);
+    screen.keys("right");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("< Technical/scientific perspective >"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("events and news "), "{drawn}");
+    screen.keys("down");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("Technical/scientific perspective "),
+        "{drawn}"
+    );
+    for word in ["[ ] wifi", "[ ] meal", "[ ] lounge", "0 of 6", "silence,"] {
+        assert!(drawn.contains(word), "{word}: {drawn}");
+    }
+}
+
+#[test]
+fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
+    let schema = r#"{"properties": {"n": {"type": "integer", "default": 100}, "pay": {"oneOf": [
+        {"title": "card", "type": "object", "properties": {"number": {"type": "string"}}},
+        {"title": "invoice", "type": "object", "properties": {"vat": {"type": "string"}}}]}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    screen.type_in("100abc").keys("ctrl-r");
+    assert!(call_form(&screen).raw.is_none());
+    assert_eq!(call_form(&screen).complaints, ["n must be a whole number"]);
+    screen.keys("ctrl-u").type_in("7").keys("down right right");
+    assert!(screen.draw().contains("< invoice >"));
+    screen.keys("ctrl-r");
+    assert!(call_form(&screen).raw.is_some());
+    screen.keys("ctrl-r");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("invoice") && drawn.contains("pay.vat"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn what_was_filled_in_is_there_again_until_it_is_sent() {
+    let mut screen = form_of(WIDE, r#"{"properties": {"city": {"type": "string"}}}"#);
+    screen.keys("esc");
+    assert_eq!(answer(&screen), "", "nothing is filled in");
+    screen.keys("enter").type_in("Lisbon").keys("esc");
+    assert!(answer(&screen).contains("is kept until it is sent"));
+    screen.keys("esc esc n enter enter");
+    assert!(answer(&screen).contains("as you left it"));
+    assert!(screen.draw().contains("Lisbon"));
+    screen.type_in("!").keys("esc");
+    screen.keys("esc esc 2 enter");
+    assert!(screen.draw().contains("Lisbon!"));
+    // Left as it was, it is dropped.
+    screen.keys("esc");
+    assert!(answer(&screen).contains("dropped"));
+    screen.keys("enter");
+    assert!(!screen.draw().contains("Lisbon"));
+    screen.type_in("Faro").keys("ctrl-s");
+    screen.state.overlays.clear();
+    screen.keys("enter");
+    assert!(!screen.draw().contains("Faro"), "it was sent");
+}
+
+#[test]
+fn a_letter_on_a_list_begins_an_item_and_space_adds_one() {
+    let list = r#"{"properties": {"stops": {"type": "array", "items": {"type": "string"}}}}"#;
+    let mut screen = form_of(WIDE, list);
+    assert!(
+        screen.draw().contains("Space adds an item"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("a space s t o p");
+    let field = |screen: &Screen| call_form(screen).fields[0].read();
+    assert_eq!(field(&screen), Ok(Some(serde_json::json!(["a stop"]))));
+    screen.keys("up b");
+    assert_eq!(field(&screen), Ok(Some(serde_json::json!(["a stop", "b"]))));
+    screen.keys("up up space");
+    assert_eq!(
+        field(&screen),
+        Ok(Some(serde_json::json!(["a stop", "b", ""])))
+    );
+}
+
+#[test]
+fn what_is_missing_in_the_chosen_alternative_is_named() {
+    let schema = r#"{"properties": {"pay": {"oneOf": [
+        {"title": "card", "type": "object", "required": ["number"], "properties":
+            {"kind": {"const": "card"}, "number": {"type": "string"}}},
+        {"title": "invoice", "type": "object", "required": ["vat"], "properties":
+            {"kind": {"const": "invoice"}, "vat": {"type": "string"}}}]}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    screen.keys("right right ctrl-s");
+    let form = call_form(&screen);
+    assert!(
+        form.complaints[0].contains("pay.vat is missing"),
+        "{:?}",
+        form.complaints
+    );
+    let pay = serde_json::json!({"kind": "invoice"});
+    assert_eq!(form.fields[0].read(), Ok(Some(pay)));
+    // The same where nothing tells the alternatives apart but what they need.
+    let bare = schema.replace(r#""kind": {"const": "card"}, "#, "");
+    let mut screen = form_of(WIDE, &bare.replace(r#""kind": {"const": "invoice"}, "#, ""));
+    screen.keys("right right ctrl-s");
+    let complaints = &call_form(&screen).complaints;
+    assert!(
+        complaints[0].contains("pay.vat is missing"),
+        "{complaints:?}"
+    );
+}
+
+#[test]
+fn how_long_a_server_keeps_a_task_is_not_told_as_its_end() {
+    let mut screen = Screen::new(USUAL, colour());
+    let mut view = task("m2hn5t", "lab", "render_movie", "{}", 9 * SECOND);
+    view.task.server_task = Some(server_task(9 * SECOND, HOUR));
+    screen.news(view.clone());
+    assert!(!screen.draw().contains("by 7:5"), "{}", screen.draw());
+    view.task.status = Status::InputRequired;
+    screen.news(view);
+    assert!(screen.draw().contains("by 7:5"), "{}", screen.draw());
+}
+
+#[test]
+fn the_header_says_no_more_of_a_server_than_its_calls_show() {
+    let mut screen = Screen::new(WIDE, colour());
+    let live = server("lab", longhaul::domain::LinkState::Live);
+    screen.event(Event::News(News::Server(Arc::new(live))));
+    let first = |screen: &Screen| screen.draw().lines().next().unwrap().to_owned();
+    let mut view = task("m2hn5t", "lab", "render_movie", "{}", 9 * SECOND);
+    screen.news(view.clone());
+    assert!(first(&screen).contains("lab live"), "{}", first(&screen));
+    view.contact = Contact::Reconnecting {
+        attempt: 1,
+        next: Wall(NOW + 4 * SECOND),
+        why: "silent".to_owned(),
+    };
+    screen.news(view.clone()).wait(16_000);
+    assert!(
+        first(&screen).contains("lab cut 16 s"),
+        "{}",
+        first(&screen)
+    );
+    screen.news(settled(view, Status::Completed, 0));
+    assert!(first(&screen).contains("lab idle"), "{}", first(&screen));
+}
+
+#[test]
+fn where_not_all_servers_fit_those_that_want_something_come_first() {
+    let mut screen = Screen::new(WIDE, colour());
+    for name in ["one", "two", "three", "four", "five", "six", "seven"] {
+        let mut view = server(name, longhaul::domain::LinkState::Live);
+        if name == "seven" {
+            view.obstacle = Some(longhaul::domain::Obstacle::Approval);
+        }
+        screen.event(Event::News(News::Server(Arc::new(view))));
+    }
+    let drawn = screen.draw();
+    let first = drawn.lines().next().unwrap();
+    assert!(first.contains("seven needs approval"), "{first}");
+    assert!(first.contains(" +"), "{first}");
+}
+
+#[test]
+fn a_filter_is_seen_in_the_first_line_whatever_stands_in_the_last() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("/").type_in("tool:render").keys("enter w");
+    let drawn = screen.draw();
+    let first = drawn.lines().next().unwrap();
+    assert!(first.contains("FILTER tool:render"), "{first}");
+}
+
+#[test]
+fn a_filter_that_is_misspelt_says_what_there_is() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc");
+    for (typed, words) in [
+        (
+            "statuss:foo",
+            "statuss: is no key of a filter; there are status, server, tag, tool, id",
+        ),
+        (
+            "status:foo",
+            "foo is no status; there are running, input-required",
+        ),
+    ] {
+        screen.keys("/").type_in(typed).keys("enter");
+        let drawn = screen.draw();
+        assert!(drawn.contains(words), "{drawn}");
+        screen.keys("esc");
+    }
+    for fine in [
+        "status:fail",
+        "!status:done",
+        "status:asks",
+        "http://x",
+        "server:zz",
+        "12:30",
+    ] {
+        assert_eq!(longhaul::app::Filter::refusal(fine), None, "{fine}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
+    let many: Vec<String> = (1..=20)
+        .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
+        .collect();
+    let one = longhaul::domain::Tool {
+        input_schema: format!(r#"{{"properties":{{{}}}}}"#, many.join(",")),
+        ..tools().remove(0)
+    };
+    let all: Vec<_> = (0..20)
+        .map(|n| longhaul::domain::Tool {
+            name: format!("tool_{n}"),
+            ..one.clone()
+        })
+        .collect();
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("esc 2").answer_with(all);
+    let drawn = screen.draw();
+    let title = drawn
+        .lines()
+        .find(|line| line.contains("Tools of"))
+        .unwrap();
+    assert!(title.contains("Tools of build-box   1"), "{title}");
+    assert!(title.contains(" more \u{2193}"), "{title}");
+    assert!(drawn.contains("Enter shows all"), "{drawn}");
+}
+
+#[test]
+fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_nothing() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let read = || {
+        Event::ConfigRead(Box::new(Reread {
+            file: "/c/config.toml".to_owned(),
+            ..Reread::default()
+        }))
+    };
+    let wrong = "/c/config.toml:18: unclosed table, and what can be done about it is told at such a length that two lines of a message have no room for it, so that its end is read elsewhere";
+    screen.event(Event::Failed(wrong.to_owned()));
+    assert!(screen.draw().contains("4 has it all"), "{}", screen.draw());
+    screen.event(read());
+    let texts = |screen: &Screen| -> Vec<String> {
+        screen
+            .state
+            .toasts
+            .iter()
+            .map(|it| it.text.clone())
+            .collect()
+    };
+    assert_eq!(texts(&screen), ["read /c/config.toml again: 0 servers"]);
+    screen.wait(20_000);
+    screen.event(read());
+    assert_eq!(texts(&screen), [""; 0]);
+    screen.keys(":").type_in("reload").keys("enter");
+    screen.event(read());
+    assert_eq!(answer(&screen), "nothing in /c/config.toml has changed");
+}
+
+#[test]
+fn the_keys_stay_in_sight_below_the_help_and_a_tall_form() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("?");
+    assert!(screen.draw().contains("Esc close"), "{}", screen.draw());
+    screen.keys("G");
+    assert!(screen.draw().contains("copy its URL"), "{}", screen.draw());
+    let many: Vec<String> = (1..=20)
+        .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
+        .collect();
+    let mut screen = form_of(
+        USUAL,
+        &format!(r#"{{"properties":{{{}}}}}"#, many.join(",")),
+    );
+    assert!(
+        screen.draw().contains("Ctrl-R as JSON"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("ctrl-r");
+    assert!(
+        screen.draw().contains("Ctrl-R as fields"),
+        "{}",
+        screen.draw()
+    );
+}
+
+#[test]
+fn a_new_task_opens_on_its_present() {
+    let mut screen = form_of(WIDE, "{}");
+    screen.state.tab = Tab::Result;
+    screen.keys("ctrl-s");
+    let ask = screen.todo.iter().find_map(|command| match command {
+        Command::Ask(ask, Ask::Start(_)) => Some(*ask),
+        _ => None,
+    });
+    screen.event(Event::News(News::Answer {
+        ask: ask.unwrap(),
+        outcome: Ok(Done::Started(id("zzzzzz"))),
+    }));
+    assert_eq!(screen.state.tab, Tab::Now);
+}
+
+#[test]
+fn at_the_start_the_cursor_is_on_what_needs_a_person_first() {
+    let mut screen = Screen::new(USUAL, colour());
+    screen.event(Event::Restored {
+        views: morning().into_iter().rev().map(Arc::new).collect(),
+        servers: Vec::new(),
+        saved_at: None,
+    });
+    assert_eq!(screen.state.cursor, Some(id("k3v9ra")));
+    assert_eq!(screen.state.top, 0);
+}
+
+#[test]
+fn what_was_followed_until_now_is_as_of_now() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let driver = News::Driver {
+        pid: 4711,
+        is_us: false,
+    };
+    screen.event(Event::News(driver));
+    screen.wait(440_000);
+    screen.event(Event::News(News::Undriven));
+    let drawn = screen.draw();
+    assert!(drawn.contains("Saved as of 06:59:20"), "{drawn}");
+}
+
+#[test]
+fn a_message_tells_a_task_by_what_tells_it_from_others() {
+    let mut screen = Screen::morning(WIDE, colour());
+    news(
+        &mut screen,
+        settled(morning().remove(4), Status::Completed, 0),
+    );
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("m2hn5t render_movie scene=13 is done"),
+        "{drawn}"
+    );
+}
+
 #[test]
 fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
     let tool = |name: &str, words: &str| longhaul::domain::Tool {

@@ -17,7 +17,9 @@ use super::{
         state::Pending,
         update::{quit, take_task},
     },
-    ask, ask_tools, look_at_config, mark_seen,
+    ask, ask_tools,
+    forms::taken_up,
+    look_at_config, mark_seen,
     moves::{
         find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, to_tasks,
         turn_tab,
@@ -415,7 +417,10 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             todo.push(Command::FindServers);
             state.answer("looking for the servers of other programs");
         }
-        Action::Reload => look_at_config(state, true, todo),
+        Action::Reload => {
+            state.answer("reading the configuration again");
+            look_at_config(state, true, todo);
+        }
         Action::Drive => drive(state, todo),
         Action::Palette => state.overlays.push(Overlay::Palette {
             field: Field::default(),
@@ -529,6 +534,7 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             let mut form = CallForm::new(state);
             form.server = Some(server);
             form.take_tool(tool, None);
+            let form = taken_up(state, form);
             state.overlays.push(Overlay::Call(Box::new(form)));
         }
         Pane::Servers => match state.servers.get(state.cursors[1]) {
@@ -941,9 +947,13 @@ pub(super) fn run_again(
 ) {
     let Some(entity) = state.task(id) else { return };
     let task = entity.view.task.clone();
-    let form = CallForm::again(state, &task, changed);
+    let is_changed = !changed.is_empty();
+    let mut form = CallForm::again(state, &task, changed);
     if form.tool.is_none() {
         ask_tools(state, &task.server, todo);
+    }
+    if !is_changed {
+        form = taken_up(state, form);
     }
     state.overlays.push(Overlay::Call(Box::new(form)));
 }

@@ -159,6 +159,9 @@ pub(super) fn call_key(
                         Some((server, tool)) => {
                             form.server = Some(server);
                             form.take_tool(tool, None);
+                            if form.typed.is_empty() {
+                                *form = taken_up(state, *form);
+                            }
                             form.fill_in();
                         }
                         None => state.answer("no tool fits"),
@@ -200,6 +203,7 @@ pub(super) fn arguments_key(
     }
     match action {
         Some(Action::Back) => {
+            keep_draft(state, &form);
             if form.origin.is_some() || form.sent.is_some() {
                 return None;
             }
@@ -241,7 +245,16 @@ pub(super) fn arguments_key(
         _ => {
             form.unsay();
             match form.argument() {
-                Some(field) => fill(state, field, action, chord),
+                Some(field) => match field.begin_item(chord) {
+                    // The letter belongs to the item that it began.
+                    Some(items) => {
+                        form.at += items;
+                        if let Some(typed) = form.text_field() {
+                            typed.key(chord);
+                        }
+                    }
+                    None => fill(state, field, action, chord),
+                },
                 None => {
                     if let Some(field) = form.text_field() {
                         field.key(chord);
@@ -251,6 +264,40 @@ pub(super) fn arguments_key(
         }
     }
     Some(Overlay::Call(form))
+}
+
+/// Keeps what is filled in, until it is sent; what is left as it was kept is dropped.
+fn keep_draft(state: &mut State, form: &CallForm) {
+    if form.sent.is_some() {
+        return;
+    }
+    let key = form.draft_key();
+    if let Some(draft) = state.drafts.remove(&key)
+        && draft.is_filled_as(form)
+    {
+        return state.answer("what was filled in is dropped");
+    }
+    if form.is_filled() {
+        let tool = text::clean_line(&form.tool_name).into_owned();
+        state.drafts.insert(key, form.clone());
+        state.answer(format!(
+            "what is filled in for {tool} is kept until it is sent"
+        ));
+    }
+}
+
+/// The form as it was left, if it was filled in and not sent.
+pub(super) fn taken_up(state: &mut State, form: CallForm) -> CallForm {
+    let draft = state.drafts.get(&form.draft_key());
+    // A tool that takes something else by now gets a fresh form.
+    let Some(draft) = draft.filter(|it| form.tool.is_none() || it.tool == form.tool) else {
+        return form;
+    };
+    let mut form = draft.clone();
+    form.at = 0;
+    form.unsay();
+    state.answer("filled in as you left it; Esc drops that");
+    form
 }
 
 /// The question of a repeat, if one was just opened.
@@ -354,6 +401,7 @@ pub(super) fn send(
         ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
     };
     form.unsay();
+    state.drafts.remove(&form.draft_key());
     form.sent = Some(id.clone());
     if let Some(origin) = &form.origin {
         mark_seen(state, origin, todo);

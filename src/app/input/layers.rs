@@ -31,7 +31,9 @@ const CANCEL_ALL: Duration = Duration::from_secs(5);
 
 pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
     let lines = state.setup.keys.help_page(state.size.0).len();
-    let rows = usize::from(state.size.1).saturating_sub(4).max(1);
+    // As many as the page has above the footer.
+    let around = if state.size.1 < 20 { 3 } else { 6 };
+    let rows = usize::from(state.size.1).saturating_sub(around).max(1);
     let scroll = scrolled(at, lines.saturating_sub(rows), rows, action)?;
     Some(Overlay::Help { scroll })
 }
@@ -494,7 +496,7 @@ fn on_tasks(state: &mut State, word: &str, names: &[String], now: Stamp, todo: &
         };
     }
     // What is named is meant, whatever is marked.
-    let several = (tasks.len() > 1).then_some(tasks).unwrap_or_default();
+    let several = if tasks.len() > 1 { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.marks, several.into_iter().collect());
     perform(state, action, now, todo);
     state.marks = marks;
@@ -579,7 +581,7 @@ pub(super) fn save_key(
             if path.is_empty() {
                 state.answer("nothing is saved without the name of a file");
             } else {
-                save_each(state, tasks, what, path, todo);
+                save_each(state, &tasks, what, path, todo);
             }
             None
         }
@@ -597,12 +599,12 @@ pub(super) fn save_key(
 /// Saves something of one task to a file, or of each of several to a file of its own in a directory.
 fn save_each(
     state: &mut State,
-    tasks: Vec<TaskId>,
+    tasks: &[TaskId],
     what: Saved,
     path: String,
     todo: &mut Vec<Command>,
 ) {
-    if let [task] = tasks.as_slice() {
+    if let [task] = tasks {
         let task = task.clone();
         return todo.push(Command::Save { task, what, path });
     }
@@ -617,7 +619,7 @@ fn save_each(
         what,
         path: format!("{directory}{task}.{ending}"),
     }));
-    asked_of(state, &tasks, "export");
+    asked_of(state, tasks, "export");
 }
 
 pub(super) fn search_key(

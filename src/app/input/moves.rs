@@ -127,7 +127,7 @@ pub(super) fn turn_tab(state: &mut State, by: isize) {
     }
 }
 
-pub(super) fn show_tab(state: &mut State, tab: Tab) {
+pub(in crate::app) fn show_tab(state: &mut State, tab: Tab) {
     if state.tab != tab {
         state.tab = tab;
         state.scroll = 0;

@@ -496,6 +496,9 @@ impl Link {
     pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
         match &errand.kind {
             Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
+            Kind::Handshake { .. } if std::mem::take(&mut self.belief.is_unheard) => {
+                self.greet_with(Greeting::Initialize);
+            }
             Kind::Handshake { .. } => {
                 let is_tried = refusal.as_ref().is_some_and(|refusal| {
                     self.belief.was_refused(refusal);

@@ -48,6 +48,9 @@ pub(super) struct Belief {
     pub(super) greeting: Greeting,
     /// Greetings that were refused since one last worked.
     refusals: u32,
+    /// A program said nothing to `server/discover`, and the handshake follows on the same pipes: one of old may break by a
+    /// method that it does not know.
+    pub(super) is_unheard: bool,
     /// The greeting follows from what was found out in an earlier process, and so does the reason for it.
     pub(super) is_remembered: bool,
     /// A modern server without tasks: second best, if it takes no handshake.
@@ -76,6 +79,7 @@ impl Belief {
             wish: choice.version,
             greeting,
             refusals: 0,
+            is_unheard: false,
             second_best: None,
             no_handshake: None,
         }
@@ -133,6 +137,7 @@ impl Link {
             self.belief.refusals = 0;
             return self.door_failed(why, None);
         }
+        self.belief.is_unheard = true;
         self.greet_with(Greeting::Initialize);
     }
 

@@ -1,7 +1,7 @@
 //! The form of a new call.
 
 use crate::{
-    app::{CallForm, FormField, FormRow, Stage, State},
+    app::{CallForm, FormField, FormRow, FormValue, Stage, State},
     domain::{Price, Stamp, Tool, path_text, text},
 };
 
@@ -17,6 +17,7 @@ use super::{
         words,
     },
     fields::{HINT, NARROW, Shown, form_field, label_columns, lines_of, takes},
+    pages::above_footer,
     typed,
 };
 
@@ -28,7 +29,10 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
         (None, Stage::Form) => "New call".to_owned(),
     };
     let columns = canvas.window_columns(96);
-    let most = canvas.rows().saturating_sub(2);
+    let most = match canvas.rows() {
+        rows if rows < 20 => rows.saturating_sub(2),
+        rows => above_footer(rows),
+    };
     let wanted = match form.stage {
         Stage::Server => u16::try_from(state.servers.len())
             .unwrap_or(u16::MAX)
@@ -60,7 +64,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         if is_on {
             window.put(0, y, glyphs.cursor, Role::Focus);
         }
-        let shown = words::server(server, glyphs, now);
+        let shown = words::server(state, server, glyphs, now);
         window.put(2, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });
@@ -324,12 +328,16 @@ fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
 fn hint(field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
     if let Some(field) = field {
-        let kind = takes(field);
+        let mut kind = takes(field);
+        if let FormValue::Items { .. } = &field.value {
+            kind = format!("{kind}; Space adds an item, Left takes the last away");
+        }
         let whole = match &field.spec.description {
             Some(words) => format!("{kind}: {words}"),
             None => kind,
         };
-        if is_narrow || text::width(&whole) > HINT {
+        let is_list = matches!(field.value, FormValue::Items { .. });
+        if is_narrow || is_list || text::width(&whole) > HINT {
             return whole;
         }
     }
@@ -368,7 +376,7 @@ fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>,
     let columns = columns.max(1);
     if form.complaints.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);
-        lines.truncate(2);
+        lines.truncate(4);
         return (lines, Role::Dim);
     }
     let lines = form

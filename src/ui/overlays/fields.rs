@@ -61,11 +61,43 @@ pub(super) fn takes(field: &FormField) -> String {
             _ => format!("list, each {}", kind_word(&each.spec.kind)),
         },
         FormValue::Variant { labels, .. } => format!("one of {}", labels.join(", ")),
+        FormValue::Choice(_) => format!("one of {}", choices(field).join(", ")),
+        FormValue::Many { .. } => format!("any of {}", choices(field).join(", ")),
         _ => match &field.spec.format {
             Some(format) => format!("{}, {format}", kind_word(&field.spec.kind)),
             None => kind_word(&field.spec.kind),
         },
     }
+}
+
+/// What the choices are called; not sanitised.
+fn choices(field: &FormField) -> Vec<String> {
+    match &field.spec.kind {
+        ArgumentKind::Choice(all) | ArgumentKind::Many(all) => (0..all.len())
+            .map(|place| field.spec.label(place))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Columns that what is chosen takes, with the signs around it; nothing where it is typed.
+fn chosen_columns(field: &FormField) -> usize {
+    let wide = |word: &str| text::width(&text::clean_line(word));
+    match &field.value {
+        FormValue::Variant { at, labels, .. } => {
+            let label = at.and_then(|at| labels.get(at));
+            label.map_or(0, |label| wide(label) + 4)
+        }
+        FormValue::Choice(at) => at.map_or(0, |at| wide(&field.spec.label(at)) + 4),
+        FormValue::Many { .. } => choices(field).iter().map(|word| wide(word) + 6).sum(),
+        _ => 0,
+    }
+}
+
+/// Whether the choices of a field have no room on its line beside what is chosen; they are told below the fields then.
+fn are_choices_below(field: &FormField, hint: &str, room: usize) -> bool {
+    let takes = chosen_columns(field);
+    takes > 0 && takes + text::width(&text::clean_line(hint)) + 1 > room
 }
 
 /// A name in so many columns; of a path its end, which tells it from its neighbours.
@@ -97,23 +129,18 @@ pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label
     let head = format!("{name}{need}{pad} ");
     let end = part.columns();
     // What it takes stands at the right edge, as long as there is room.
-    let mut hint = if field.spec.labels.is_empty() {
-        takes(field)
-    } else {
-        let is_many = matches!(field.value, FormValue::Many { .. });
-        let labels: Vec<&str> = field
-            .spec
-            .labels
-            .iter()
-            .take(6)
-            .map(String::as_str)
-            .collect();
-        format!(
-            "{} of {}",
-            if is_many { "any" } else { "one" },
-            labels.join(", ")
-        )
-    };
+    let mut hint = takes(field);
+    // What is chosen is read whole before what else could be.
+    let beside = usize::from(end).saturating_sub(label + 2);
+    if are_choices_below(field, &hint, beside) {
+        hint = match &field.value {
+            FormValue::Many { chosen, .. } => {
+                let taken = chosen.iter().filter(|chosen| **chosen).count();
+                format!("{taken} of {}", chosen.len())
+            }
+            _ => String::new(),
+        };
+    }
     if is_again && field.is_changed() {
         hint = format!("changed, {hint}");
     }
@@ -124,8 +151,13 @@ pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label
         hint = format!("{hint}: {words}");
     }
     let hint = text::clean_line(&hint).into_owned();
+    let value = match &field.value {
+        // How many are taken is said whatever of them is seen.
+        FormValue::Many { .. } => 0,
+        _ => u16::try_from(chosen_columns(field)).unwrap_or(u16::MAX),
+    };
     let room = end
-        .saturating_sub(u16::try_from(label).unwrap_or(0) + 26)
+        .saturating_sub(u16::try_from(label).unwrap_or(0) + value.saturating_add(3).max(26))
         .min(u16::try_from(HINT).unwrap_or(u16::MAX));
     let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
     let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);

@@ -8,7 +8,7 @@ mod question;
 mod typed;
 
 use crate::{
-    app::{Overlay, State},
+    app::{Action, Overlay, State},
     domain::{NoticeLevel, Stamp, text},
 };
 
@@ -99,11 +99,14 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
         if x <= 8 {
             (x, wide) = (0, columns);
         }
+        // The rest may be the advice: the key to it is named.
         let more = if lines.len() > TOAST_LINES {
-            canvas.glyphs().more
+            let key = state.key(Action::ShowMessages);
+            format!("{} {key} has it all", canvas.glyphs().more)
         } else {
-            ""
+            String::new()
         };
+        let more_wide = u16::try_from(text::width(&more)).unwrap_or(0);
         let rows = u16::try_from(lines.len().min(TOAST_LINES)).unwrap_or(1);
         if y < kept.end && kept.start < y + rows {
             y = kept.end;
@@ -114,9 +117,13 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
             if at == 0 {
                 part.put(1, 0, sign, role);
             }
-            let end = part.put(3, 0, line, Role::Strong);
-            if at + 1 == TOAST_LINES {
-                part.put(end, 0, more, Role::Strong);
+            if at + 1 == TOAST_LINES && !more.is_empty() {
+                let room = wide.saturating_sub(4 + more_wide);
+                let line = text::cut(line, usize::from(room), "");
+                let end = part.put(3, 0, &line, Role::Strong);
+                part.put(end, 0, &more, Role::Strong);
+            } else {
+                part.put(3, 0, line, Role::Strong);
             }
             y += 1;
         }

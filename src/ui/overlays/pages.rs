@@ -18,7 +18,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, scroll: usize) {
     let total = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let mut window = canvas.window(
         columns,
-        total.saturating_add(2).min(rows.saturating_sub(1)),
+        total.saturating_add(2).min(above_footer(rows)),
         "Keys",
     );
     let room = usize::from(window.rows());
@@ -38,6 +38,11 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, scroll: usize) {
         let down = window.glyphs().arrows[1];
         window.put_before(end, last, &format!(" {below} more {down}"), Role::Dim);
     }
+}
+
+/// Rows of a window that leaves the keys in the footer in sight, where there is room for both.
+pub(super) fn above_footer(rows: u16) -> u16 {
+    rows.saturating_sub(if rows < 20 { 1 } else { 4 })
 }
 
 /// Lines to be read, wrapped, from the one scrolled to.

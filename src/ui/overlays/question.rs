@@ -11,7 +11,7 @@ use super::{
         panes::{detail::wrap, list::name},
         theme::Role,
     },
-    fields::{Shown, form_field, label_columns},
+    fields::{Shown, form_field, label_columns, takes},
 };
 
 /// Lines of complaints that are shown; one is mended at a time.
@@ -232,11 +232,12 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
             let what = match &field.value {
                 FormValue::Typed(_) => field.spec.wanted(),
                 FormValue::Many { .. } => {
-                    "the arrows go along, Space takes one or leaves it".to_owned()
+                    let all = takes(field);
+                    format!("{all}; the arrows go along, Space takes one or leaves it")
                 }
+                FormValue::Choice(_) => format!("{}; the arrows turn it", takes(field)),
                 // A question has none of the latter.
                 FormValue::Toggle(_)
-                | FormValue::Choice(_)
                 | FormValue::Members { .. }
                 | FormValue::Items { .. }
                 | FormValue::Variant { .. } => "the arrows turn it".to_owned(),
@@ -254,7 +255,7 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
         (None, None, _) => "Nothing has the keys yet: Tab goes on, Esc is later.".to_owned(),
     };
     let mut lines = wrap(&text::clean_line(&words), room);
-    lines.truncate(2);
+    lines.truncate(4);
     (lines, Role::Dim)
 }
 

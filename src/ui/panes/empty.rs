@@ -1,7 +1,7 @@
 //! The list without a row: what a task is, and the next key.
 
 use crate::{
-    app::{Action, State},
+    app::{Action, Filter, State},
     domain::text,
 };
 
@@ -20,6 +20,11 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
             "No task fits the filter. Esc clears it."
         };
         canvas.put(2, 1, words, Role::Plain);
+        let room = usize::from(canvas.columns().saturating_sub(4)).max(1);
+        let odd = Filter::refusal(state.filter.text()).unwrap_or_default();
+        for (line, y) in super::detail::wrap(&odd, room).iter().zip(3..) {
+            canvas.put(2, y, line, Role::Needs);
+        }
         return;
     }
     let words = [

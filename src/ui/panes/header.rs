@@ -7,25 +7,35 @@ use crate::{
 
 use super::super::{canvas::Canvas, theme::Role, words};
 
+/// Columns of a filter in the first line.
+const FILTER_COLUMNS: usize = 24;
+
 /// Room for `Fri 06:52`.
 const CLOCK_COLUMNS: u16 = 9;
 
 /// Session, servers, counts, clock.
 pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = canvas.columns();
-    let flags: Vec<&str> = [
+    let mut flags: Vec<String> = [
         ("FROZEN", state.frozen.is_some()),
         ("READ ONLY", state.setup.readonly),
         ("NEEDS YOU ONLY", state.needs_only),
     ]
     .into_iter()
-    .filter_map(|(word, is_on)| is_on.then_some(word))
+    .filter(|(_, is_on)| *is_on)
+    .map(|(word, _)| word.to_owned())
     .collect();
-    let is_well = |server: &crate::domain::ServerView| {
-        matches!(server.state, LinkState::Live | LinkState::Idle) && server.obstacle.is_none()
-    };
+    // Whatever stands in the last lines: that rows are missing has to be seen.
+    if !state.filter.is_empty() {
+        let typed = text::clean_line(state.filter.text().trim()).into_owned();
+        let typed = text::cut(&typed, FILTER_COLUMNS, canvas.glyphs().more).into_owned();
+        flags.push(format!("FILTER {typed}"));
+    }
+    let is_well = |server: &crate::domain::ServerView| words::rank(state, server, now) > 2;
     // On a narrow screen what is not as usual needs the room more than our name and what goes well.
-    let is_tight = columns < 70 && (!flags.is_empty() || !state.servers.iter().all(is_well));
+    let is_all_well = state.servers.iter().all(is_well);
+    let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
+        || columns < 100 && !state.filter.is_empty() && !is_all_well;
     let counts = counts(state, columns, is_tight);
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
@@ -71,22 +81,22 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let glyphs = left.glyphs();
     let total = state.servers.len();
     // Where not all fit, the ones that want attention come first.
-    let mut servers: Vec<&crate::domain::ServerView> = state.servers.iter().collect();
-    if columns < 100 {
-        servers.sort_by_key(|server| match server.state {
-            _ if server.obstacle.is_some() => 0,
-            LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. } => 0,
-            LinkState::Down { .. } => 1,
-            LinkState::Connecting => 2,
-            LinkState::Live => 3,
-            LinkState::Idle => 4,
-        });
+    let mut servers: Vec<(u8, String, words::Shown, u16)> = state
+        .servers
+        .iter()
+        .map(|server| {
+            let shown = words::server(state, server, glyphs, now);
+            let name = text::clean_line(server.name.as_str()).into_owned();
+            let wide = text::width(&name) + text::width(&shown.word) + 6;
+            let rank = words::rank(state, server, now);
+            (rank, name, shown, u16::try_from(wide).unwrap_or(u16::MAX))
+        })
+        .collect();
+    let all = servers.iter().fold(x, |x, it| x.saturating_add(it.3));
+    if all > left.columns() {
+        servers.sort_by_key(|it| it.0);
     }
-    for (place, server) in servers.into_iter().enumerate() {
-        let shown = words::server(server, glyphs, now);
-        let name = text::clean_line(server.name.as_str()).into_owned();
-        let wide =
-            u16::try_from(text::width(&name) + text::width(&shown.word) + 6).unwrap_or(u16::MAX);
+    for (place, (_, name, shown, wide)) in servers.into_iter().enumerate() {
         if x.saturating_add(wide) > left.columns() {
             left.put(x + 2, 0, &format!("+{}", total - place), Role::Dim);
             break;

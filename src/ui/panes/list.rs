@@ -524,11 +524,11 @@ fn end(
         .and_then(|progress| progress.total)
         .filter(|_| entity.is_running())
         .and_then(|total| entity.pace.left(now, total));
-    // What only the server's patience bounds ends by then.
+    // A question has to be answered by then; how long a server keeps what runs tells nothing of when it ends.
     let until = task
         .server_task
         .as_ref()
-        .filter(|_| !task.status.is_settled() && !matches!(task.status, Status::Unknown(_)))
+        .filter(|_| task.status == Status::InputRequired)
         .and_then(ServerTask::expires_at);
     match (left, until) {
         (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),

@@ -50,7 +50,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             canvas.put(1, y, glyphs.cursor, Role::Focus);
             canvas.keep_in_sight(y..y + 3);
         }
-        let shown = words::server(server, glyphs, now);
+        let shown = words::server(state, server, glyphs, now);
         canvas.put(3, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });
@@ -60,7 +60,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         canvas.put(x.max(url_at) + 2, y, &url, Role::Dim);
         let mut parts = Vec::new();
         if let Some(info) = &server.server_info {
-            parts.push(text::clean_line(info).into_owned());
+            parts.push(text::clean_line(info).trim().to_owned());
         }
         if !server.era.is_empty() {
             parts.push(text::clean_line(&server.era).into_owned());

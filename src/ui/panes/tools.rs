@@ -44,7 +44,7 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     };
     let name = text::clean_line(server.as_str());
     let x = canvas.put(1, 0, "Tools of ", Role::Heading);
-    canvas.put(x, 0, &name, Role::Strong);
+    let end = canvas.put(x, 0, &name, Role::Strong);
     let known = state.tools.get(server);
     let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     if list.is_empty() {
@@ -74,6 +74,16 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
         rows.saturating_sub(2) / 2
     };
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
+    let room = usize::from(list_rows).max(1);
+    let above = (cursor + 1).saturating_sub(room);
+    let [up, down] = canvas.glyphs().arrows;
+    let more = [(above, up), (list.len().saturating_sub(above + room), down)];
+    let more: Vec<String> = more
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, sign)| format!("{count} more {sign}"))
+        .collect();
+    canvas.put(end + 3, 0, &more.join("  "), Role::Dim);
     {
         let mut part = canvas.part(1, 2, left.saturating_sub(1), list_rows);
         let shown = list.iter().map(|tool| (None, tool));
@@ -186,6 +196,13 @@ pub(in crate::ui) fn about_tool(
     let x = canvas.put(0, y, "leaving ", Role::Dim);
     let x = canvas.put(x, y, price.word(), price_role(&price));
     canvas.put(x, y, &format!(": {}", price.why()), Role::Dim);
+    let (columns, rows) = (canvas.columns(), canvas.rows());
+    if y >= rows {
+        let down = canvas.glyphs().arrows[1];
+        let key = state.key(Action::Open);
+        let words = format!(" {} more {down} {key} shows all", y + 1 - rows);
+        canvas.put_before(columns, rows.saturating_sub(1), &words, Role::Dim);
+    }
 }
 
 /// What an argument takes, in a word.

@@ -1414,8 +1414,9 @@ fn what_has_ended_is_said_as_it_is() {
         listed.out.contains("completed 5/5") && !listed.out.contains('{'),
         "{listed:#?}"
     );
+    let name = "a-dataset-with-a-name-that-is-too-long-for-the-list";
     assert!(
-        listed.out.contains('~') && listed.out.is_ascii(),
+        listed.out.contains(name) && listed.out.is_ascii(),
         "{listed:#?}"
     );
     // Forgetting, and bringing back, is done once.

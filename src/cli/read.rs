@@ -211,9 +211,11 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
+    // Whoever reads a pipe may look for any of it.
+    let cell = context.terminal.out_columns().map_or(usize::MAX, |_| CELL);
     for task in &tasks {
         let contact = contact(&mut reader, task, &driver)?;
-        rows.push(row(task, &contact, now, ending));
+        rows.push(row(task, &contact, now, (cell, ending)));
     }
     for line in lines::table(&rows, context.terminal.out_columns(), 2, ending) {
         context.terminal.line(&line)?;
@@ -237,7 +239,7 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
     ))
 }
 
-fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
+fn row(task: &Task, contact: &Contact, now: Wall, (cell, ending): (usize, &str)) -> Vec<String> {
     let word = if task.is_queued() {
         "queued"
     } else {
@@ -272,9 +274,9 @@ fn row(task: &Task, contact: &Contact, now: Wall, ending: &str) -> Vec<String> {
     vec![
         state,
         task.id.to_string(),
-        text::cut(&title(task), CELL, ending).into_owned(),
+        text::cut(&title(task), cell, ending).into_owned(),
         text::clean_line(task.server.as_str()).into_owned(),
-        text::cut(&text::clean_line(&progress), CELL, ending).into_owned(),
+        text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
         text::span(age),
         leaving.as_ref().map_or("", Price::word).to_owned(),
     ]

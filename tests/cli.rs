@@ -467,7 +467,7 @@ fn every_end_has_its_exit_code() {
         (
             7,
             with(&url, &["call", "hangs", "--max-time", "100ms"]),
-            "time limit",
+            "hard limit",
         ),
     ] {
         let ran = run(&state, &arguments);

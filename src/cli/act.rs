@@ -467,7 +467,7 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail
         ("name", task.name),
         ("note", task.note),
         ("idle limit", told(task.limits.idle)),
-        ("time limit", told(task.limits.hard)),
+        ("hard limit", told(task.limits.hard)),
     ];
     context.terminal.line(&format!("{id} has now"))?;
     for (key, value) in rows {

@@ -220,6 +220,8 @@ pub(super) enum Command {
     #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
     Cancel(Which),
     /// Show what the server asks for a task (code 6), or answer it.
+    ///
+    /// Where leaving would end the call from then on, and nobody else drives it, this stays until the call has ended.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(Answer),
     /// Take tasks into the list that a server has and this session does not know.

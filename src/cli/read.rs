@@ -362,7 +362,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("ended", task.settled_at.map(when));
     put("result", task.result_words().map(Cow::into_owned));
     put("idle limit", task.limits.idle.map(text::span));
-    put("time limit", task.limits.hard.map(text::span));
+    put("hard limit", task.limits.hard.map(text::span));
     for (key, value) in rows {
         context
             .terminal

@@ -677,7 +677,7 @@ impl Link {
         let which = if is_idle {
             "nothing new came within your idle limit"
         } else {
-            "your time limit is over"
+            "your hard limit is over"
         };
         let can_send = self.door == Door::Open && self.path.may_send(self.now);
         let request_id = running.request_id().map(str::to_owned);

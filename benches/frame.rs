@@ -12,8 +12,8 @@ use std::{cell::RefCell, hint::black_box, io, rc::Rc, sync::Arc};
 use longhaul::{
     app::{Event, Setup, State, update},
     domain::{
-        Attempt, Contact, Cursors, Limits, Mono, News, OnInput, Phase, Price, Progress,
-        Resumability, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
+        Attempt, Contact, Cursors, Mono, NewCall, News, Phase, Price, Progress, Resumability,
+        ServerName, Stamp, Task, TaskId, TaskView, Wall,
     },
     ui,
 };
@@ -37,39 +37,13 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
     let began = Wall(NOW - 60_000 - i64::try_from(number % 1000).unwrap());
     Arc::new(TaskView {
         task: Task {
-            id: TaskId::from_bits(number),
-            name: None,
-            note: None,
-            tag: None,
-            once: None,
-            server: ServerName::new("build-box"),
-            tool: "resumable_data_processing".to_owned(),
-            arguments: format!("{{\"dataset_name\":\"eu-{number}\"}}"),
-            origin: None,
-            status: Status::Running,
-            asked: None,
             resumability: Resumability {
                 task: false,
                 checkpoint: false,
                 stream: Some(true),
             },
-            client_id: None,
-            server_task_id: None,
-            server_task: None,
-            questions: Vec::new(),
-            on_input: OnInput::Ask,
             progress: Progress::reported(value, Some(1000.0), None),
-            gap_at: None,
-            remark: None,
-            result_bytes: None,
-            result_line: None,
-            error: None,
-            limits: Limits::default(),
-            created_at: began,
             updated_at: Wall(NOW),
-            settled_at: None,
-            is_seen: false,
-            forgotten_at: None,
             attempts: vec![Attempt {
                 number: 1,
                 request_id: "k3f9-1".to_owned(),
@@ -89,6 +63,15 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 ended_at: None,
             }],
             seq: 14,
+            ..Task::new(
+                began,
+                NewCall::new(
+                    TaskId::from_bits(number),
+                    ServerName::new("build-box"),
+                    "resumable_data_processing".to_owned(),
+                    format!("{{\"dataset_name\":\"eu-{number}\"}}"),
+                ),
+            )
         },
         contact: Contact::Live {
             last_byte: Wall(NOW),

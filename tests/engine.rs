@@ -94,21 +94,8 @@ impl Bench {
 
 fn call(tool: &str, arguments: &str) -> (TaskId, Ask) {
     let id = TaskId::from_bits(fastrand::u64(..));
-    let call = NewCall {
-        id: id.clone(),
-        server: ServerName::new("lab"),
-        tool: tool.to_owned(),
-        arguments: arguments.to_owned(),
-        name: None,
-        tag: None,
-        once: None,
-        origin: None,
-        goes_on: None,
-        must_survive: false,
-        is_unchecked: false,
-        limits: Limits::default(),
-        on_input: longhaul::domain::OnInput::Ask,
-    };
+    let (tool, arguments) = (tool.to_owned(), arguments.to_owned());
+    let call = NewCall::new(id.clone(), ServerName::new("lab"), tool, arguments);
     (id, Ask::Start(Box::new(call)))
 }
 

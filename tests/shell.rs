@@ -21,9 +21,8 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State, View},
     domain::{
-        Ask, AskId, Chord, Contact, Entry, Happening, Key, Level, Limits, Mono, News, Price,
-        Progress, Question, QuestionWay, Resumability, ServerName, Stamp, Status, Task, TaskId,
-        TaskView, Wall,
+        Ask, AskId, Chord, Contact, Entry, Happening, Key, Level, Mono, NewCall, News, Price,
+        Progress, Question, QuestionWay, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
     },
     shell::{self, Backstage, Outcome, Outside, Surface, Time},
     ui,
@@ -357,37 +356,20 @@ fn id(number: u64) -> TaskId {
 fn task(number: u64, status: Status) -> Task {
     let is_settled = status.is_settled();
     Task {
-        id: id(number),
         name: Some(format!("work {number}")),
-        note: None,
-        tag: None,
-        once: None,
-        server: ServerName::new("lab"),
-        tool: "work".to_owned(),
-        arguments: "{}".to_owned(),
-        origin: None,
         status,
-        asked: None,
-        resumability: Resumability::default(),
-        client_id: None,
-        server_task_id: None,
-        server_task: None,
-        questions: Vec::new(),
-        on_input: longhaul::domain::OnInput::Ask,
-        progress: None,
-        remark: None,
-        result_bytes: None,
-        result_line: None,
-        error: None,
-        limits: Limits::default(),
-        created_at: Wall(WALL - 60_000),
         updated_at: Wall(WALL),
         settled_at: is_settled.then_some(Wall(WALL)),
         is_seen: is_settled,
-        forgotten_at: None,
-        gap_at: None,
-        attempts: Vec::new(),
-        seq: 0,
+        ..Task::new(
+            Wall(WALL - 60_000),
+            NewCall::new(
+                id(number),
+                ServerName::new("lab"),
+                "work".to_owned(),
+                "{}".to_owned(),
+            ),
+        )
     }
 }
 

@@ -16,9 +16,9 @@ use std::{
 
 use longhaul::{
     domain::{
-        Asked, AskedFor, Attempt, Cursors, Entry, Happening, Level, Limits, LinkRecord, LostReason,
-        Phase, Progress, ProtocolVersion, Resumability, Row, ServerName, Status, Task, TaskError,
-        TaskErrorKind, TaskId, Tool, Wall, Window,
+        Asked, AskedFor, Attempt, Cursors, Entry, Happening, Level, LinkRecord, LostReason,
+        NewCall, Phase, Progress, ProtocolVersion, Resumability, Row, ServerName, Status, Task,
+        TaskError, TaskErrorKind, TaskId, Tool, Wall, Window,
     },
     store::{
         DriverLock, Durability, ListFilter, Lookup, Opened, Paths, Reader, StoreError, Writer,
@@ -50,37 +50,17 @@ fn id(number: u64) -> TaskId {
 
 fn task(number: u64) -> Task {
     Task {
-        id: id(number),
-        name: None,
-        note: None,
-        tag: None,
-        once: None,
-        server: ServerName::new("lab"),
-        tool: "get_forecast".into(),
-        arguments: r#"{"city":"Lisbon"}"#.into(),
-        origin: None,
-        status: Status::Running,
-        asked: None,
-        resumability: Resumability::default(),
-        client_id: None,
-        server_task_id: None,
-        server_task: None,
-        questions: Vec::new(),
-        on_input: longhaul::domain::OnInput::Ask,
-        progress: None,
-        gap_at: None,
-        remark: None,
-        result_bytes: None,
-        result_line: None,
-        error: None,
-        limits: Limits::default(),
-        created_at: Wall(NOW.0 + i64::try_from(number).unwrap()),
         updated_at: NOW,
-        settled_at: None,
-        is_seen: false,
-        forgotten_at: None,
         attempts: vec![attempt(1)],
-        seq: 0,
+        ..Task::new(
+            Wall(NOW.0 + i64::try_from(number).unwrap()),
+            NewCall::new(
+                id(number),
+                ServerName::new("lab"),
+                "get_forecast".into(),
+                r#"{"city":"Lisbon"}"#.into(),
+            ),
+        )
     }
 }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Asked, Convention, Entries, Era, EventId, Limits, OnInput, Progress, ProtocolVersion, Question,
-    Resumability, ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, place, share_in,
-    text,
+    Asked, Convention, Entries, Era, EventId, Limits, NewCall, OnInput, Progress, ProtocolVersion,
+    Question, Resumability, ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, place,
+    share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -88,6 +88,43 @@ pub struct Task {
 const ATTEMPTS: usize = 16;
 
 impl Task {
+    /// A task that was just asked for.
+    pub fn new(now: Wall, call: NewCall) -> Self {
+        Self {
+            id: call.id,
+            name: call.name,
+            note: None,
+            tag: call.tag,
+            once: call.once,
+            server: call.server,
+            tool: call.tool,
+            arguments: call.arguments,
+            origin: call.origin,
+            status: Status::Running,
+            asked: None,
+            resumability: Resumability::default(),
+            client_id: None,
+            server_task_id: None,
+            server_task: None,
+            questions: Vec::new(),
+            on_input: call.on_input,
+            progress: None,
+            gap_at: None,
+            remark: None,
+            result_bytes: None,
+            result_line: None,
+            error: None,
+            limits: call.limits,
+            created_at: now,
+            updated_at: now,
+            settled_at: None,
+            is_seen: false,
+            forgotten_at: None,
+            attempts: Vec::new(),
+            seq: 0,
+        }
+    }
+
     /// The present attempt.
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()

@@ -274,41 +274,22 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Contact, Limits, OnInput, Resumability, ServerName, Status, Task, Wall};
+    use crate::domain::{Contact, NewCall, ServerName, Status, Task, Wall};
 
     fn completed(number: u64) -> TaskView {
         let task = Task {
-            id: TaskId::from_bits(number),
-            name: None,
-            note: None,
-            tag: None,
-            once: None,
-            server: ServerName::new("lab"),
-            tool: "work".to_owned(),
-            arguments: "{}".to_owned(),
-            origin: None,
             status: Status::Completed,
-            asked: None,
-            resumability: Resumability::default(),
-            client_id: None,
-            server_task_id: None,
-            server_task: None,
-            questions: Vec::new(),
-            on_input: OnInput::Ask,
-            progress: None,
-            gap_at: None,
-            remark: None,
-            result_bytes: None,
-            result_line: None,
-            error: None,
-            limits: Limits::default(),
-            created_at: Wall(0),
             updated_at: Wall(0),
             settled_at: Some(Wall(0)),
-            is_seen: false,
-            forgotten_at: None,
-            attempts: Vec::new(),
-            seq: 0,
+            ..Task::new(
+                Wall(0),
+                NewCall::new(
+                    TaskId::from_bits(number),
+                    ServerName::new("lab"),
+                    "work".to_owned(),
+                    "{}".to_owned(),
+                ),
+            )
         };
         TaskView {
             task,

@@ -588,43 +588,6 @@ pub(super) fn weight(what: &Happening) -> usize {
     text + size_of::<Entry>()
 }
 
-/// A task that was just asked for.
-pub(super) fn new_task(now: Wall, call: crate::domain::NewCall) -> Task {
-    Task {
-        id: call.id,
-        name: call.name,
-        note: None,
-        tag: call.tag,
-        once: call.once,
-        server: call.server,
-        tool: call.tool,
-        arguments: call.arguments,
-        origin: call.origin,
-        status: Status::Running,
-        asked: None,
-        resumability: crate::domain::Resumability::default(),
-        client_id: None,
-        server_task_id: None,
-        server_task: None,
-        questions: Vec::new(),
-        on_input: call.on_input,
-        progress: None,
-        gap_at: None,
-        remark: None,
-        result_bytes: None,
-        result_line: None,
-        error: None,
-        limits: call.limits,
-        created_at: now,
-        updated_at: now,
-        settled_at: None,
-        is_seen: false,
-        forgotten_at: None,
-        attempts: Vec::new(),
-        seq: 0,
-    }
-}
-
 /// An attempt that has not been sent.
 pub(super) fn new_attempt(
     now: Wall,

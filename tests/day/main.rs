@@ -21,8 +21,8 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input as Key, Setup, State, update},
     domain::{
-        Ask, Entry, Happening, Limits, LinkRecord, Mono, NewCall, News, OnInput, ProtocolVersion,
-        Row, ServerName, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
+        Ask, Entry, Happening, LinkRecord, Mono, NewCall, News, ProtocolVersion, Row, ServerName,
+        Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::Arrival,
@@ -280,21 +280,12 @@ impl Day {
         self.asks += 1;
         let id = TaskId::from_bits(self.asks);
         self.tasks.push((id.clone(), kind, steps));
-        let call = NewCall {
+        let call = NewCall::new(
             id,
-            server: self.sides[at].link.record().name.clone(),
-            tool: kind.tool().to_owned(),
-            arguments: format!(r#"{{"pace":{pace},"steps":{steps},"hurries":{hurries}}}"#),
-            name: None,
-            tag: None,
-            once: None,
-            origin: None,
-            goes_on: None,
-            must_survive: false,
-            is_unchecked: false,
-            limits: Limits::default(),
-            on_input: OnInput::Ask,
-        };
+            self.sides[at].link.record().name.clone(),
+            kind.tool().to_owned(),
+            format!(r#"{{"pace":{pace},"steps":{steps},"hurries":{hurries}}}"#),
+        );
         let (ask, what) = (self.asks, Ask::Start(Box::new(call)));
         self.feed(at, Input::Ask { ask, what });
     }

@@ -7,7 +7,7 @@ use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
         Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, Happening, Level,
-        Limits, LinkState, LostReason, Mono, News, Passed, Phase, Price, Progress, Question,
+        LinkState, LostReason, Mono, NewCall, News, Passed, Phase, Price, Progress, Question,
         QuestionWay, Refused, Resumability, ServerName, ServerTask, ServerView, Stamp, Status,
         Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way,
         WireEntry,
@@ -45,39 +45,12 @@ pub(crate) fn id(text: &str) -> TaskId {
 pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i64) -> TaskView {
     TaskView {
         task: Task {
-            id: id(name),
-            name: None,
-            note: None,
-            tag: None,
-            once: None,
-            server: ServerName::new(server),
-            tool: tool.to_owned(),
-            arguments: arguments.to_owned(),
-            origin: None,
-            status: Status::Running,
-            asked: None,
             resumability: Resumability {
                 task: false,
                 checkpoint: false,
                 stream: Some(true),
             },
-            client_id: None,
-            server_task_id: None,
-            server_task: None,
-            questions: Vec::new(),
-            on_input: longhaul::domain::OnInput::Ask,
-            progress: None,
-            gap_at: None,
-            remark: None,
-            result_bytes: None,
-            result_line: None,
-            error: None,
-            limits: Limits::default(),
-            created_at: ago(age),
             updated_at: ago(0),
-            settled_at: None,
-            is_seen: false,
-            forgotten_at: None,
             attempts: vec![Attempt {
                 number: 1,
                 request_id: "k3f9-1".to_owned(),
@@ -102,6 +75,15 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 ended_at: None,
             }],
             seq: 14,
+            ..Task::new(
+                ago(age),
+                NewCall::new(
+                    id(name),
+                    ServerName::new(server),
+                    tool.to_owned(),
+                    arguments.to_owned(),
+                ),
+            )
         },
         contact: Contact::Live {
             last_byte: ago(200),

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use longhaul::{
     domain::{
-        Ask, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, ServerName, Stamp,
-        TaskId, TaskKind, TaskOffer, Wall,
+        Ask, LinkRecord, Mono, NewCall, ProtocolVersion, ServerName, Stamp, TaskId, TaskKind,
+        TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{Arrival, Body, Method},
@@ -25,21 +25,12 @@ pub(crate) struct Minute {
 
 /// A call of the one tool.
 pub(crate) fn call(id: TaskId) -> NewCall {
-    NewCall {
+    NewCall::new(
         id,
-        server: ServerName::new("lab"),
-        tool: "steps".to_owned(),
-        arguments: "{}".to_owned(),
-        name: None,
-        tag: None,
-        once: None,
-        origin: None,
-        goes_on: None,
-        must_survive: false,
-        is_unchecked: false,
-        limits: Limits::default(),
-        on_input: OnInput::Ask,
-    }
+        ServerName::new("lab"),
+        "steps".to_owned(),
+        "{}".to_owned(),
+    )
 }
 
 struct Crowd {

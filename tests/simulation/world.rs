@@ -1286,20 +1286,10 @@ impl World {
             idle: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
             hard: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
         };
+        let tool = if is_checkpoint { "work" } else { "steps" }.to_owned();
         Ask::Start(Box::new(NewCall {
-            id,
-            server: ServerName::new("lab"),
-            tool: if is_checkpoint { "work" } else { "steps" }.to_owned(),
-            arguments: arguments.to_string(),
-            name: None,
-            tag: None,
-            once: None,
-            origin: None,
-            goes_on: None,
-            must_survive: false,
-            is_unchecked: false,
             limits,
-            on_input: longhaul::domain::OnInput::Ask,
+            ..NewCall::new(id, ServerName::new("lab"), tool, arguments.to_string())
         }))
     }
 

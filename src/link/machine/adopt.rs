@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::{Door, Kind, Link, door::CURSOR_BYTES, tasks::made};
 use crate::{
-    domain::{AskId, Done, NewCall, OnInput, Phase, Refused, Status, TaskId, text},
+    domain::{AskId, Done, NewCall, Phase, Refused, Status, Task, TaskId, text},
     link::{
         checkpoint,
-        running::{Running, new_attempt, new_task},
+        running::{Running, new_attempt},
         served::Served,
     },
     protocol::{self, RpcError, TaskShape, encode},
@@ -203,22 +203,13 @@ impl Link {
         let kind = self.record.tasks?.kind;
         let (now, version) = (self.now, self.version());
         let id = TaskId::from_bits(self.dice.u64(..));
-        let call = NewCall {
-            id: id.clone(),
-            server: self.record.name.clone(),
-            tool: NO_TOOL.to_owned(),
-            arguments: "{}".to_owned(),
-            name: None,
-            tag: None,
-            once: None,
-            origin: None,
-            goes_on: None,
-            must_survive: false,
-            is_unchecked: false,
-            limits: crate::domain::Limits::default(),
-            on_input: OnInput::Ask,
-        };
-        let mut task = new_task(now.wall, call);
+        let call = NewCall::new(
+            id.clone(),
+            self.record.name.clone(),
+            NO_TOOL.to_owned(),
+            "{}".to_owned(),
+        );
+        let mut task = Task::new(now.wall, call);
         // Ours only in name: the call that made it was somebody else's.
         let request_id = self.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);

@@ -14,7 +14,7 @@ use crate::{
     link::{
         Output,
         checkpoint::Follow,
-        running::{Cut, Intent, Line, Running, Start, new_attempt, new_task},
+        running::{Cut, Intent, Line, Running, Start, new_attempt},
         served::Served,
     },
     protocol::encode,
@@ -145,7 +145,7 @@ impl Link {
         let goes_on = call.goes_on.clone();
         let mut running = Running::new(
             self.now,
-            new_task(self.now.wall, call),
+            Task::new(self.now.wall, call),
             Vec::new(),
             &self.unsaved,
         );

@@ -1,8 +1,8 @@
 //! What the tabs of the detail pane say, as lines of text.
 
 use crate::domain::{
-    Entry, Era, EventId, Happening, Phase, ProtocolVersion, Resumable, ServerTask, ServerView,
-    Status, Task, TaskKind, TaskState, text,
+    Contact, Entry, Era, EventId, Happening, Phase, ProtocolVersion, Resumable, ServerTask,
+    ServerView, Status, Task, TaskKind, TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, state::Entity};
@@ -124,11 +124,16 @@ fn argument_lines(state: &State, entity: &Entity) -> Vec<String> {
 
 fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
     let task = &entity.view.task;
+    let is_cut = matches!(
+        entity.view.contact,
+        Contact::Reconnecting { .. } | Contact::Offline { .. } | Contact::Unwatched { .. }
+    );
     let mut lines = Vec::new();
     for attempt in &task.attempts {
         let phase = match attempt.phase {
             Phase::Queued => "and waits to be sent",
             Phase::Sent => "then sent",
+            Phase::Open if is_cut => "then sent; its stream was cut",
             Phase::Open => "then sent; its stream is open",
             Phase::Ended => "then sent; it ended",
         };

@@ -149,7 +149,7 @@ impl CallForm {
             server: Some(server),
             tool_name: call.tool,
             name: Field::new(call.name),
-            raw: Some(Field::lines("{}")),
+            raw: Some(Field::lines(as_json(&call.pairs))),
             typed: call.pairs,
             ..Self::new(state)
         };
@@ -169,12 +169,20 @@ impl CallForm {
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
             let value = match (value, shape) {
                 (Given::Json(value), _) => Ok(value),
-                (Given::Text(words), Some(shape)) => (shape.spec.read(&words))
-                    .map_err(|wanted| format!("{key} must be {wanted}, not {words:?}")),
+                (Given::Text(words), Some(shape)) => {
+                    (shape.spec.read(&words)).map_err(|wanted| (wanted, words))
+                }
                 (Given::Text(words), None) => Ok(Value::String(words)),
             };
             match (value, &mut raw, field.zip(shape)) {
-                (Err(complaint), ..) => self.complaints.push(complaint),
+                (Err((wanted, words)), _, field) => {
+                    self.complaints
+                        .push(format!("{key} must be {wanted}, not {words:?}"));
+                    // It stays wrong until it is mended: its default was not asked for.
+                    if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
+                        *typed = Field::new(words);
+                    }
+                }
                 (Ok(value), Some(raw), _) => {
                     raw.insert(key, value);
                 }
@@ -206,13 +214,19 @@ impl CallForm {
         let tool =
             tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
         let Some(tool) = tool.cloned() else {
-            if tools.is_some_and(|tools| tools.is_known && tools.asked.is_none()) {
-                let server = self.server.as_ref().map_or("it", ServerName::as_str);
+            let server = self.server.as_ref().map_or("it", ServerName::as_str);
+            let known = tools.filter(|tools| tools.asked.is_none());
+            if let Some(why) = known.and_then(|tools| tools.refused.as_ref()) {
+                let words =
+                    format!("the tools of {server} are not known, so nothing is checked: {why}");
+                self.complaints = vec![words];
+            } else if known.is_some_and(|tools| tools.is_known) {
                 self.complaints = vec![format!("{server} has no tool {}", self.tool_name)];
             }
             return;
         };
-        if self.origin.is_none() {
+        let is_as_typed = |raw: &Field| raw.text() == as_json(&self.typed);
+        if self.origin.is_none() && self.raw.as_ref().is_some_and(is_as_typed) {
             self.take_tool(tool, None);
             self.raw = None;
             return self.fill_in();
@@ -222,6 +236,9 @@ impl CallForm {
             .as_ref()
             .and_then(|raw| serde_json::from_str(raw.text()).ok())
             .unwrap_or_default();
+        if self.origin.is_none() {
+            self.typed.clear();
+        }
         self.take_tool(tool, Some(&given));
         self.fill_in();
     }
@@ -574,6 +591,21 @@ impl CallForm {
         found.sort_by_key(|(rank, _)| *rank);
         found.into_iter().map(|(_, it)| it).collect()
     }
+}
+
+/// What was typed on a line, as JSON, while the tool is not known that would say what it means.
+fn as_json(pairs: &[Pair]) -> String {
+    let value = |given: &Given| match given {
+        Given::Json(value) => value.clone(),
+        Given::Text(words) => match serde_json::from_str(words) {
+            Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+            _ => Value::String(words.clone()),
+        },
+    };
+    let all = pairs
+        .iter()
+        .map(|pair| (pair.key.clone(), value(&pair.value)));
+    pretty(&Value::Object(all.collect()))
 }
 
 /// How well a word fits a tool, nothing best: its name begins so, a word of its name does, the name has it, the server or

@@ -391,6 +391,7 @@ fn take_answer(
             let tools = state.tools.entry(server).or_default();
             tools.asked = None;
             tools.refused = Some(refused.to_string());
+            with_call_form(state, |state, form| form.tool_known(state));
         }
         (Pending::Start(id), Ok(Done::Started(started))) => {
             state.say(NoticeLevel::Info, &format!("{started} is started"), now);

@@ -16,6 +16,7 @@ use crate::{
 pub(super) struct Glance {
     reader: Option<Reader>,
     version: Option<Version>,
+    was_undriven: bool,
     known: BTreeSet<TaskId>,
 }
 
@@ -46,7 +47,8 @@ impl Glance {
             None => Reader::open(paths)?,
         };
         let version = reader.version()?;
-        let is_new = version.is_none() || version != self.version;
+        let is_new =
+            version.is_none() || version != self.version || is_undriven != self.was_undriven;
         if is_new {
             let filter = ListFilter {
                 all: false,
@@ -63,15 +65,15 @@ impl Glance {
                 }
             }
             self.known = there;
-            for task in tasks {
-                let is_shown = board.task(&task.id).is_some_and(|view| view.task == task);
-                if is_undriven && !is_shown {
-                    let view = TaskView::unwatched(task, saved_at);
+            for task in tasks.into_iter().filter(|_| is_undriven) {
+                // What the driver knew beyond the file holds no longer, the contact above all.
+                let view = TaskView::unwatched(task, saved_at);
+                if board.task(&view.task.id).is_none_or(|shown| *shown != view) {
                     board.publish(News::Task(Arc::new(view)));
                 }
             }
         }
-        (self.reader, self.version) = (Some(reader), version);
+        (self.reader, self.version, self.was_undriven) = (Some(reader), version, is_undriven);
         Ok(())
     }
 }

@@ -185,6 +185,8 @@ pub struct Link {
     door: Door,
     /// Handshakes in a row after which nothing worked.
     door_tries: u32,
+    /// The session that follows on one that ended, as long as nothing was served in it.
+    unserved: Option<u64>,
     /// What is believed and found out about the server's era.
     belief: era::Belief,
     wire: Option<wire::Wire>,
@@ -271,6 +273,7 @@ impl Link {
             now,
             door,
             door_tries: 0,
+            unserved: None,
             belief,
             wire: None,
             listening: tasks::Listening::default(),
@@ -628,12 +631,14 @@ impl Link {
                 why: why.clone(),
                 takes_sign_in: self.takes_sign_in,
             },
-            (_, Some(down)) => LinkState::Down {
+            // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
+            (_, Some(down)) if self.has_unsettled() || self.wants_door() => LinkState::Down {
                 since: down.since.wall,
                 tries: down.tries,
                 next: down.next_wall,
                 why: down.why.clone(),
             },
+            (_, Some(_)) => LinkState::Idle,
             (Door::Discovering | Door::Wiring | Door::Knocking | Door::Announcing, None) => {
                 LinkState::Connecting
             }

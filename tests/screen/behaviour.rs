@@ -1079,6 +1079,35 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
         call.arguments,
         r#"{"dataset_name":"eu 1","total_records":7,"batch_size":10,"speed":"slow","verbose":true}"#
     );
+    // Where they cannot be known, nothing of it is lost, and it is said that nobody checks it.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys(":")
+        .type_in("call -s ci train epochs=3 model=a")
+        .keys("enter")
+        .refuse_tools("ci wants credentials");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("not known, so nothing is checked: ci wants credentials"),
+        "{drawn}"
+    );
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let all = asks(&screen);
+    let [Ask::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(call.arguments, r#"{"epochs":3,"model":"a"}"#);
+    // What does not fit stays in its field, in place of a default that nobody asked for.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("2").answer_tools().keys("1 :");
+    screen
+        .type_in("call resumable_data_processing dataset_name=eu total_records=many")
+        .keys("enter");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    assert_eq!(asks(&screen), []);
+    assert!(screen.draw().contains("many"), "{}", screen.draw());
     // Now they are known; what does not fit is said.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("2").answer_tools().keys("1 :");

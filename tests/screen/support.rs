@@ -599,13 +599,22 @@ impl Screen {
 
     /// Answers the newest ask for tools with these.
     pub(crate) fn answer_with(&mut self, tools: Vec<Tool>) -> &mut Self {
+        self.answer_tools_with(Ok(Done::Tools(tools)))
+    }
+
+    /// The answer is this refusal.
+    pub(crate) fn refuse_tools(&mut self, words: &str) -> &mut Self {
+        self.answer_tools_with(Err(Refused::NeedsLogin(words.to_owned())))
+    }
+
+    fn answer_tools_with(&mut self, outcome: Result<Done, Refused>) -> &mut Self {
         let ask = self.todo.iter().rev().find_map(|command| match command {
             Command::Ask(ask, Ask::Tools(_)) => Some(*ask),
             _ => None,
         });
         self.event(Event::News(News::Answer {
             ask: ask.unwrap(),
-            outcome: Ok(Done::Tools(tools)),
+            outcome,
         }));
         self
     }

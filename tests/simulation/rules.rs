@@ -769,6 +769,26 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 }
 
 #[test]
+fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
+    let mut bench = Bench::known();
+    for _ in 0..3 {
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        let (list, _) = bench.last_post("tools/list");
+        let why = "no route".to_owned();
+        let is_refused = true;
+        bench.bring(list, Arrival::NotSent { why, is_refused });
+        bench.secs(1);
+    }
+    bench.answers.clear();
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    let (list, _) = bench.last_post("tools/list");
+    bench.bring(list, refused(404));
+    bench.secs(60);
+    bench.shake_hands();
+    assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+}
+
+#[test]
 fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
     let away = || Arrival::NotSent {
         why: "no route".to_owned(),

@@ -196,7 +196,7 @@ impl Link {
         self.record.tools = tools;
         self.record.tools_at = Some(self.now.wall);
         self.has_fresh_tools = true;
-        self.door_tries = 0;
+        self.is_served();
         self.record_changed();
         self.is_restless = true;
         for ask in std::mem::take(&mut self.tool_waiters) {
@@ -375,7 +375,7 @@ impl Link {
             let why = said.unwrap_or("its sessions end at once").to_owned();
             self.back_off(why, None);
         }
-        self.door_tries = self.door_tries.saturating_add(1);
+        self.has_ended_unserved();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
@@ -463,10 +463,21 @@ impl Link {
         }
     }
 
+    /// Something was served in this session, so the next one does not follow on a failure.
+    pub(super) fn is_served(&mut self) {
+        (self.door_tries, self.unserved) = (0, None);
+    }
+
+    /// The session is over, and the next one has to show that it is not like that too.
+    pub(super) fn has_ended_unserved(&mut self) {
+        self.door_tries = self.door_tries.saturating_add(1);
+        self.unserved = Some(self.record.session_number + 1);
+    }
+
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
     /// nothing was ever served in it. A server that has no such method would else be greeted for ever.
     fn is_of_no_session(&self, errand: &Errand) -> bool {
-        self.door_tries > 0
+        self.unserved == Some(self.record.session_number)
             && errand.session_number == self.record.session_number
             && matches!(errand.kind, Kind::Announce | Kind::ListTools { .. })
     }

@@ -432,7 +432,7 @@ impl Link {
                 None,
             );
         }
-        self.door_tries = self.door_tries.saturating_add(1);
+        self.has_ended_unserved();
         self.is_restless = true;
     }
 

@@ -191,7 +191,7 @@ impl Link {
         if self.door_tries > 0 {
             self.back_off(why.to_owned(), None);
         }
-        self.door_tries = self.door_tries.saturating_add(1);
+        self.has_ended_unserved();
         self.show_all();
     }
 

@@ -171,7 +171,8 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
-    for question in task.open_questions() {
+    // What has ended asks nobody any more.
+    for question in task.open_questions().filter(|_| !is_settled) {
         let asked = Elicitation::read(&question.request);
         let message = text::clean_line(asked.message.trim()).into_owned();
         let waits = waits(state, task, &question.key, now);

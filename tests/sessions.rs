@@ -672,7 +672,7 @@ fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
 
 #[test]
 fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
-    let (house, _server, shell, _) = driven("2026-07-28", &LONG);
+    let (house, _server, mut shell, _) = driven("2026-07-28", &LONG);
     let plain = ["call", "crunch", "steps=1000", "step_ms=500", "--detach"];
     let ran = run(house.path(), &plain);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -681,8 +681,13 @@ fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
         (&shown["status"], &shown["leaving"]),
         (&"running".into(), &"DIES".into())
     );
-    shell.signal(Signal::KILL);
-    shell.end();
+    // Who drives it hears what leaving ends, though the own call would stay.
+    let left = ran.out.trim();
+    shell.signal(Signal::INT);
+    shell.says(&format!("leaving ends {left}: "));
+    shell.signal(Signal::INT);
+    shell.says(&format!("leaving ended {left}, driven from here"));
+    assert_eq!(shell.end().code, Some(130));
 }
 
 #[test]

@@ -243,6 +243,10 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
 
 /// Nobody drives any more: what is shown is as of now, if it was followed until now.
 fn undriven(state: &mut State, now: Stamp) {
+    // How they stand only a driver knows.
+    for server in &mut state.servers {
+        server.state = LinkState::Idle;
+    }
     if !state.is_driverless && state.driver.is_some() {
         state.saved_at = Some(now.wall);
     }

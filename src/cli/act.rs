@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Contact, Limits, News, Phase, Refused, ServerName, Status, Task, TaskId, TaskView,
-        text,
+        Ask, Contact, Era, Limits, News, Phase, ProtocolVersion, Refused, ServerName, Status, Task,
+        TaskId, TaskView, text,
     },
     store::ListFilter,
 };
@@ -175,6 +175,7 @@ async fn carry_out(
                 return Err(forgotten(context, id));
             }
             Ok(Ok(Event::News(_))) | Err(_) => {}
+            Ok(Ok(Event::Interrupted)) if live.warns(context, None) => {}
             Ok(Ok(Event::Interrupted | Event::Ended)) => {
                 return Err(Fail::new(
                     code::INTERRUPTED,
@@ -372,6 +373,7 @@ async fn wait_for(
                 return Ok(Some(forgotten(context, &gone)));
             }
             Event::News(_) => {}
+            Event::Interrupted if live.warns(context, None) => {}
             Event::Interrupted | Event::Ended => {
                 return Err(Fail::new(code::INTERRUPTED, "interrupted; the tasks stay"));
             }
@@ -517,10 +519,12 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
     }
     for task in &tasks {
         let goes_on = !rm.undo && task.status == Status::Running;
-        let more = if goes_on {
-            "; the work itself goes on, nothing was sent"
-        } else {
-            ""
+        let attempt = task.attempt().filter(|_| task.server_task.is_none());
+        let version = attempt.and_then(|attempt| attempt.version);
+        let more = match version.map(ProtocolVersion::era) {
+            _ if !goes_on => "",
+            Some(Era::Modern) => "; its connection is closed, which stops its work",
+            _ => "; the work itself goes on, nothing was sent",
         };
         context
             .terminal

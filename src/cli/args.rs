@@ -381,7 +381,7 @@ pub(super) enum ServersCommand {
     #[command(alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
     List,
     /// Write a server into the configuration, whose comments and order stay as they are.
-    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp --header 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
+    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
     Add(AddServer),
     /// Take a server out of the configuration.
     #[command(alias = "rm", after_help = help("  longhaul servers remove lab"))]

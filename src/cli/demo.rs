@@ -40,6 +40,7 @@ pub(super) fn run(context: &mut Context<'_>, what: &args::Demo) -> Result<ExitCo
     if what.serve {
         serve(context, what, &dir)
     } else if what.stop {
+        context.may_act()?;
         demo::stop(&dir)?;
         said(context, "the demo server has stopped")
     } else if what.reset {

@@ -9,7 +9,7 @@ use super::{
     Context, block_on,
     fail::{Fail, code, outcome},
     json, lines,
-    live::{Event, Live},
+    live::{Event, Live, ids_of},
     quoted,
     servers::Servers,
 };
@@ -274,7 +274,13 @@ pub(super) async fn follow(
             live.leave(context, &[]).await;
             Ok(code::OK)
         }
+        Ok(Left::Forgotten) => {
+            live.leave(context, std::slice::from_ref(&id)).await;
+            Err(forgotten(context, &id))
+        }
         Ok(Left::Interrupted) => {
+            let mut others = live.dying();
+            others.retain(|(dies, _)| *dies != id);
             let price = live.tasks.get(&id).and_then(|view| view.leaving.clone());
             let is_driver = live.is_driver;
             live.close();
@@ -292,6 +298,14 @@ pub(super) async fn follow(
                 }
             };
             context.terminal.say(&words);
+            if let Some((_, why)) = others.first() {
+                let others = ids_of(&others);
+                let words = format!(
+                    "leaving ended {others}, driven from here: {}",
+                    text::clean_line(why)
+                );
+                context.terminal.say(&words);
+            }
             if let Some(Price::Likely { why, until }) = price {
                 let now = context.clock.now().wall;
                 let until = until.map_or(String::new(), |until| {
@@ -314,13 +328,13 @@ enum Left {
     Ended(u8),
     Detached,
     Interrupted,
+    Forgotten,
 }
 
 /// What is said once in a follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Once {
     Waits,
-    LeavingEnds,
     Unread,
     Unreachable,
 }
@@ -380,7 +394,7 @@ impl Follow<'_, '_> {
             };
             match event {
                 Event::News(News::Erased(gone)) if gone == self.id => {
-                    return Err(forgotten(self.context, &self.id));
+                    return Ok(Left::Forgotten);
                 }
                 Event::News(News::Undriven) => {
                     if let Some(code) = over(self.context, self.printer)? {
@@ -388,7 +402,7 @@ impl Follow<'_, '_> {
                     }
                 }
                 Event::News(_) => {}
-                Event::Interrupted if self.is_warned() => {}
+                Event::Interrupted if self.live.warns(self.context, Some(&self.id)) => {}
                 Event::Interrupted | Event::Ended => return Ok(Left::Interrupted),
             }
         }
@@ -436,7 +450,7 @@ impl Follow<'_, '_> {
         }
         let code = ended(self.context, self.live, self.printer, view).await?;
         if code.is_none() && view.task.forgotten_at.is_some() {
-            return Err(forgotten(self.context, &self.id));
+            return Ok(Some(Left::Forgotten));
         }
         Ok(code.map(Left::Ended))
     }
@@ -528,21 +542,6 @@ impl Follow<'_, '_> {
                 self.context.flags()
             ));
         }
-    }
-
-    /// Says what a first Ctrl-C would end. Only the driver ends a call by leaving.
-    fn is_warned(&mut self) -> bool {
-        let view = self.live.tasks.get(&self.id);
-        let price = view.and_then(|view| view.leaving.clone());
-        let Some(Price::Dies { why }) = price.filter(|_| self.live.is_driver) else {
-            return false;
-        };
-        let is_first = self.is_first(Once::LeavingEnds);
-        if is_first {
-            let words = format!("leaving ends {}: {why}. Ctrl-C again leaves", self.id);
-            self.context.terminal.say(&words);
-        }
-        is_first
     }
 
     /// Whether this was not said yet; from now on it was.

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Done, News, Notice, NoticeLevel, Refused, ServerName, ServerRef, ServerView, TaskId,
-        TaskView, text,
+        Ask, Done, News, Notice, NoticeLevel, Price, Refused, ServerName, ServerRef, ServerView,
+        TaskId, TaskView, text,
     },
     engine::{Options, Session, Subscription},
     term::patient::end_writes_on_signals,
@@ -52,8 +52,16 @@ pub(super) struct Live {
     pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives.
     pub(super) is_driver: bool,
+    /// Whether [`Self::warns`] has said it.
+    was_warned: bool,
     interrupt: Signal,
     ends: [Signal; 3],
+}
+
+/// Ids in a sentence.
+pub(super) fn ids_of(dying: &[(TaskId, String)]) -> String {
+    let ids: Vec<&str> = dying.iter().map(|(id, _)| id.as_str()).collect();
+    ids.join(", ")
 }
 
 impl Live {
@@ -104,6 +112,7 @@ impl Live {
             tasks: BTreeMap::new(),
             servers: BTreeMap::new(),
             is_driver: false,
+            was_warned: false,
             interrupt,
             ends,
         })
@@ -255,24 +264,42 @@ impl Live {
 
     /// Why this driver should not leave yet.
     fn stays_for(&self, ours: &[TaskId]) -> Option<String> {
-        let dies = |view: &&Arc<TaskView>| {
-            view.leaving
-                .as_ref()
-                .is_some_and(crate::domain::Price::dies)
-                && !ours.contains(&view.task.id)
-        };
-        if !self.is_driver {
-            return None;
-        }
-        let dying: Vec<&Arc<TaskView>> = self.tasks.values().filter(dies).collect();
-        let first = dying.first()?;
-        let why = first.leaving.as_ref().map_or("", |price| price.why());
+        let mut dying = self.dying();
+        dying.retain(|(id, _)| !ours.contains(id));
+        let (id, why) = dying.first()?;
         let count = u64::try_from(dying.len()).unwrap_or(u64::MAX);
         Some(format!(
-            "staying, because leaving would end {} driven from here ({}: {why})",
-            text::plural(count, "call"),
-            first.task.id
+            "staying, because leaving would end {} driven from here ({id}: {why})",
+            text::plural(count, "call")
         ))
+    }
+
+    /// The calls that leaving would end, and why. Only the driver ends any.
+    pub(super) fn dying(&self) -> Vec<(TaskId, String)> {
+        let views = self.tasks.values().filter(|_| self.is_driver);
+        views
+            .filter_map(|view| match &view.leaving {
+                Some(Price::Dies { why }) => Some((view.task.id.clone(), why.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Says what a first Ctrl-C would end, ours first; whether there is anything that was not said yet.
+    pub(super) fn warns(&mut self, context: &mut Context<'_>, ours: Option<&TaskId>) -> bool {
+        let mut dying = self.dying();
+        dying.sort_by_key(|(id, _)| Some(id) != ours);
+        let Some((_, why)) = dying.first().filter(|_| !self.was_warned) else {
+            return false;
+        };
+        self.was_warned = true;
+        let words = format!(
+            "leaving ends {}: {}. Ctrl-C again leaves",
+            ids_of(&dying),
+            text::clean_line(why)
+        );
+        context.terminal.say(&words);
+        true
     }
 }
 

@@ -430,7 +430,7 @@ impl Link {
         if is_new {
             self.record.is_initialized = false;
             (self.record.session, self.record.version) = (None, None);
-            self.record.tools_at = None;
+            (self.record.tools_at, self.record.gives_ids) = (None, None);
             self.has_fresh_tools = false;
             self.hang_up_wire();
             self.door = Door::Shut;
@@ -638,7 +638,6 @@ impl Link {
                 next: down.next_wall,
                 why: down.why.clone(),
             },
-            (_, Some(_)) => LinkState::Idle,
             (Door::Discovering | Door::Wiring | Door::Knocking | Door::Announcing, None) => {
                 LinkState::Connecting
             }

@@ -783,7 +783,6 @@ fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
     bench.ask(Ask::Tools(ServerName::new("lab")));
     let (list, _) = bench.last_post("tools/list");
     bench.bring(list, refused(404));
-    bench.secs(60);
     bench.shake_hands();
     assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
 }

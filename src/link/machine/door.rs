@@ -371,7 +371,7 @@ impl Link {
             self.door = Door::Shut;
         }
         self.record_changed();
-        if self.door_tries > 0 {
+        if self.unserved == Some(self.record.session_number) {
             let why = said.unwrap_or("its sessions end at once").to_owned();
             self.back_off(why, None);
         }

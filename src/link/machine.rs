@@ -632,7 +632,7 @@ impl Link {
                 takes_sign_in: self.takes_sign_in,
             },
             // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
-            (_, Some(down)) if self.has_unsettled() || self.wants_door() => LinkState::Down {
+            (_, Some(down)) if self.wants_door() => LinkState::Down {
                 since: down.since.wall,
                 tries: down.tries,
                 next: down.next_wall,

@@ -43,6 +43,8 @@ struct Told {
     is_agreed: bool,
     /// Why it was skipped, or what has to be known of it.
     words: Vec<String>,
+    /// What it waits for, with the command that gives it.
+    wants: Option<String>,
 }
 
 /// What another program's file says of a server, for those who attack its reader.
@@ -156,7 +158,8 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
             roster = config::roster(config.servers);
         }
         Ok(Findings {
-            lines: lines(&told),
+            // The screen asks for what the taken ones want at once.
+            lines: lines(&told, !takes),
             new,
             roster,
             waiting,
@@ -247,7 +250,7 @@ fn take(
                     .map(|line| line.replacen("would go", "goes", 1)),
             );
         } else {
-            told.words.push(format!(
+            told.wants = Some(format!(
                 "needs consent for {}: longhaul servers consent {}",
                 told.variables.join(", "),
                 quoted(&own)
@@ -255,7 +258,7 @@ fn take(
         }
     }
     if let How::Stdio(_) = how {
-        told.words.push(format!(
+        told.wants = Some(format!(
             "stdio, not started: needs approval: longhaul servers approve {}",
             quoted(&own)
         ));
@@ -353,6 +356,7 @@ impl Told {
             variables: Vec::new(),
             is_agreed: false,
             words: vec![why],
+            wants: None,
         }
     }
 
@@ -381,14 +385,17 @@ impl Told {
     }
 
     /// `taken lab: http://…; a note`.
-    fn line(&self) -> String {
+    fn line(&self, has_wants: bool) -> String {
         let name = match &self.known_as {
             Some(known) if *known != self.name => format!("{} as {known}", self.name),
             _ => self.name.clone(),
         };
         let place = self.place.as_deref().map(place::shown);
         let place = place.into_iter().map(std::borrow::Cow::into_owned);
-        let parts: Vec<String> = place.chain(self.words.iter().cloned()).collect();
+        let wants = self.wants.iter().filter(|_| has_wants);
+        let parts: Vec<String> = place
+            .chain(self.words.iter().chain(wants).cloned())
+            .collect();
         let name = if name.is_empty() {
             String::new()
         } else {
@@ -413,21 +420,21 @@ fn say(context: &mut Context<'_>, told: &[Told]) -> Result<(), Fail> {
                     "place": one.place.as_deref().map(place::shown),
                     "variables": one.variables,
                     "consent": one.is_agreed,
-                    "words": one.words,
+                    "words": one.words.iter().chain(&one.wants).collect::<Vec<_>>(),
                 })
             })
             .collect();
         let document = documents::pretty(&Value::Array(document));
         return context.terminal.document(&document);
     }
-    for line in lines(told) {
+    for line in lines(told, true) {
         context.terminal.line(&line)?;
     }
     Ok(())
 }
 
 /// A line for each entry under the name of its file.
-fn lines(told: &[Told]) -> Vec<String> {
+fn lines(told: &[Told], has_wants: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut file = None;
     for one in told {
@@ -435,7 +442,7 @@ fn lines(told: &[Told]) -> Vec<String> {
             lines.push(format!("{}:", one.file));
             file = Some(&one.file);
         }
-        lines.push(format!("  {}", one.line()));
+        lines.push(format!("  {}", one.line(has_wants)));
     }
     lines
 }

@@ -94,7 +94,7 @@ pub(super) fn tell(
         let words = format!(
             "{id} {}: {} on {}{theirs}",
             task.status.word(),
-            calls::title(&task),
+            calls::title(&task).trim_end(),
             task.server
         );
         context.terminal.line(&text::clean_line(&words))?;

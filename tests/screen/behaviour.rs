@@ -1046,7 +1046,10 @@ fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
             "cancel c5",
             "c5b8yp is completed; there is nothing to cancel",
         ),
-        ("tools nowhere", "no server is called \"nowhere\""),
+        (
+            "tools nowhere",
+            "no server is called \"nowhere\"; there are build-box, lab, ci",
+        ),
     ] {
         let screen = typed(line);
         assert_eq!(answer(&screen), words);
@@ -1130,7 +1133,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
     for (line, words) in [
         (
             "call -s nowhere get_forecast",
-            "no server is called \"nowhere\"",
+            "no server is called \"nowhere\"; there are build-box, lab, ci",
         ),
         (
             "call t --once x",

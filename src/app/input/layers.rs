@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, Stamp, TaskId};
+use crate::domain::{
+    Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, Stamp, TaskId, text,
+};
 
 use super::{
     super::{
@@ -326,13 +328,13 @@ pub(super) fn run_line(
         }
         Action::SignIn => match named(state, rest) {
             Some(server) => sign_in_at(state, &server, todo),
-            None => state.answer(format!("no server is called {rest:?}")),
+            None => state.answer(no_server(state, rest)),
         },
         Action::ShowTools => {
             let name = rest.strip_prefix("-s ").unwrap_or(rest).trim();
             match named(state, name) {
                 Some(server) => show_tools(state, server, todo),
-                None => state.answer(format!("no server is called {name:?}")),
+                None => state.answer(no_server(state, name)),
             }
         }
         Action::AddServer => {
@@ -340,7 +342,7 @@ pub(super) fn run_line(
         }
         Action::Adopt => match named(state, rest) {
             Some(server) => adopt_from(state, server, todo),
-            None => state.answer(format!("no server is called {rest:?}")),
+            None => state.answer(no_server(state, rest)),
         },
         Action::Views if word == "save-view" => save_view(state, rest, todo),
         Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
@@ -381,7 +383,7 @@ fn call_line(state: &mut State, call: TypedCall, todo: &mut Vec<Command>) {
         },
         Some(name) => match named(state, name) {
             Some(server) => Some(server),
-            None => return state.answer(format!("no server is called {name:?}")),
+            None => return state.answer(no_server(state, name)),
         },
         None => None,
     };
@@ -648,4 +650,11 @@ pub(super) fn search_key(
             Some(Overlay::Search(field))
         }
     }
+}
+
+/// What is said of a name that no server has.
+fn no_server(state: &State, name: &str) -> String {
+    let known: Vec<&str> = state.servers.iter().map(|it| it.name.as_str()).collect();
+    let known = text::clean_line(&known.join(", ")).into_owned();
+    format!("no server is called {name:?}; there are {known}")
 }

@@ -1672,14 +1672,9 @@ fn remark(board: &Arc<Board>, clock: Clock) -> Remark {
 
 /// A task that nothing is connected for.
 fn at_rest(task: Task) -> TaskView {
-    let saved_seq = task.seq;
     TaskView {
-        task,
         contact: Contact::Idle,
-        leaving: None,
-        saved_seq,
-        guess: None,
-        is_unsaved: false,
+        ..TaskView::unwatched(task, None)
     }
 }
 

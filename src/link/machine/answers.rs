@@ -166,7 +166,7 @@ impl Link {
     fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
         let was_restless = std::mem::replace(&mut self.is_restless, true);
         if let Some(id) = self.calls.get(request_id).cloned() {
-            self.is_served();
+            self.note_served();
             return self.call_answered(&id, request_id, outcome);
         }
         let found = self
@@ -189,7 +189,7 @@ impl Link {
     pub(super) fn errand_answered(&mut self, errand: Errand, outcome: Result<&str, RpcError>) {
         self.is_restless = true;
         if !matches!(errand.kind, Kind::Handshake { .. } | Kind::Discover) {
-            self.is_served();
+            self.note_served();
         }
         match (errand.kind, outcome) {
             (Kind::Discover, Ok(result)) => self.discovered(result),

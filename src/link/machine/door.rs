@@ -196,7 +196,7 @@ impl Link {
         self.record.tools = tools;
         self.record.tools_at = Some(self.now.wall);
         self.has_fresh_tools = true;
-        self.is_served();
+        self.note_served();
         self.record_changed();
         self.is_restless = true;
         for ask in std::mem::take(&mut self.tool_waiters) {
@@ -375,7 +375,7 @@ impl Link {
             let why = said.unwrap_or("its sessions end at once").to_owned();
             self.back_off(why, None);
         }
-        self.has_ended_unserved();
+        self.note_session_over();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
@@ -464,12 +464,12 @@ impl Link {
     }
 
     /// Something was served in this session, so the next one does not follow on a failure.
-    pub(super) fn is_served(&mut self) {
+    pub(super) fn note_served(&mut self) {
         (self.door_tries, self.unserved) = (0, None);
     }
 
     /// The session is over, and the next one has to show that it is not like that too.
-    pub(super) fn has_ended_unserved(&mut self) {
+    pub(super) fn note_session_over(&mut self) {
         self.door_tries = self.door_tries.saturating_add(1);
         self.unserved = Some(self.record.session_number + 1);
     }

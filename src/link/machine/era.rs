@@ -432,7 +432,7 @@ impl Link {
                 None,
             );
         }
-        self.has_ended_unserved();
+        self.note_session_over();
         self.is_restless = true;
     }
 

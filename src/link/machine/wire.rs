@@ -191,7 +191,7 @@ impl Link {
         if self.door_tries > 0 {
             self.back_off(why.to_owned(), None);
         }
-        self.has_ended_unserved();
+        self.note_session_over();
         self.show_all();
     }
 

@@ -26,6 +26,8 @@ mod door;
 mod era;
 mod questions;
 mod seams;
+mod session_check;
+mod silence;
 mod streams;
 mod tasks;
 mod wire;
@@ -189,6 +191,8 @@ pub struct Link {
     unserved: Option<u64>,
     /// What is believed and found out about the server's era.
     belief: era::Belief,
+    /// The present session was refused and not served since.
+    session_check: Option<session_check::SessionCheck>,
     wire: Option<wire::Wire>,
     listening: tasks::Listening,
     /// Who waits to hear of the server's tasks, and of which.
@@ -275,6 +279,7 @@ impl Link {
             door_tries: 0,
             unserved: None,
             belief,
+            session_check: None,
             wire: None,
             listening: tasks::Listening::default(),
             adopters: Vec::new(),
@@ -684,6 +689,7 @@ impl Link {
             }
             self.step_polls();
             self.step_listening();
+            self.step_session_check();
             self.keep_alive();
             self.end_idle_program();
             self.say_goodbye();
@@ -850,29 +856,14 @@ impl Link {
             .for_each(|running| running.is_shown_stale = true);
     }
 
-    /// After sleep, sockets are most likely dead and waits are over.
+    /// After sleep, sockets are probably dead and waits are over. A step of the wall clock looks the same, so no connection
+    /// is closed before a new one brings what it should have brought.
     fn woke_up(&mut self) {
         self.path.hurry(self.now);
-        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            let Some(running) = self.tasks.get_mut(&id) else {
-                continue;
-            };
-            let can_resume = running
-                .attempt()
-                .is_some_and(|attempt| attempt.cursors.newest.is_some());
-            match running.line.clone() {
-                Line::Open { on, .. } if can_resume => {
-                    running.line = Line::Waiting {
-                        until: self.now.mono,
-                    };
-                    self.close(on);
-                }
-                Line::Waiting { .. } => {
-                    running.line = Line::Waiting {
-                        until: self.now.mono,
-                    }
-                }
-                _ => {}
+        self.recheck_all();
+        for running in self.tasks.values_mut() {
+            if let Line::Waiting { until } = &mut running.line {
+                *until = self.now.mono;
             }
         }
         self.show_all();
@@ -880,11 +871,7 @@ impl Link {
 
     /// Keeps the server's session while a call runs silently; a ping without an answer finds a dead socket.
     fn keep_alive(&mut self) {
-        let is_pinging = self
-            .errands
-            .values()
-            .any(|errand| matches!(errand.kind, Kind::Ping { .. }));
-        if self.keep_alive_at().is_some_and(|at| self.now.mono >= at) && !is_pinging {
+        if self.keep_alive_at().is_some_and(|at| self.now.mono >= at) && !self.is_pinging() {
             match self.path.spend(self.now) {
                 Ok(()) => self.ping(None),
                 // A budget that is spent means traffic enough to keep the session.
@@ -1166,7 +1153,8 @@ impl Link {
             return Contact::NeedsLogin;
         }
         let last_byte = running.last_byte.wall;
-        if matches!(running.line, Line::Open { .. }) {
+        let is_kept = running.kept.is_some() && self.path.down().is_none();
+        if is_kept || matches!(running.line, Line::Open { .. }) {
             return Contact::Live { last_byte };
         }
         if running
@@ -1230,6 +1218,9 @@ impl Link {
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));
         if self.door == Door::Shut && self.wants_door() || can_ask && self.wants_tools() {
             next = earliest(next, allowed_at);
+        }
+        if let Some(at) = self.session_check_at() {
+            next = earliest(next, when_allowed(at));
         }
         for running in self.tasks.values() {
             if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {

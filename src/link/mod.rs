@@ -14,6 +14,7 @@ mod checkpoint;
 mod machine;
 mod path;
 mod pending;
+mod refusals;
 mod running;
 mod saver;
 mod seam;

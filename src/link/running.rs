@@ -11,6 +11,7 @@ use super::{
     checkpoint::Follow,
     path::Budget,
     pending::{Pending, Unsaved},
+    refusals::Refusals,
     seam::{Seam, Stride},
     served::Served,
 };
@@ -28,7 +29,7 @@ const IDS_REMEMBERED: usize = 1024;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
 
 /// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
-pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
 const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
@@ -61,6 +62,28 @@ impl Line {
             Self::Calling(on) | Self::Open { on, .. } | Self::Asking { on, .. } => Some(*on),
             Self::None | Self::Waiting { .. } | Self::Verifying { .. } => None,
         }
+    }
+}
+
+/// A silent connection of a stream that is requested again on a new one. It stays open until the new one brings data, for
+/// its tool may just be slow.
+#[derive(Debug)]
+pub(super) struct KeptConnection {
+    pub(super) on: ExchangeId,
+    /// When the last byte came on it, keep-alive comments included.
+    pub(super) heard_at: Mono,
+    is_resumed: bool,
+    since: Mono,
+    has_news: bool,
+    seam: Seam,
+    live_gap: Option<Duration>,
+    last_step: Option<Mono>,
+}
+
+impl KeptConnection {
+    /// Whether it ever brought more than a replay: some servers replay what they have and then say nothing more.
+    pub(super) fn was_live(&self) -> bool {
+        !self.is_resumed || self.live_gap.is_some()
     }
 }
 
@@ -202,6 +225,16 @@ pub(super) struct Start {
 pub(super) struct Running {
     pub(super) task: Task,
     pub(super) line: Line,
+    /// The connection that the stream had before it was requested again because of its silence.
+    pub(super) kept: Option<KeptConnection>,
+    /// When the stream was last requested again because of its silence; `None` once it brings data.
+    pub(super) rechecked_at: Option<Mono>,
+    /// The resumes that were refused since the stream was last served.
+    pub(super) refusals: Option<Refusals>,
+    /// The server did not replay the silent stream; its checkpoint, if it has one, is worth a look.
+    pub(super) is_replay_failing: bool,
+    /// The server wants no request for the stream before this (`Retry-After`).
+    pub(super) not_before: Option<Mono>,
     /// What asking for its stream again may cost beside the link's own budget.
     pub(super) budget: Budget,
     pub(super) ids: RecentIds,
@@ -283,6 +316,11 @@ impl Running {
         Self {
             task,
             line: Line::None,
+            kept: None,
+            rechecked_at: None,
+            refusals: None,
+            is_replay_failing: false,
+            not_before: None,
             budget: Budget::of_stream(now.mono),
             ids: RecentIds::restored(ids),
             tries: 0,
@@ -356,6 +394,59 @@ impl Running {
             .map(|attempt| attempt.request_id.as_str())
     }
 
+    /// Sets the open connection aside, so that its stream can be requested on a new one. Returns a connection that is not
+    /// needed any more: the open one, where an older one is kept already.
+    pub(super) fn set_aside(&mut self, now: Mono) -> Option<ExchangeId> {
+        let Line::Open {
+            on,
+            is_resumed,
+            since,
+        } = self.line
+        else {
+            return None;
+        };
+        self.line = Line::Waiting { until: now };
+        self.rechecked_at = Some(now);
+        self.skip_to = None;
+        if self.kept.is_some() {
+            return Some(on);
+        }
+        self.kept = Some(KeptConnection {
+            on,
+            heard_at: self.last_byte.mono,
+            is_resumed,
+            since,
+            has_news: self.has_news,
+            seam: std::mem::take(&mut self.seam),
+            live_gap: self.live_gap,
+            last_step: self.last_step,
+        });
+        None
+    }
+
+    /// Makes the kept connection the one of the stream again. Returns the connection that took its place.
+    pub(super) fn return_to_kept(&mut self, now: Stamp) -> Option<ExchangeId> {
+        let kept = self.kept.take()?;
+        let replaced = self.line.exchange();
+        self.line = Line::Open {
+            on: kept.on,
+            is_resumed: kept.is_resumed,
+            since: kept.since,
+        };
+        (self.has_news, self.seam) = (kept.has_news, kept.seam);
+        (self.live_gap, self.last_step) = (kept.live_gap, kept.last_step);
+        (self.skip_to, self.probe_found) = (None, false);
+        self.note_back(now);
+        self.is_shown_stale = true;
+        replaced
+    }
+
+    /// Lets go of the stream and returns the connections to close.
+    pub(super) fn take_connections(&mut self) -> [Option<ExchangeId>; 2] {
+        let line = std::mem::replace(&mut self.line, Line::None);
+        [line.exchange(), self.kept.take().map(|kept| kept.on)]
+    }
+
     /// The present attempt is known to have gone out: its start is a line of the history, once.
     pub(super) fn went_out(&mut self, now: Stamp) {
         if let Some(start) = self.start.take() {
@@ -415,6 +506,15 @@ impl Running {
             let state = "reconnecting".to_owned();
             let why = format!("cut: {}", text::clean_line(why));
             self.note(now, None, Happening::Contact { state, why });
+        }
+    }
+
+    /// The log shows a silence that was a dead connection as an outage since its last data.
+    pub(super) fn note_silence_as_cut(&mut self, now: Stamp) {
+        let silent_for = now.mono.since(self.last_news);
+        self.note_cut(now, &format!("no data for {}", text::span(silent_for)));
+        if let Some(cut) = &mut self.cut {
+            cut.at = self.last_news;
         }
     }
 
@@ -508,7 +608,8 @@ impl Running {
         let patience = self
             .heartbeat
             .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
-        let has_way_back = attempt.cursors.newest.is_some() || self.is_modern();
+        let can_replay = attempt.cursors.newest.is_some() && !self.is_replay_failing;
+        let has_way_back = can_replay || self.is_modern();
         (!has_way_back).then(|| self.last_byte.mono.after(patience))
     }
 

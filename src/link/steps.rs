@@ -127,15 +127,16 @@ impl Running {
 
     /// The stream has brought something new: whatever was doubted about it starts from the beginning.
     pub(super) fn has_brought(&mut self, now: Stamp) {
-        if let Line::Open { since, .. } = self.line
-            && now.mono.since(since.max(self.last_news)) > REPLAY_PAUSES
-        {
-            let gap = now.mono.since(self.last_news);
-            self.live_gap = self.live_gap.max(Some(gap));
+        if let Line::Open { since, .. } = self.line {
+            let gap = now.mono.since(since.max(self.last_news));
+            if gap > REPLAY_PAUSES {
+                self.live_gap = self.live_gap.max(Some(gap));
+            }
         }
         self.has_news = true;
         (self.tries, self.empties, self.round) = (0, 0, 0);
         (self.silent_probes, self.has_failed_probe) = (0, false);
+        (self.rechecked_at, self.is_replay_failing) = (None, false);
         self.last_news = now.mono;
     }
 }

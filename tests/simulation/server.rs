@@ -169,6 +169,13 @@ impl Style {
     }
 }
 
+impl Style {
+    /// Whether whatever was sent can be had again, at any time.
+    pub(crate) fn always_replays(&self) -> bool {
+        self.on_get == OnGet::Works && self.keeps == usize::MAX && !self.forgets_done
+    }
+}
+
 /// What an event of a stream is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {

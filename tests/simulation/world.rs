@@ -21,7 +21,7 @@ use super::{
     tasks::Manner,
 };
 
-/// Connections that were cut without a word are given up by the operating system after this.
+/// Half-open connections are given up by the operating system after this, where it is our end that lost its peer.
 const KERNEL_PATIENCE: u64 = 16 * 60_000;
 /// Everything has to be decided within this after the last fault.
 const HORIZON: u64 = 2 * 3_600_000;
@@ -478,11 +478,22 @@ impl World {
             Some("waits: a cancelled call never answers")
         } else if is_stopped && !self.server.style.has_session {
             Some("waits: a server without sessions was restarted")
+        } else if self.is_half_open(id) && !self.server.style.always_replays() {
+            Some("waits: half-open, and nothing is replayed")
         } else if !has_older_cursor {
             Some("waits: no older cursor to probe with")
         } else {
             None
         }
+    }
+
+    /// Whether a connection of the task stands that brings nothing for ever.
+    fn is_half_open(&self, id: &TaskId) -> bool {
+        self.conns.iter().any(|(exchange, conn)| {
+            let line = self.lines.get(*conn);
+            let of = self.link.as_ref().and_then(|link| link.task_of(*exchange));
+            of == Some(id) && line.is_some_and(|line| line.health == Health::Stalled)
+        })
     }
 
     fn happen(&mut self, event: Event) {
@@ -1097,7 +1108,13 @@ impl World {
         } else {
             Arrival::NoAnswer { why }
         };
-        let of = line.life;
+        let (of, is_opened) = (line.life, line.is_opened);
+        // A proxy that drops what it gets acknowledges it all the same, so that nobody ever learns of it.
+        let is_proxy = is_opened && self.server.style.gives_ids && self.dice.bool();
+        self.say(|_| format!("connection {conn} stalls, by a proxy: {is_proxy}"));
+        if is_proxy {
+            return;
+        }
         let at = self.now + KERNEL_PATIENCE;
         self.push(
             at,
@@ -1108,7 +1125,6 @@ impl World {
             },
         );
         self.push(at, Event::Notice(conn));
-        self.say(|_| format!("connection {conn} stalls"));
     }
 
     fn hang_up(&mut self, conn: Conn) {

@@ -8,7 +8,7 @@ use crate::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
-    link::running::{Line, Running},
+    link::running::Running,
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -190,6 +190,7 @@ impl Link {
         self.is_restless = true;
         if !matches!(errand.kind, Kind::Handshake { .. } | Kind::Discover) {
             self.note_served();
+            self.session_lives(errand.session_number);
         }
         match (errand.kind, outcome) {
             (Kind::Discover, Ok(result)) => self.discovered(result),
@@ -365,8 +366,8 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let exchange = running.line.exchange();
-        (running.line, running.follow) = (Line::None, None);
+        let connections = running.take_connections();
+        running.follow = None;
         let fetching = running.served.take().and_then(|served| served.fetching);
         end_attempts(running, now);
         running.task.status = Status::Paused;
@@ -384,7 +385,7 @@ impl Link {
         for attempt in &running.task.attempts {
             self.calls.remove(&attempt.request_id);
         }
-        for exchange in [exchange, fetching].into_iter().flatten() {
+        for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
@@ -421,9 +422,9 @@ impl Link {
         if running.is_settled() || running.task.forgotten_at.is_some() {
             return;
         }
-        let exchange = running.line.exchange();
+        let connections = running.take_connections();
         let fetching = running.served.take().and_then(|served| served.fetching);
-        (running.line, running.follow) = (Line::None, None);
+        running.follow = None;
         running.set_wish(now, None);
         running.cut = None;
         let reason = status
@@ -458,7 +459,7 @@ impl Link {
         for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
             self.calls.remove(&attempt.request_id);
         }
-        for exchange in [exchange, fetching].into_iter().flatten() {
+        for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);

@@ -401,8 +401,8 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let exchange = running.line.exchange();
-        (running.line, running.follow) = (Line::None, None);
+        let connections = running.take_connections();
+        running.follow = None;
         let fetching = running.served.take().and_then(|served| served.fetching);
         (running.tries, running.empties, running.round) = (0, 0, 0);
         (running.task.server_task, running.task.resumability.task) = (None, false);
@@ -424,7 +424,7 @@ impl Link {
         if let Some(old) = old {
             self.calls.remove(&old);
         }
-        for exchange in [exchange, fetching].into_iter().flatten() {
+        for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
@@ -536,13 +536,13 @@ impl Link {
         running.task.forgotten_at = Some(now.wall);
         running.touch(now);
         self.spares_session |= !running.is_settled();
-        let exchange = running.line.exchange();
-        (running.line, running.follow, running.wish) = (Line::None, None, None);
+        let connections = running.take_connections();
+        (running.follow, running.wish) = (None, None);
         let fetching = running.served.take().and_then(|served| served.fetching);
         for attempt in &running.task.attempts {
             self.calls.remove(&attempt.request_id);
         }
-        for exchange in [exchange, fetching].into_iter().flatten() {
+        for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
@@ -676,8 +676,10 @@ impl Link {
         if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {
             return;
         }
-        let can_call =
-            self.door == Door::Open && self.record.tools_at.is_some() && running.intent.is_none();
+        let can_call = self.door == Door::Open
+            && self.record.tools_at.is_some()
+            && running.intent.is_none()
+            && !self.is_session_doubted();
         let (is_resent, is_queued) = (
             running.was_unsent,
             running.phase() == Phase::Queued && running.line == Line::None,
@@ -693,7 +695,10 @@ impl Link {
         if is_queued && can_call && may_call(self) {
             self.send_call(id);
         }
-        self.step_answers(id);
+        // An answer to a question of a session means nothing in another one.
+        if !self.is_session_doubted() {
+            self.step_answers(id);
+        }
         self.step_start(id);
         self.step_stream(id);
         self.step_follow(id);

@@ -103,6 +103,7 @@ impl Link {
         self.record.version = Some(version);
         self.record.session = session;
         self.record.session_number += 1;
+        self.session_check = None;
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
@@ -140,7 +141,9 @@ impl Link {
                 .any(|running| running.phase() == Phase::Queued && running.is_active())
         };
         let for_asker = !self.tool_waiters.is_empty() && !self.has_fresh_tools;
-        !is_listing && (for_asker || self.record.tools_at.is_none() && has_queued())
+        !is_listing
+            && !self.is_session_doubted()
+            && (for_asker || self.record.tools_at.is_none() && has_queued())
     }
 
     fn ask_tools(&mut self, so_far: Vec<Tool>, cursors: Vec<String>) {
@@ -365,6 +368,7 @@ impl Link {
             return;
         }
         (self.record.is_initialized, self.record.session) = (false, None);
+        self.session_check = None;
         self.record.tools_at = None;
         self.has_fresh_tools = false;
         if !matches!(self.door, Door::Barred(_)) {
@@ -377,6 +381,8 @@ impl Link {
         }
         self.note_session_over();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            // What is on its way on a silent connection may still come.
+            self.return_to_kept(&id);
             let Some(running) = self.tasks.get_mut(&id) else {
                 continue;
             };
@@ -435,16 +441,16 @@ impl Link {
             _ if matches!(errand.kind, Kind::Listen) => self.listening_ended(Some(&refusal)),
             401 | 403 => {
                 self.barred(&refusal);
-                self.errand_lost(errand);
+                self.errand_lost(errand, &refusal);
             }
             // A handshake that fails has an end of its own.
             _ if !matches!(errand.kind, Kind::Handshake { .. }) && self.disproves_era(&refusal) => {
                 self.belief_failed(errand, refusal.said.as_deref());
-                self.errand_lost(errand);
+                self.errand_lost(errand, &refusal);
             }
             _ if self.wants_new_wire(errand, &refusal) => {
                 self.wire_ended(&format!("HTTP {}", refusal.status));
-                self.errand_lost(errand);
+                self.errand_lost(errand, &refusal);
             }
             404 | 410 | 400
                 if has_session
@@ -452,9 +458,9 @@ impl Link {
                     && !self.is_of_no_session(errand) =>
             {
                 if errand.session_number == self.record.session_number {
-                    self.session_gone(refusal.said.as_deref());
+                    self.doubt_session(refusal.said.as_deref());
                 }
-                self.errand_lost(errand);
+                self.errand_lost(errand, &refusal);
             }
             _ => {
                 let why = format!("HTTP {}", refusal.status);
@@ -483,14 +489,14 @@ impl Link {
     }
 
     /// A short request came to nothing for reasons of the link; who waits for it waits on.
-    fn errand_lost(&mut self, errand: &Errand) {
+    fn errand_lost(&mut self, errand: &Errand, refusal: &Refusal) {
         match &errand.kind {
             Kind::Ping { verifies: Some(id) } => self.verify_later(id),
             Kind::Look(id) => self.look_failed(id, None),
             Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
             Kind::Reply(Some((id, _))) => self.reply_unheard(id),
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) => {
-                self.task_errand_failed(errand, "its server wants to be greeted anew", None);
+                self.task_errand_failed(errand, "its server session was refused", Some(refusal));
             }
             Kind::ListTasks { ask, .. }
             | Kind::ListCheckpoints { ask }

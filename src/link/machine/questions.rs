@@ -185,15 +185,14 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let exchange = running.line.exchange();
-        running.line = Line::None;
+        let connections = running.take_connections();
         if let Some(attempt) = running.attempt_mut() {
             attempt.phase = Phase::Ended;
             attempt.ended_at = Some(now.wall);
             attempt.request_state = state;
         }
         running.touch(now);
-        if let Some(exchange) = exchange {
+        for exchange in connections.into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);

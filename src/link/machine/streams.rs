@@ -5,41 +5,33 @@ use core::time::Duration;
 use super::{Errand, Kind, Link};
 use crate::{
     domain::{
-        Era, EventId, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
-        Window, text,
+        Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window,
+        text,
     },
     link::{
         ExchangeId,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::{HALF_OPEN_AFTER, Line, Running},
+        running::Line,
         seam::{Held, Seam},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
 
-/// A resumed stream without news is asked for again after these; open is not alive.
-const SILENCES: [u64; 5] = [5, 10, 20, 40, 60];
-/// The longest silence of such a stream that is taken for a pause of its tool.
-const LEFT_ALONE: Duration = Duration::from_secs(900);
 /// Resumes without news after which an older cursor has to prove that the server still replays.
 const EMPTIES_BEFORE_PROBE: u32 = 2;
 /// Later probes of a stream that proved alive and stays empty.
 const EMPTIES_BETWEEN_PROBES: u32 = 10;
-/// A probe that brought nothing known back for this long counts as silent.
-const PROBE_WITHIN: Duration = Duration::from_secs(20);
 /// The longest wait between polls of a stream that brings nothing.
 const SLOW_POLL: Duration = Duration::from_secs(60);
 /// Polls of a server that closes each replay at once keep at least this distance.
 const POLL_AT_LEAST: Duration = Duration::from_millis(50);
 /// The longest wait before a stream is asked for again that did not get as far as an answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// A stream that never showed a heartbeat may be dead without a word; it is asked for again after this much silence.
-const RECHECK_AFTER: Duration = Duration::from_secs(300);
-/// A probe that is open and silent may have met a dead connection; only several in a row say something of the server.
-const SILENT_PROBES: u32 = 2;
 /// What may still come of an open stream whose session is gone has this long since its last news.
 pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
+/// Resumes that may follow each other within [`ASK_AGAIN`]: a 409 is soon over, and so is a short fault.
+const SOON_TRIES: u32 = 12;
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
 /// A resume whose response head does not come.
@@ -67,7 +59,7 @@ impl Link {
         if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {
             let id = id.clone();
-            return self.stream_brought(&id, arrival);
+            return self.stream_brought(&id, exchange, arrival);
         }
         if let (Kind::Reread(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {
@@ -121,7 +113,8 @@ impl Link {
             match &mut errand.kind {
                 Kind::Handshake { session: slot } => *slot = session,
                 Kind::Stream(id) => {
-                    let id = id.clone();
+                    let (id, session_number) = (id.clone(), errand.session_number);
+                    self.session_lives(session_number);
                     self.stream_opened(&id, exchange, &body);
                 }
                 Kind::Reread(id) if body != Body::Stream => {
@@ -141,6 +134,11 @@ impl Link {
             return;
         };
         self.path.prober_gone();
+        if let Kind::Stream(id) = &errand.kind
+            && self.is_kept(id, exchange)
+        {
+            return self.kept_ended(&id.clone(), &arrival);
+        }
         if matches!(errand.kind, Kind::Wire) && self.wire.is_some() {
             return self.wire_ended(&match arrival {
                 Arrival::Broken { why } => why,
@@ -270,6 +268,7 @@ impl Link {
             running.contact_since = now.mono;
         }
         running.is_shown_stale = true;
+        (running.refusals, running.not_before) = (None, None);
         let is_stream = matches!(body, Body::Stream | Body::Json);
         running.went_out(now);
         match running.line {
@@ -327,8 +326,11 @@ impl Link {
     }
 
     /// An event or a sign of life on a task's stream.
-    fn stream_brought(&mut self, id: &TaskId, arrival: Arrival) {
+    fn stream_brought(&mut self, id: &TaskId, exchange: ExchangeId, arrival: Arrival) {
         let now = self.now;
+        if self.is_kept(id, exchange) && !self.came_on_kept(id, &arrival) {
+            return;
+        }
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -396,6 +398,9 @@ impl Link {
         if is_bare {
             self.gives_ids(false);
         }
+        if has_data {
+            self.leave_kept(id, &event);
+        }
         if let Some(event) = self.at_seam(id, event) {
             self.took(id, event);
         }
@@ -458,10 +463,17 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let line = std::mem::replace(&mut running.line, Line::None);
         if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
+            running.line = Line::None;
             return;
         }
+        if self.recheck_ended(id, broken.is_some()) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let line = std::mem::replace(&mut running.line, Line::None);
         if running.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
             running.note_cut(now, &why);
@@ -543,7 +555,7 @@ impl Link {
         }
     }
 
-    fn probe_ended(&mut self, id: &TaskId) {
+    pub(super) fn probe_ended(&mut self, id: &TaskId) {
         let now = self.now.mono;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
@@ -566,28 +578,37 @@ impl Link {
     }
 
     /// Neither the newest cursor nor an older one brings anything: the replay is gone.
-    fn replay_gone(&mut self, id: &TaskId) {
+    pub(super) fn replay_gone(&mut self, id: &TaskId) {
+        if self.hopes_for_kept(id) {
+            return;
+        }
         let said = Some("it no longer brings back what it has sent before".to_owned());
         self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
     }
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
-    fn ask_later(&mut self, id: &TaskId) {
+    pub(super) fn ask_later(&mut self, id: &TaskId) {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
         let asked_for =
             Duration::from_millis(running.attempt().and_then(|a| a.retry_ms).unwrap_or(0));
         let lost_tries = running.empties.max(running.tries);
+        let longest = if lost_tries > SOON_TRIES {
+            SLOW_POLL
+        } else {
+            ASK_AGAIN
+        };
         let ours = match lost_tries {
             0 => POLL_AT_LEAST,
             tries => jittered(
-                doubled(Duration::from_secs(1), tries - 1, SLOW_POLL),
+                doubled(Duration::from_secs(1), tries - 1, longest),
                 &mut self.dice,
             ),
         };
+        let until = self.now.mono.after(ours.max(asked_for));
         running.line = Line::Waiting {
-            until: self.now.mono.after(ours.max(asked_for)),
+            until: until.max(running.not_before.unwrap_or(until)),
         };
         running.is_shown_stale = true;
         self.is_restless = true;
@@ -755,6 +776,12 @@ impl Link {
             return;
         };
         running.is_shown_stale = true;
+        if self.recheck_refused(id, refusal) {
+            return;
+        }
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
         let line = std::mem::replace(&mut running.line, Line::None);
         let is_probe = matches!(line, Line::Asking { is_probe: true, .. });
         let is_call = matches!(line, Line::Calling(_));
@@ -778,14 +805,11 @@ impl Link {
                 };
                 self.out_of_stream(id, Status::Lost(reason), false);
             }
-            404 | 410 if has_session => {
-                if is_call {
-                    self.requeue(id, refusal);
-                } else {
-                    running.line = Line::Waiting { until: now.mono };
-                }
-                self.session_gone(said.as_deref());
+            404 | 410 if has_session && is_call => {
+                self.requeue(id, refusal);
+                self.doubt_session(said.as_deref());
             }
+            404 | 410 if has_session => self.resume_refused(id, refusal),
             // It took the newest cursor and refuses an older one: so it knows the newest.
             400 | 405..=407 | 411..=424 if is_probe => {
                 running.is_beyond_probing = true;
@@ -819,6 +843,7 @@ impl Link {
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
                 running.note_cut(now, &format!("HTTP {}", refusal.status));
                 running.tries = running.tries.saturating_add(1);
+                running.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
                 if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
                 {
                     let said = Some(format!("HTTP {}", refusal.status));
@@ -826,12 +851,6 @@ impl Link {
                     return self.out_of_stream(id, Status::Lost(reason), false);
                 }
                 self.ask_later(id);
-                let wait = refusal.retry_after.map(|wait| now.mono.after(wait));
-                if let (Some(at), Some(running)) = (wait, self.tasks.get_mut(id))
-                    && let Line::Waiting { until } = &mut running.line
-                {
-                    *until = (*until).max(at);
-                }
             }
             _ if is_call => self.refused_call(id, refusal),
             _ => self.out_of_stream(id, Status::Unknown(Window::NoReplay), false),
@@ -879,16 +898,24 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let Line::Verifying { said } = std::mem::replace(&mut running.line, Line::None) else {
+        let Line::Verifying { said } = running.line.clone() else {
             return;
         };
         if running.phase() == Phase::Queued {
+            running.line = Line::None;
             running.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
+        } else if self.is_cursor_gone(id) {
+            self.refused_for_long(id, said);
         } else {
-            self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+            self.verify_later(id);
         }
+    }
+
+    /// The server refuses to bring a stream back.
+    pub(super) fn refused_for_long(&mut self, id: &TaskId, said: Option<String>) {
+        self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
     }
 
     /// The ping that was to verify a session failed; the stream is asked for again later.
@@ -918,7 +945,7 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let line = std::mem::replace(&mut running.line, Line::None);
+        let connections = running.take_connections();
         running.orphan = None;
         let mut fetching = None;
         if running.task.resumability.checkpoint {
@@ -947,7 +974,7 @@ impl Link {
         } else {
             self.conclude(id, end, None);
         }
-        for exchange in [line.exchange(), fetching].into_iter().flatten() {
+        for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
         }
     }
@@ -964,109 +991,9 @@ impl Link {
                 .is_some_and(|attempt| attempt.asks_for_task)
     }
 
-    /// A socket that looks open may be dead: streams that can be resumed are asked for again, the others stay.
-    pub(super) fn path_suspect(&mut self, why: String) {
-        let resumable: Vec<TaskId> = self
-            .tasks
-            .iter()
-            .filter(|(_, running)| {
-                matches!(running.line, Line::Open { .. })
-                    && running
-                        .attempt()
-                        .is_some_and(|attempt| attempt.cursors.newest.is_some())
-            })
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in resumable {
-            let now = self.now;
-            let Some(running) = self.tasks.get_mut(&id) else {
-                continue;
-            };
-            running.note_cut(now, &why);
-            let exchange = running.line.exchange();
-            running.line = Line::Waiting { until: now.mono };
-            if let Some(exchange) = exchange {
-                self.close(exchange);
-            }
-        }
-        if self.path.down().is_none() {
-            self.path_failed(why, false, None);
-        }
-    }
-
-    /// When the silence of a task's stream has to be acted on.
-    pub(super) fn silence_ends(running: &Running) -> Option<Mono> {
-        if let (Some(orphan), Line::Open { .. }) = (&running.orphan, &running.line) {
-            return Some(orphan.until.max(running.last_news.after(ORPHAN_FOR)));
-        }
-        if matches!(running.seam, Seam::Reread(_)) {
-            // The second reading has a limit of its own.
-            return None;
-        }
-        let Line::Open {
-            is_resumed, since, ..
-        } = running.line
-        else {
-            return None;
-        };
-        running
-            .attempt()
-            .filter(|attempt| attempt.cursors.newest.is_some())?;
-        if running.skip_to.is_some() && !running.probe_found {
-            return Some(since.after(PROBE_WITHIN));
-        }
-        if is_resumed {
-            if let Some(gap) = running.live_gap {
-                let patience = (gap * 3).clamp(HALF_OPEN_AFTER, LEFT_ALONE);
-                return Some(running.last_news.after(patience));
-            }
-            let place = usize::try_from(running.round)
-                .unwrap_or(usize::MAX)
-                .min(SILENCES.len() - 1);
-            let wait = Duration::from_secs(SILENCES.get(place).copied().unwrap_or(60));
-            return Some(since.max(running.last_news).after(wait));
-        }
-        let patience = running
-            .heartbeat
-            .map_or(RECHECK_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
-        Some(running.last_byte.mono.after(patience))
-    }
-
     pub(super) fn step_stream(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        let Some(running) = self.tasks.get_mut(id) else {
-            return;
-        };
-        if let Line::Open { on, is_resumed, .. } = running.line
-            && Self::silence_ends(running).is_some_and(|at| now >= at)
-        {
-            if let Some(orphan) = running.orphan.take() {
-                return self.out_of_stream(id, Status::Lost(orphan.reason), false);
-            }
-            if running.skip_to.is_some() && !running.probe_found {
-                running.silent_probes += 1;
-                if running.silent_probes < SILENT_PROBES {
-                    running.skip_to = None;
-                    running.line = Line::Waiting { until: now };
-                    return self.close(on);
-                }
-                running.line = Line::None;
-                self.close(on);
-                return self.probe_ended(id);
-            }
-            if is_resumed {
-                running.round = running.round.saturating_add(1);
-                if !running.has_news {
-                    if running.has_failed_probe {
-                        self.close(on);
-                        return self.replay_gone(id);
-                    }
-                    running.empties = running.empties.saturating_add(1);
-                }
-            }
-            running.line = Line::Waiting { until: now };
-            self.close(on);
-        }
+        self.check_silence(id);
         let Some(running) = self.tasks.get(id) else {
             return;
         };

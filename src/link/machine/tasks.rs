@@ -17,7 +17,7 @@ use crate::{
     link::{
         ExchangeId,
         path::{doubled, jittered},
-        running::{Line, Running},
+        running::Running,
         served::Served,
     },
     protocol::{self, Method, Refusal, RpcError, TaskShape, encode},
@@ -63,8 +63,7 @@ impl Link {
             return;
         };
         let task = made(&shape, kind, now.wall, is_bound);
-        let exchange = running.line.exchange();
-        running.line = Line::None;
+        let connections = running.take_connections();
         running.cut = None;
         running.task.resumability.task = !self.record.is_process();
         running.task.server_task_id = Some(task.id.clone());
@@ -86,7 +85,7 @@ impl Link {
         }
         self.served_ids.insert(shape.id.clone(), id.clone());
         self.gather();
-        if let Some(exchange) = exchange {
+        for exchange in connections.into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);

@@ -392,15 +392,14 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
-        let exchange = running.line.exchange();
-        running.line = Line::None;
+        let connections = running.take_connections();
         running.last_byte = now;
         let words =
             format!("its stream stayed silent while its checkpoint went on; {BY_CHECKPOINT}");
         running.remark(now, words);
         self.saver.urge(now.mono);
         self.is_restless = true;
-        if let Some(exchange) = exchange {
+        for exchange in connections.into_iter().flatten() {
             self.close(exchange);
         }
     }

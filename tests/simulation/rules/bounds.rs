@@ -132,7 +132,7 @@ fn of_questions_that_nobody_is_asked_only_some_are_remembered() {
             key: None,
             answer: Answer::Decline,
         });
-        bench.secs(20);
+        bench.secs(15);
         // Each answer is taken.
         let exchange = bench.sent.last().map(|(_, on, _)| *on).unwrap();
         bench.bring(

@@ -651,8 +651,7 @@ fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
         bench.step(call, "a", &token, 1);
         bench.broken(call);
         bench.secs(1);
-        let (get, _) = bench.last_get();
-        bench.bring(get, refused(404));
+        bench.refuse_session(404);
         let status = bench.status();
         assert_eq!(
             matches!(status, Status::Lost(LostReason::SessionGone { .. })),

@@ -1,0 +1,157 @@
+//! Proof that a server session is gone.
+//!
+//! Behind a load balancer without sticky sessions, another replica answers 404 for a session that is alive. So before
+//! anything is given up, the server is asked again on new connections; each request has one of its own. Only a refusal
+//! every time is proof.
+
+use core::time::Duration;
+
+use super::{Door, Kind, Link};
+use crate::{
+    domain::{Mono, Phase, TaskId, TaskKind},
+    link::{
+        refusals::{Proof, Refusals},
+        running::Running,
+    },
+    protocol::Refusal,
+};
+
+/// A session that was refused like this is gone.
+const SESSION_GONE: Proof = Proof {
+    takes: Duration::from_secs(10),
+    count: 4,
+};
+/// A stream that was refused like this while its session answers is gone: several replicas may answer in turn.
+const STREAM_GONE: Proof = Proof {
+    takes: Duration::from_secs(300),
+    count: 12,
+};
+/// The longest wait between two pings of a check.
+const PING_AT_MOST: Duration = Duration::from_secs(4);
+
+/// The present session was refused, and not served since.
+#[derive(Clone, Debug)]
+pub(super) struct SessionCheck {
+    refusals: Refusals,
+    pings: u32,
+    next_ping: Mono,
+    said: Option<String>,
+}
+
+impl Link {
+    /// The server refused something because of its session.
+    pub(super) fn doubt_session(&mut self, said: Option<&str>) {
+        if !self.record.is_initialized {
+            return;
+        }
+        let now = self.now.mono;
+        if !self.needs_proof() {
+            return self.session_gone(said);
+        }
+        let check = self.session_check.get_or_insert_with(|| SessionCheck {
+            refusals: Refusals::none_since(now),
+            pings: 0,
+            next_ping: now,
+            said: None,
+        });
+        check.refusals.add();
+        check.said = said.map(str::to_owned).or(check.said.take());
+        if check.refusals.are(SESSION_GONE, now) {
+            let said = check.said.take();
+            return self.session_gone(said.as_deref());
+        }
+        self.is_restless = true;
+    }
+
+    /// Something was served in the present session.
+    pub(super) fn session_lives(&mut self, session_number: u64) {
+        if session_number == self.record.session_number && self.session_check.take().is_some() {
+            self.is_restless = true;
+        }
+    }
+
+    /// Whether something would be lost with the session.
+    fn needs_proof(&self) -> bool {
+        let hangs_on_it = |running: &Running| {
+            let is_here = running.attempt().is_some_and(|attempt| {
+                attempt.session_number == self.record.session_number
+                    && matches!(attempt.phase, Phase::Sent | Phase::Open)
+            });
+            let task = running.task.server_task.as_ref();
+            let is_core = task.is_some_and(|task| task.kind == TaskKind::Core);
+            // A restarted server has forgotten its sessions, and the checkpoint is the better way.
+            let can_continue = running.task.resumability.checkpoint
+                && self
+                    .path
+                    .was_refused_lately(self.now, running.last_byte.mono);
+            is_here
+                && running.is_active()
+                && !running.is_settled()
+                && (running.served.is_none() || is_core)
+                && !can_continue
+        };
+        self.tasks.values().any(hangs_on_it)
+    }
+
+    /// Whether the session is doubted, so that nothing new is sent in it.
+    pub(super) fn is_session_doubted(&self) -> bool {
+        self.session_check.is_some()
+    }
+
+    /// When the next ping of the check is due.
+    pub(super) fn session_check_at(&self) -> Option<Mono> {
+        let check = self.session_check.as_ref()?;
+        (self.door == Door::Open && !self.is_pinging()).then_some(check.next_ping)
+    }
+
+    pub(super) fn step_session_check(&mut self) {
+        let now = self.now.mono;
+        if self.session_check_at().is_none_or(|at| now < at) || self.may_ask().is_err() {
+            return;
+        }
+        if let Some(check) = &mut self.session_check {
+            check.pings = check.pings.saturating_add(1);
+            let wait = Duration::from_secs(1).saturating_mul(check.pings);
+            check.next_ping = now.after(wait.min(PING_AT_MOST));
+        }
+        self.ping(None);
+    }
+
+    pub(super) fn is_pinging(&self) -> bool {
+        let is_ping = |kind: &Kind| matches!(kind, Kind::Ping { .. });
+        self.errands.values().any(|errand| is_ping(&errand.kind))
+    }
+
+    /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.
+    pub(super) fn resume_refused(&mut self, id: &TaskId, refusal: &Refusal) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            running.note_cut(now, &format!("HTTP {}", refusal.status));
+            running.tries = running.tries.saturating_add(1);
+        }
+        self.ask_later(id);
+        if self.is_stream_gone(id, STREAM_GONE) {
+            return self.refused_for_long(id, refusal.said.clone());
+        }
+        self.doubt_session(refusal.said.as_deref());
+    }
+
+    /// The session lives, so it was the cursor that was refused with a 400. Returns whether that is proof: another replica
+    /// may have refused it.
+    pub(super) fn is_cursor_gone(&mut self, id: &TaskId) -> bool {
+        self.is_stream_gone(id, SESSION_GONE)
+    }
+
+    /// Counts a refusal of a task's stream.
+    fn is_stream_gone(&mut self, id: &TaskId, proof: Proof) -> bool {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        let refusals = running
+            .refusals
+            .get_or_insert_with(|| Refusals::none_since(now));
+        refusals.add();
+        refusals.are(proof, now)
+    }
+}

@@ -1,0 +1,335 @@
+//! Silent streams: an open connection proves nothing, so a stream without data is requested again on a new one.
+//!
+//! A half-open connection (NAT, Wi-Fi roaming, a proxy that drops bytes) looks like a slow tool, and an answered ping
+//! proves the server, never the stream. So the silent connection is kept while its stream is requested again from its
+//! cursor. Data on the new connection proves the old one dead; data on the old one, the new one needless. Until then both
+//! are open, and a tool that is just slow loses nothing.
+
+use core::time::Duration;
+
+use super::{Link, streams::ORPHAN_FOR};
+use crate::{
+    domain::{Mono, Status, TaskId},
+    link::{
+        ExchangeId,
+        running::{KeptConnection, Line, Running},
+        seam::{Held, Seam},
+    },
+    protocol::{self, Arrival, Incoming, Refusal},
+};
+
+/// A stream may be silent for this long, or for three times its longest step.
+const SILENT_AT_LEAST: Duration = Duration::from_secs(20);
+/// The longest silence that is taken for a slow tool without a look.
+const SILENT_AT_MOST: Duration = Duration::from_secs(900);
+/// A stream that stays silent is requested again after these, counted from the last request.
+const REPEATS: [Duration; 5] = [
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(40),
+    Duration::from_secs(60),
+];
+/// A probe that brought nothing known back for this long counts as silent.
+const PROBE_WITHIN: Duration = Duration::from_secs(20);
+/// A probe that is open and silent may have met a dead connection; only several in a row say something of the server.
+const SILENT_PROBES: u32 = 2;
+/// The SDKs send keep-alive comments every 15 s. A connection with a byte younger than this carries what the server sends.
+const ALIVE_WITHIN: Duration = Duration::from_secs(17);
+/// What the row says where the server replays nothing and only the silent connection is left.
+const NO_REPLAY: &str =
+    "the stream is silent and the server no longer replays it; still listening on its connection";
+
+impl Link {
+    /// When the silence of a task's stream has to be acted on.
+    pub(super) fn silence_ends(running: &Running) -> Option<Mono> {
+        if let (Some(orphan), Line::Open { .. }) = (&running.orphan, &running.line) {
+            return Some(orphan.until.max(running.last_news.after(ORPHAN_FOR)));
+        }
+        if matches!(running.seam, Seam::Reread(_)) {
+            // The second reading has a limit of its own.
+            return None;
+        }
+        let Line::Open {
+            is_resumed, since, ..
+        } = running.line
+        else {
+            return None;
+        };
+        running
+            .attempt()
+            .filter(|attempt| attempt.cursors.newest.is_some())?;
+        if running.skip_to.is_some() && !running.probe_found {
+            return Some(since.after(PROBE_WITHIN));
+        }
+        let silent_since = since.max(running.last_news);
+        let not_before = running.not_before.unwrap_or(silent_since);
+        let is_unproven = is_resumed && running.live_gap.is_none();
+        let repeats_from = match running.rechecked_at {
+            Some(at) => Some(silent_since.max(at)),
+            None => is_unproven.then_some(silent_since),
+        };
+        let ends = match repeats_from {
+            Some(from) => from.after(repeat(running.round)),
+            None => {
+                let longest = running
+                    .longest_step
+                    .max(running.live_gap.unwrap_or_default());
+                silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
+            }
+        };
+        Some(ends.max(not_before))
+    }
+
+    /// Acts on the silence of an open stream.
+    pub(super) fn check_silence(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Line::Open { on, is_resumed, .. } = running.line else {
+            return;
+        };
+        if Self::silence_ends(running).is_none_or(|at| now < at) {
+            return;
+        }
+        if let Some(orphan) = running.orphan.take() {
+            return self.out_of_stream(id, Status::Lost(orphan.reason), false);
+        }
+        if running.skip_to.is_some() && !running.probe_found {
+            running.silent_probes += 1;
+            if running.silent_probes < SILENT_PROBES {
+                running.skip_to = None;
+                running.line = Line::Waiting { until: now };
+                return self.close(on);
+            }
+            running.line = Line::None;
+            self.close(on);
+            return self.probe_ended(id);
+        }
+        if running.rechecked_at.is_some() || is_resumed && running.live_gap.is_none() {
+            running.round = running.round.saturating_add(1);
+        }
+        if is_resumed && !running.has_news {
+            if running.has_failed_probe {
+                self.close(on);
+                return self.replay_gone(id);
+            }
+            // A connection that was returned to has been counted before.
+            if running.kept.is_some() || running.rechecked_at.is_none() {
+                running.empties = running.empties.saturating_add(1);
+            }
+        }
+        self.recheck(id);
+    }
+
+    /// Requests an open stream again on a new connection; the old one is kept.
+    pub(super) fn recheck(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let can_resume = running
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        if !can_resume {
+            return;
+        }
+        running.is_shown_stale = true;
+        self.is_restless = true;
+        // What waits behind a seam comes again with the stream, and could not be given to an old connection.
+        let needless =
+            if let (Seam::Reread(_), Line::Open { on, .. }) = (&running.seam, &running.line) {
+                let on = *on;
+                running.line = Line::Waiting { until: now };
+                Some(on)
+            } else {
+                running.set_aside(now)
+            };
+        if let Some(needless) = needless {
+            self.close(needless);
+        }
+    }
+
+    /// Requests every open stream again that can be, because its connection may be dead.
+    pub(super) fn recheck_all(&mut self) {
+        let is_open = |running: &Running| matches!(running.line, Line::Open { .. });
+        let open = self.tasks.iter().filter(|(_, running)| is_open(running));
+        for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.recheck(&id);
+        }
+    }
+
+    /// Something came on the connection that was kept. Returns whether it is news, and the stream is back on it.
+    pub(super) fn came_on_kept(&mut self, id: &TaskId, arrival: &Arrival) -> bool {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        let Some(kept) = &mut running.kept else {
+            return false;
+        };
+        kept.heard_at = now.mono;
+        if !matches!(arrival, Arrival::Event { data, .. } if !data.is_empty()) {
+            running.heard(now);
+            return false;
+        }
+        self.return_to_kept(id);
+        true
+    }
+
+    /// Makes the connection that was kept the one of the stream again.
+    pub(super) fn return_to_kept(&mut self, id: &TaskId) {
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id)
+            && let Some(needless) = running.return_to_kept(now)
+        {
+            self.close(needless);
+        }
+        self.is_restless = true;
+    }
+
+    /// Whether an exchange is the connection that was kept of a stream.
+    pub(super) fn is_kept(&self, id: &TaskId, exchange: ExchangeId) -> bool {
+        let kept = self.tasks.get(id).and_then(|running| running.kept.as_ref());
+        kept.is_some_and(|kept| kept.on == exchange)
+    }
+
+    /// The connection that was kept ended: what the stream still brings comes on the new one.
+    pub(super) fn kept_ended(&mut self, id: &TaskId, arrival: &Arrival) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        running.kept = None;
+        running.is_shown_stale = true;
+        if !matches!(running.line, Line::Open { .. }) {
+            let why = match arrival {
+                Arrival::Broken { why } => why,
+                _ => "the server ended the stream",
+            };
+            running.note_cut(now, why);
+        }
+        self.is_restless = true;
+    }
+
+    /// Lets go of the kept connection once the new one brings what the old one should have brought.
+    pub(super) fn leave_kept(&mut self, id: &TaskId, event: &Held) {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if running.kept.is_none() || !is_of_this_call(running, &event.data) {
+            return;
+        }
+        let kept = running.kept.take();
+        if running.cut.is_none() {
+            running.note_silence_as_cut(now);
+            running.note_back(now);
+        }
+        if let Some(kept) = kept {
+            self.close(kept.on);
+        }
+    }
+
+    /// The request for a silent stream ended without bringing anything new. Returns whether that was all, because the old
+    /// connection is still there.
+    pub(super) fn recheck_ended(&mut self, id: &TaskId, is_broken: bool) -> bool {
+        let Some(running) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        if running.kept.is_none() {
+            return false;
+        }
+        if is_broken {
+            running.tries = running.tries.saturating_add(1);
+            self.ask_later(id);
+            return true;
+        }
+        if running.skip_to.is_some() || running.probe_found {
+            running.has_failed_probe = !running.probe_found;
+        } else if running.has_failed_probe && !running.has_news {
+            self.replay_gone(id);
+            return true;
+        }
+        running.empties = running.empties.saturating_add(1);
+        self.return_to_kept(id);
+        true
+    }
+
+    /// The request for a silent stream was refused. Returns whether the old connection stays.
+    pub(super) fn recheck_refused(&mut self, id: &TaskId, refusal: &Refusal) -> bool {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        let Some(kept) = &running.kept else {
+            return false;
+        };
+        running.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+        let is_probe = matches!(running.line, Line::Asking { is_probe: true, .. });
+        // It took the newest cursor and refuses an older one: so it knows the newest.
+        running.is_beyond_probing |= is_probe && matches!(refusal.status, 400..=424);
+        running.is_replay_failing |= matches!(refusal.status, 400 | 404..=408 | 410..=424);
+        let is_alive = now.mono.since(kept.heard_at) < ALIVE_WITHIN;
+        if refusal.status == 409 && !is_alive {
+            // The server believes in the old connection, and serves no other beside it.
+            let on = kept.on;
+            running.kept = None;
+            running.note_silence_as_cut(now);
+            self.close(on);
+            return false;
+        }
+        self.return_to_kept(id);
+        match refusal.status {
+            401 | 403 => self.barred(refusal),
+            400 | 404 | 410 if self.record.session.is_some() => {
+                self.doubt_session(refusal.said.as_deref());
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Where the server replays nothing any more, the silent connection is the last hope. Returns whether there is one.
+    pub(super) fn hopes_for_kept(&mut self, id: &TaskId) -> bool {
+        let now = self.now;
+        let Some(running) = self.tasks.get_mut(id) else {
+            return false;
+        };
+        if !running.kept.as_ref().is_some_and(KeptConnection::was_live) {
+            return false;
+        }
+        running.remark(now, NO_REPLAY.to_owned());
+        running.is_replay_failing = true;
+        self.saver.touch(now.mono);
+        self.return_to_kept(id);
+        true
+    }
+
+    /// A ping was not answered: every socket may be dead.
+    pub(super) fn path_suspect(&mut self, why: String) {
+        self.recheck_all();
+        if self.path.down().is_none() {
+            self.path_failed(why, false, None);
+        }
+    }
+}
+
+/// How long after the last request a silent stream is requested again.
+fn repeat(round: u32) -> Duration {
+    let index = usize::try_from(round).unwrap_or(usize::MAX);
+    let [.., last] = REPEATS;
+    REPEATS.get(index).copied().unwrap_or(last)
+}
+
+/// Whether an event belongs to the present attempt, as far as it says: some stores replay the messages of other streams.
+fn is_of_this_call(running: &Running, data: &str) -> bool {
+    let own = running.request_id();
+    protocol::decode(data).iter().all(|message| match message {
+        Incoming::Progress { token: id, .. } | Incoming::Response { id, .. } => {
+            own == Some(id.as_ref())
+        }
+        _ => true,
+    })
+}

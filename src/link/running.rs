@@ -72,7 +72,7 @@ pub(super) struct KeptConnection {
     pub(super) on: ExchangeId,
     /// When the last byte came on it, keep-alive comments included.
     pub(super) heard_at: Mono,
-    is_resumed: bool,
+    pub(super) is_resumed: bool,
     since: Mono,
     has_news: bool,
     seam: Seam,

@@ -130,7 +130,7 @@ impl Link {
             running.tries = running.tries.saturating_add(1);
         }
         self.ask_later(id);
-        if self.is_stream_gone(id, STREAM_GONE) {
+        if self.is_stream_refused_for_long(id) {
             return self.refused_for_long(id, refusal.said.clone());
         }
         self.doubt_session(refusal.said.as_deref());
@@ -140,6 +140,11 @@ impl Link {
     /// may have refused it.
     pub(super) fn is_cursor_gone(&mut self, id: &TaskId) -> bool {
         self.is_stream_gone(id, SESSION_GONE)
+    }
+
+    /// A resume was refused although the session lives, which one replica of several may do. Returns whether that is proof.
+    pub(super) fn is_stream_refused_for_long(&mut self, id: &TaskId) -> bool {
+        self.is_stream_gone(id, STREAM_GONE)
     }
 
     /// Counts a refusal of a task's stream.

@@ -268,19 +268,27 @@ impl Link {
         };
         running.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
         let is_probe = matches!(running.line, Line::Asking { is_probe: true, .. });
+        let is_replay_refused = matches!(refusal.status, 400 | 404..=407 | 410..=424);
         // It took the newest cursor and refuses an older one: so it knows the newest.
-        running.is_beyond_probing |= is_probe && matches!(refusal.status, 400..=424);
-        running.is_replay_failing |= matches!(refusal.status, 400 | 404..=408 | 410..=424);
-        let is_alive = now.mono.since(kept.heard_at) < ALIVE_WITHIN;
-        if refusal.status == 409 && !is_alive {
+        running.is_beyond_probing |= is_probe && is_replay_refused;
+        running.is_replay_failing |= is_replay_refused && !is_probe;
+        let is_needless = match refusal.status {
             // The server believes in the old connection, and serves no other beside it.
-            let on = kept.on;
+            409 => kept.is_resumed || now.mono.since(kept.heard_at) >= ALIVE_WITHIN,
+            _ => is_replay_refused && !is_probe && !kept.was_live(),
+        };
+        let (on, is_resumed) = (kept.on, kept.is_resumed);
+        if is_needless {
             running.kept = None;
             running.note_silence_as_cut(now);
             self.close(on);
             return false;
         }
         self.return_to_kept(id);
+        if is_replay_refused && is_resumed && !is_probe && self.is_stream_refused_for_long(id) {
+            self.refused_for_long(id, refusal.said.clone());
+            return true;
+        }
         match refusal.status {
             401 | 403 => self.barred(refusal),
             400 | 404 | 410 if self.record.session.is_some() => {

@@ -175,6 +175,13 @@ class Proxy:
         self._process.stdin.flush()
         return int(self.expect(kind))
 
+    def count(self) -> int:
+        """Connections accepted since the start."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("count\n")
+        self._process.stdin.flush()
+        return int(self.expect("count"))
+
     def close(self) -> None:
         """The end of its stdin ends it."""
         assert self._process.stdin is not None

@@ -68,7 +68,7 @@ def sdk_cut_fast(stage: Stage) -> str:
 
 
 def sdk_hole(stage: Stage) -> str:
-    """A half-open connection before the first keep-alive comment: found after five minutes of silence."""
+    """A half-open connection before the first keep-alive comment."""
     return sdk_cut(stage, "hole", 3, 24, 250, 420)
 
 

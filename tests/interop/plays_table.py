@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from checks import check_given_up, check_once, check_same_history, check_seq, check_steps, outage_of, reason_of
-from driver import SOON_SECONDS, START_SECONDS, Run, Stage, need, until
+from driver import SOON_SECONDS, START_SECONDS, Proxy, Run, Stage, need, until
 
 # An outage, the work after it, and the slowest polling that a server makes us do.
 BOUND_SECONDS = 120.0
@@ -266,6 +267,69 @@ def hole(stage: Stage, row: Row) -> str:
     return cut(stage, row, 3, 24, 250, "hole")
 
 
+# How long a silent connection may hide that the stream goes on.
+RECOVERY_SECONDS = 45.0
+
+
+def recovers(run: Run, proxy: Proxy, step: int) -> float:
+    """Silence every connection, let new ones work, and wait for a step that the old ones did not bring: its delay."""
+    before = max((event.get("value") or 0 for event in run.all("progress")), default=0)
+    need(proxy.fault("hole", 0) > 0, "no connection was hit")
+    proxy.expect("back")
+    began = time.monotonic()
+    goal = max(step, before + 1)
+
+    def is_new(event: dict[str, Any]) -> bool:
+        return event["event"] == "settled" or event["event"] == "progress" and (event.get("value") or 0) >= goal
+
+    run.wait_for("a step after the silence", RECOVERY_SECONDS, is_new)
+    return time.monotonic() - began
+
+
+def silence(stage: Stage, row: Row) -> str:
+    """After seven steps the call's connection goes silent, and nothing says so."""
+    proxy = stage.through_proxy()
+    call, task = begin(stage, row, 20, 200)
+    call.step(7)
+    after = recovers(call, proxy, 8)
+    return f"{check_done(stage, row, call, task, 20)}, recovered after {after:.1f} s"
+
+
+def silence_twice(stage: Stage, row: Row) -> str:
+    """The connection goes silent, and after the recovery the new one does too."""
+    proxy = stage.through_proxy()
+    call, task = begin(stage, row, 60, 1000)
+    call.step(3)
+    first = recovers(call, proxy, 4)
+    second = recovers(call, proxy, 5)
+    told = check_done(stage, row, call, task, 60)
+    return f"{told}, recovered after {first:.1f} s and {second:.1f} s"
+
+
+def silence_409(stage: Stage, row: Row) -> str:
+    """The connection goes silent, and for 30 s the server believes in it and answers 409."""
+    proxy = stage.through_proxy()
+    call, task = begin(stage, row, 20, 200)
+    call.step(7)
+    proxy.fault("conflict", 30)
+    after = recovers(call, proxy, 8)
+    need(after > 25, f"recovered after {after:.1f} s although the server answered 409 for 30 s")
+    return f"{check_done(stage, row, call, task, 20)}, recovered after {after:.1f} s"
+
+
+def slow(stage: Stage, row: Row) -> str:
+    """A tool that takes 90 s for each step: nothing is cut, and the requests are few."""
+    proxy = stage.through_proxy()
+    call, task = begin(stage, row, 3, 90_000)
+    call.wait_for("the end", 330, lambda event: event["event"] == "settled")
+    told = check_done(stage, row, call, task, 3)
+    connections = proxy.count()
+    need(connections <= 30, f"{connections} connections in 270 s")
+    contact = outage_of(call)
+    need("reconnecting" not in contact, f"a live stream was given up: {contact}")
+    return f"{told}, {connections} connections, {contact}"
+
+
 def kill_client(stage: Stage, row: Row) -> str:
     """kill -9 of longhaul; another process opens the session again."""
     stage.through_proxy()
@@ -420,6 +484,10 @@ CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
     ("cut-2s", cut_2s),
     ("cut-10s", cut_10s),
     ("hole", hole),
+    ("silence", silence),
+    ("silence-twice", silence_twice),
+    ("silence-409", silence_409),
+    ("slow", slow),
     ("kill-client", kill_client),
     ("takeover", takeover),
     ("kill-server", kill_server),
@@ -432,6 +500,10 @@ CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
 # One row a way has the cases that only repeat what the way does.
 QUICK_ONCE = {
     "hole": {"fastmcp4-task", "node_sdk1-task"},
+    "silence": {"sdk-stateful", "node_sdk1-stateful", "rmcp-stateful"},
+    "silence-twice": {"node_sdk1-stateful"},
+    "silence-409": {"node_sdk1-stateful"},
+    "slow": set(),
     "takeover": {"fastmcp4-task", "sdk2-stateful", "rmcp-stateful", "node_sdk2-modern"},
     "cut-10s": {"fastmcp4-task", "sdk2-stateful", "rmcp-modern", "node_sdk2-stateful"},
     "watch": {"rmcp-task", "node_sdk1-stateful", "sdk2-modern", "everything-task"},
@@ -446,9 +518,11 @@ def offers(row: Row, case: str) -> bool:
     if case.startswith("ask"):
         # Who asks on a stream that nobody can pick up again asks nobody once it broke.
         return bool(row.ask) and not (case == "ask-kill" and row.way is Way.NO_IDS)
-    # A stream takes minutes to be found dead; see the plays of the Python SDK 1.x.
     if case == "hole":
         return row.way is Way.TASK
+    # Only a stream with ids can be requested again, and the journal shows what ran.
+    if case == "slow" or case.startswith("silence"):
+        return row.way is Way.IDS and row.journal
     # A task of 2025-11-25 belongs to its session: nobody else can take it over.
     return case != "adopt" or (row.way is Way.TASK and row.era == MODERN)
 

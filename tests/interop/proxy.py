@@ -8,6 +8,8 @@ one command a line on stdin and answers each with a line on stdout:
     cut S    reset every connection and refuse new ones for S seconds: `cut N` (connections hit), then `back`
     hole S   swallow every byte of the connections that exist, for ever and without closing them, and keep new ones
              waiting for S seconds: `hole N`, then `back`. This is what a dead Wi-Fi or a lost NAT entry looks like.
+    conflict S  answer every GET with 409 for S seconds, as a server does that believes in an older connection:
+             `conflict 0`
     count    `count N`: connections accepted since the start
 
 --record keeps every byte that went from there to a client: what was never sent was not lost on the way.
@@ -38,6 +40,8 @@ class Proxy:
         self.server: asyncio.Server | None = None
         self.up = asyncio.Event()
         self.up.set()
+        # Until when a GET is answered with 409.
+        self.conflict_until = 0.0
         # Each connection has a flag of its own: set means that its bytes vanish from now on.
         self.live: dict[asyncio.Task[None], tuple[asyncio.Event, list[asyncio.StreamWriter]]] = {}
         self.outages: set[asyncio.Task[None]] = set()
@@ -56,8 +60,15 @@ class Proxy:
         self.live[task] = (dead, writers)
         try:
             await self.up.wait()
+            first = await reader.read(65536) if asyncio.get_running_loop().time() < self.conflict_until else b""
+            if first.startswith(b"GET "):
+                writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                await writer.drain()
+                writer.close()
+                return
             to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.target)
             writers.append(to_writer)
+            to_writer.write(first)
             ends = [
                 asyncio.ensure_future(pump(reader, to_writer, dead, None)),
                 asyncio.ensure_future(pump(to_reader, writer, dead, self.record)),
@@ -114,6 +125,9 @@ class Proxy:
                 self.start(self.cut(float(seconds)))
             case ["hole", seconds]:
                 self.start(self.hole(float(seconds)))
+            case ["conflict", seconds]:
+                self.conflict_until = asyncio.get_running_loop().time() + float(seconds)
+                say("conflict 0")
             case ["count"]:
                 say(f"count {self.accepted}")
             case _:

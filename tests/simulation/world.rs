@@ -478,8 +478,8 @@ impl World {
             Some("waits: a cancelled call never answers")
         } else if is_stopped && !self.server.style.has_session {
             Some("waits: a server without sessions was restarted")
-        } else if self.is_half_open(id) && !self.server.style.always_replays() {
-            Some("waits: half-open, and nothing is replayed")
+        } else if self.has_connection(id) && !self.server.style.always_replays() {
+            Some("waits: open and silent, and nothing is replayed")
         } else if !has_older_cursor {
             Some("waits: no older cursor to probe with")
         } else {
@@ -487,13 +487,11 @@ impl World {
         }
     }
 
-    /// Whether a connection of the task stands that brings nothing for ever.
-    fn is_half_open(&self, id: &TaskId) -> bool {
-        self.conns.iter().any(|(exchange, conn)| {
-            let line = self.lines.get(*conn);
-            let of = self.link.as_ref().and_then(|link| link.task_of(*exchange));
-            of == Some(id) && line.is_some_and(|line| line.health == Health::Stalled)
-        })
+    /// Whether the task has a connection that nobody has closed.
+    fn has_connection(&self, id: &TaskId) -> bool {
+        let link = self.link.as_ref();
+        let mut exchanges = self.conns.keys();
+        exchanges.any(|exchange| link.and_then(|link| link.task_of(*exchange)) == Some(id))
     }
 
     fn happen(&mut self, event: Event) {

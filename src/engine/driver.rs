@@ -1339,11 +1339,9 @@ impl Driver<'_> {
             processes.all(is_at_rest)
         })
         .await;
-        let processes: Vec<Stdio> = self
-            .links
-            .iter()
-            .filter_map(|it| it.stdio.clone())
-            .collect();
+        let with_process = self.links.iter().enumerate();
+        let with_process = with_process.filter_map(|(at, it)| Some((at, it.stdio.clone()?)));
+        let (of_processes, processes): (Vec<usize>, Vec<Stdio>) = with_process.unzip();
         let keepers: Vec<_> = self
             .links
             .iter()
@@ -1363,6 +1361,14 @@ impl Driver<'_> {
         );
         if ended.is_err() {
             tracing::warn!("left while a process did not end");
+        } else {
+            // We ended them, so we know what came of their calls; the next driver would only find out.
+            let now = self.clock.now();
+            for index in of_processes {
+                self.feed(index, Input::ProgramEnded, now);
+            }
+            self.tend_until(until, |it| it.links.iter().all(is_at_rest))
+                .await;
         }
         if settled.is_err() {
             tracing::warn!("left while a token was being refreshed");

@@ -494,6 +494,9 @@ pub(super) struct Demo {
     /// The port for the server.
     #[arg(long, value_name = "N", requires = "serve")]
     pub(super) port: Option<u16>,
+    /// Replay what all streams of a server session missed, not only the stream that is resumed, as looser servers do.
+    #[arg(long, requires = "serve")]
+    pub(super) cross_stream_replay: bool,
     /// Leave the terminal, and end when nobody needs the server any more.
     #[arg(long, hide = true, requires = "serve")]
     pub(super) background: bool,

@@ -879,6 +879,62 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
 }
 
 #[test]
+fn a_state_file_without_arguments_calls_nothing_until_they_are_given() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let work = ["dataset_name=eu", "total_records=50", "batch_size=5"];
+    let call = [
+        "--json",
+        "call",
+        "resumable_data_processing",
+        "client_id=c-tutorial",
+        "delay_ms=100",
+    ];
+    let left = with(&url, &[&call[..], &work].concat());
+    let mut other = Running::start(&mut program(&bench.state("other"), &left));
+    other.prints(|event| event["value"].as_f64() >= Some(25.0));
+    other.signal(Signal::KILL);
+    other.end();
+    let file = bench.dir.path().join("session_state.json");
+    let saved = json!({"client_id": "c-tutorial", "server_url": url, "active_tasks": {
+        "task_1": {"tool": "resumable_data_processing", "status": "running", "progress": 25}}});
+    let mut written = std::fs::File::create(&file).unwrap();
+    written.write_all(saved.to_string().as_bytes()).unwrap();
+
+    let state = bench.state("ours");
+    let adopt = |more: &[&str]| {
+        let flags = ["adopt", "--from", file.to_str().unwrap(), "--yes"];
+        run(&state, &[&flags[..], more].concat())
+    };
+    let rows = || demo::rows(&bench.demo_dir(), "c-tutorial").unwrap();
+    let short = adopt(&[]);
+    assert_eq!(short.code, Some(2), "{short:#?}");
+    assert!(short.err.contains("task_1 KEY=VALUE"), "{short:#?}");
+    assert!(short.err.contains("nothing was called"), "{short:#?}");
+    assert!(tasks(&state).is_empty());
+    let missing = adopt(&["task_2", "dataset_name=eu"]);
+    assert!(
+        missing
+            .err
+            .contains("no unfinished task task_2; it has task_1"),
+        "{missing:#?}"
+    );
+    assert!(tasks(&state).is_empty());
+
+    let more = ["task_1", "delay_ms=100"];
+    let taken = adopt(&[&more[..], &work].concat());
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let again = adopt(&[&more[..], &work].concat());
+    assert_eq!(again.out, taken.out, "once");
+    let id = taken.out.split(' ').next().unwrap();
+    let ended = run(&state, &["wait", id]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(rows(), 50, "no record twice, and none of another job");
+    let task = &tasks(&state)[0];
+    assert!(task.server_task_id.is_some(), "{task:#?}");
+}
+
+#[test]
 fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_with() {
     let bench = Bench::new();
     let url = bench.server.url();

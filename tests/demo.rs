@@ -721,6 +721,45 @@ fn cross_stream_replay_brings_what_the_whole_session_missed() {
 }
 
 #[test]
+fn a_flag_of_the_program_replays_across_streams_also_beside_a_running_demo() {
+    within_deadline(async {
+        let state = tempfile::tempdir().unwrap();
+        // The demo of a tour is still running.
+        let tour = demo::serve(options(&state.path().join("demo")))
+            .await
+            .unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port().to_string();
+        drop(free);
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["demo", "--serve", "--port", &port, "--cross-stream-replay"])
+            .env("LONGHAUL_STATE_DIR", state.path())
+            .env("LONGHAUL_CONFIG", state.path().join("config.toml"))
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let out = program.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut url).unwrap();
+        assert_eq!(url.trim(), format!("http://127.0.0.1:{port}/mcp"));
+        let client = Client::open_at(url.trim(), "2025-11-25").await;
+        let mut calls = Vec::new();
+        for id in 1..=2 {
+            let call = client.call(id, "send_burst", json!({"count": 2})).await;
+            calls.extend(call.all().await);
+        }
+        let replayed = client.resume(&calls[0].id).await.all().await;
+        assert_eq!(replayed, calls[1..]);
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert_eq!(
+            demo::find_running(&state.path().join("demo")).unwrap().url,
+            tour.url()
+        );
+    });
+}
+
+#[test]
 fn a_restart_closes_dead_streams_in_words_and_then_the_session_is_gone() {
     within_deadline(async {
         let (dir, server) = start().await;
@@ -1152,7 +1191,14 @@ fn web_pages_and_foreign_hosts_are_refused() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let client = Client::open(&server).await;
-        for (header, value) in [("origin", "http://127.0.0.1"), ("host", "evil.example")] {
+        let port = server.addr().port();
+        let evil = format!("http://evil.example:{port}");
+        for (header, value) in [
+            ("origin", "http://127.0.0.1"),
+            ("origin", evil.as_str()),
+            ("origin", "null"),
+            ("host", "evil.example"),
+        ] {
             let response = client
                 .http
                 .get(server.url())
@@ -1163,7 +1209,51 @@ fn web_pages_and_foreign_hosts_are_refused() {
                 .send()
                 .await
                 .unwrap();
-            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{header}");
+            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{header} {value}");
+        }
+        // A page of its own, and a resume from there.
+        let burst = client.call(1, "send_burst", json!({"count": 2})).await;
+        let burst = burst.all().await;
+        for host in ["127.0.0.1", "localhost", "[::1]"] {
+            let origin = format!("http://{host}:{port}");
+            let request = |request: reqwest::RequestBuilder| {
+                request
+                    .header("accept", "application/json, text/event-stream")
+                    .header("mcp-session-id", &client.session)
+                    .header("origin", &origin)
+                    .send()
+            };
+            let resumed = client.http.get(server.url());
+            let resumed = request(resumed.header("last-event-id", &burst[0].id)).await;
+            assert_eq!(resumed.unwrap().status(), StatusCode::OK, "{origin}");
+            let ping = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+            let pinged = request(client.http.post(server.url()).json(&ping)).await;
+            assert_eq!(pinged.unwrap().status(), StatusCode::OK, "{origin}");
+        }
+    });
+}
+
+#[test]
+fn what_was_not_declared_is_not_found() {
+    within_deadline(async {
+        let (_dir, server) = start().await;
+        for version in ["2025-06-18", "2025-11-25"] {
+            let client = Client::open_as(&server, version).await;
+            let requests = [
+                ("prompts/list", json!({})),
+                ("prompts/get", json!({"name": "x"})),
+                ("resources/list", json!({})),
+                ("resources/templates/list", json!({})),
+                ("resources/read", json!({"uri": "file:///x"})),
+                (
+                    "completion/complete",
+                    json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
+                ),
+            ];
+            for (n, (method, params)) in requests.into_iter().enumerate() {
+                let response = client.response(n as u64 + 1, method, params).await;
+                assert_eq!(response["error"]["code"], -32601, "{method}: {response}");
+            }
         }
     });
 }

@@ -96,6 +96,47 @@ fn ten_good_calls_are_collected_and_the_script_ends_well() {
 }
 
 #[test]
+fn the_hook_runs_once_for_each_of_ten_calls_whoever_saw_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let left = dir.path().join("left");
+    fs::create_dir(&left).unwrap();
+    let shown = left.display();
+    let config = format!(
+        "[notify]\nhook = 'f={shown}/part.$$ && cat > $f && mv $f {shown}/ran.$LONGHAUL_TASK.$$'\nhook_on = \"all\"\n"
+    );
+    write_atomically(&dir.path().join("config.toml"), config.as_bytes()).unwrap();
+    let server = server::demo(dir.path().join("demo"));
+    let (ran, results) = run_script(dir.path(), &server.url(), &[]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(&left).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        entries.map(|it| name(it).into_string().unwrap()).collect()
+    };
+    // Every hook was started before its longhaul left. A minute for them to end, which only a hang reaches.
+    let is_whole = |name: &String| name.starts_with("ran.");
+    for _ in 0..6000 {
+        if names().iter().filter(|name| is_whole(name)).count() >= 10 {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(10));
+    }
+    let (ran, _) = run_script(dir.path(), &server.url(), &[]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let mut tasks: Vec<String> = names()
+        .iter()
+        .map(|name| name.split('.').nth(1).unwrap().to_owned())
+        .collect();
+    tasks.sort();
+    let mut ids: Vec<&str> = results
+        .iter()
+        .map(|task| task["id"].as_str().unwrap())
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(tasks, ids);
+}
+
+#[test]
 fn one_call_that_fails_is_told_and_the_script_ends_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<String> = (1..=9).map(|number| format!("eu-{number}=10")).collect();

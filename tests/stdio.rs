@@ -694,10 +694,15 @@ fn a_call_whose_driver_was_killed_is_lost_and_its_program_ends() {
     staying.signal(Signal::KILL);
     staying.end();
     are_gone(state);
+    let watched_until = ok(run(state, &["show", &id, "--json"])).document()["updated_at"].clone();
     let watched = finish(&mut command(state, &["watch", &id]));
     assert_eq!(watched.code, Some(5), "{watched:#?}");
     let shown = ok(run(state, &["show", &id, "--json"])).document();
     assert_eq!(shown["status"], "lost", "{shown}");
+    assert_eq!(
+        shown["settled_at"], watched_until,
+        "not when that was found"
+    );
     assert!(
         shown["reason"]
             .as_str()
@@ -705,6 +710,33 @@ fn a_call_whose_driver_was_killed_is_lost_and_its_program_ends() {
             .contains("the process of its server"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_driver_that_leaves_records_the_end_of_the_call_it_ended() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let dir = approved();
+        let state = dir.path();
+        let (mut staying, id) = staying(state, "stay");
+        staying.signal(signal);
+        if signal == Signal::INT {
+            staying.says("Ctrl-C again leaves");
+            staying.signal(signal);
+        }
+        staying.end();
+        are_gone(state);
+        let list = ok(run(state, &["ls", "--json"])).document();
+        assert_eq!(list[0]["id"], id, "{list}");
+        assert_eq!(list[0]["status"], "lost", "{list}");
+        assert_eq!(list[0]["contact"], "idle", "{list}");
+        let ended = list[0]["settled_at"].clone();
+        ok(call(state, &["count"]));
+        let shown = ok(run(state, &["show", &id, "--json"])).document();
+        assert_eq!(
+            shown["settled_at"], ended,
+            "the next driver finds nothing new"
+        );
+    }
 }
 
 #[test]

@@ -16,13 +16,13 @@ use std::{
 
 use longhaul::{
     domain::{
-        Asked, AskedFor, Attempt, Cursors, Entry, Happening, Level, LinkRecord, LostReason,
-        NewCall, Phase, Progress, ProtocolVersion, Resumability, Row, ServerName, Status, Task,
-        TaskError, TaskErrorKind, TaskId, Tool, Wall, Window,
+        Answer, Asked, AskedFor, Attempt, Cursors, Entry, Happening, Level, LinkRecord, LostReason,
+        NewCall, Occasion, Phase, Progress, ProtocolVersion, Question, QuestionWay, Resumability,
+        Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId, Tell, Tool, Wall, Window,
     },
     store::{
-        DriverLock, Durability, ListFilter, Lookup, Opened, Paths, Reader, StoreError, Writer,
-        write_atomically,
+        DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
+        Writer, write_atomically,
     },
 };
 use proptest::prelude::*;
@@ -646,7 +646,7 @@ fn a_newer_file_is_read_and_not_written() {
         Err(StoreError::Newer {
             path: paths.db(),
             found: 7,
-            known: 1
+            known: 2
         })
     );
     assert_eq!(fs::read(paths.db()).unwrap(), before);
@@ -982,26 +982,118 @@ fn what_was_saved_before_kill_dash_nine_is_there_after_it() {
     }
 }
 
-/// The fixture of format 1. Written once, when the format was made, and never again:
-/// `LONGHAUL_WRITE_FIXTURE=1 cargo test --test store fixture`.
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/session-v1.db")
+/// The fixture of a format. Written once, when the format was made, and never again:
+/// `LONGHAUL_WRITE_FIXTURE=2 cargo test --test store fixture`.
+fn fixture(format: u32) -> PathBuf {
+    let name = format!("tests/fixtures/session-v{format}.db");
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 #[test]
-fn a_session_of_format_1_opens_for_ever_fixture() {
-    if std::env::var_os("LONGHAUL_WRITE_FIXTURE").is_some() {
+fn a_session_of_each_format_opens_for_ever_fixture() {
+    if let Some(format) = std::env::var_os("LONGHAUL_WRITE_FIXTURE") {
         let (_dir, paths) = place();
         filled(&paths);
-        write_atomically(&fixture(), &fs::read(paths.db()).unwrap()).unwrap();
+        let format = format.to_str().unwrap().parse().unwrap();
+        write_atomically(&fixture(format), &fs::read(paths.db()).unwrap()).unwrap();
     }
+    for format in [1, 2] {
+        let (_dir, paths) = place();
+        put(&paths.db(), &fs::read(fixture(format)).unwrap());
+        let rows = rich_rows();
+        let opened = open(&paths);
+        assert!(opened.remarks.is_empty());
+        drop(opened);
+        assert_filled(&paths, &rows);
+        // What ended before there were events is no news.
+        let mut writer = open(&paths).writer;
+        writer.add_hook_events(Tell::All);
+        writer.save(&rows, Durability::Full, NOW).unwrap();
+        let mut events = HookEvents::open(&paths).unwrap();
+        let mut waiting = Vec::new();
+        while let Some(event) = events.claim().unwrap() {
+            waiting.push(event.task);
+        }
+        let is_settled = |id: &TaskId| {
+            let row = |row: &&Row| matches!(row, Row::Task(task) if task.id == *id && task.status.is_settled());
+            rows.iter().any(|it| row(&it))
+        };
+        assert!(
+            !waiting.iter().any(is_settled),
+            "format {format}: {waiting:?}"
+        );
+    }
+}
+
+#[test]
+fn each_end_and_each_question_is_one_hook_event() {
     let (_dir, paths) = place();
-    put(&paths.db(), &fs::read(fixture()).unwrap());
-    let rows = rich_rows();
-    let opened = open(&paths);
-    assert!(opened.remarks.is_empty());
-    drop(opened);
-    assert_filled(&paths, &rows);
+    let mut writer = open(&paths).writer;
+    writer.add_hook_events(Tell::All);
+    let mut events = HookEvents::open(&paths).unwrap();
+    let question = |key: &str, at: i64, answer: Option<Answer>| Question {
+        key: key.to_owned(),
+        earlier: Vec::new(),
+        way: QuestionWay::TaskInput,
+        request: "{}".to_owned(),
+        asked_at: Wall(at),
+        answer,
+        is_delivered: false,
+    };
+    let yes = || Some(Answer::Decline);
+    let first = || question("a", 5, None);
+    let renamed = || Question {
+        earlier: vec!["a".to_owned()],
+        ..question("b", 5, None)
+    };
+    let steps = [
+        (Status::Running, vec![], 0),
+        (Status::InputRequired, vec![first()], 1),
+        (Status::InputRequired, vec![first()], 0),
+        (Status::InputRequired, vec![renamed()], 0),
+        // The next one comes before anybody saw that the first was answered.
+        (
+            Status::InputRequired,
+            vec![
+                question("a", 5, yes()),
+                question("c", 6, None),
+                question("d", 6, None),
+            ],
+            2,
+        ),
+        (Status::Running, vec![question("c", 6, yes())], 0),
+        (Status::Failed, vec![question("d", 6, None)], 1),
+        (Status::Failed, vec![], 0),
+    ];
+    for (status, questions, count) in steps {
+        let what = format!("{status:?} {questions:?}");
+        let row = Row::Task(Box::new(Task {
+            status,
+            questions,
+            ..Task::new(
+                NOW,
+                NewCall::new(
+                    id(1),
+                    ServerName::new("lab"),
+                    "work".to_owned(),
+                    "{}".to_owned(),
+                ),
+            )
+        }));
+        writer.save([&row], Durability::Normal, NOW).unwrap();
+        let mut found = 0;
+        while let Some(event) = events.claim().unwrap() {
+            assert_eq!(event.occasion, Occasion::NeedsYou);
+            found += 1;
+        }
+        assert_eq!(found, count, "{what}");
+    }
+    drop(events);
+    writer
+        .save([&Row::Erase(id(1))], Durability::Normal, NOW)
+        .unwrap();
+    let left = HookEvents::open(&paths).unwrap().give_up_claims().unwrap();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

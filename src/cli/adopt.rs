@@ -14,7 +14,8 @@ use serde_json::Value;
 use super::{
     Context,
     args::Adopt,
-    block_on, calls, checkpoints, dice,
+    block_on, calls,
+    checkpoints::{self, Offer},
     fail::{Fail, code},
     json as documents,
     live::{Event, Live},
@@ -24,7 +25,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Convention, Done, NewCall, Phase, ServerRef, TaskId, TaskView, Tool, place, text,
+        Ask, CLIENT_ID, Checkpoint, Convention, Done, Phase, ServerRef, TaskId, TaskView, Tool,
+        place, text,
     },
     store::Reader,
 };
@@ -39,7 +41,7 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
-        return from_file(context, &mut reader, path, adopt.yes);
+        return from_file(context, &mut reader, path, adopt);
     }
     if let Some(client_id) = &adopt.client_id {
         return checkpoints::take_over(context, &mut reader, adopt, client_id);
@@ -107,18 +109,11 @@ fn from_file(
     context: &mut Context<'_>,
     reader: &mut Reader,
     path: &Path,
-    is_agreed: bool,
+    wanted: &Adopt,
 ) -> Result<u8, Fail> {
-    let shown = path.display().to_string();
-    let failed = |why: String| Fail::usage(format!("could not adopt from {shown}: {why}"));
-    let mut json = String::new();
-    let mut file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    if file.metadata().is_ok_and(|meta| meta.len() > FILE_BYTES) {
-        return Err(failed("it is too large for a client's state".to_owned()));
-    }
-    let read = file.by_ref().take(FILE_BYTES).read_to_string(&mut json);
-    read.map_err(|error| failed(error.to_string()))?;
-    let saved = Saved::read(&json).map_err(failed)?;
+    let failed =
+        |why: String| Fail::usage(format!("could not adopt from {}: {why}", path.display()));
+    let saved = read_file(path).map_err(failed)?;
     let passed_over = u64::try_from(saved.passed_over).unwrap_or(u64::MAX);
     if saved.passed_over > 0 {
         context.terminal.remark(&format!(
@@ -130,38 +125,146 @@ fn from_file(
         context.terminal.remark("nothing of it is unfinished");
         return Ok(code::OK);
     }
-    let no_client = |task: &&SavedTask| task.client_id().is_none();
-    if let Some(task) = saved.tasks.iter().find(no_client) {
-        let words = format!(
-            "{} has no client_id, so no checkpoint is its own",
-            task.tool
-        );
-        return Err(failed(words));
-    }
+    let tasks = meant(saved.tasks, wanted.server_task.as_deref()).map_err(failed)?;
     let servers = Servers::of(context, reader)?;
     let server = match &saved.url {
         _ if !servers.names().is_empty() => servers.one()?,
         Some(url) => servers.named(url)?,
         None => servers.one()?,
     };
-    let url = server.url.clone().or(saved.url.clone()).unwrap_or_default();
-    for task in &saved.tasks {
+    let url = server.url.clone().or(saved.url).unwrap_or_default();
+    let mut offers = Vec::new();
+    for (task, offer) in block_on(offers_of(context, &server, tasks, &wanted.pairs))? {
+        match offer {
+            Some(offer) => offers.push(offer),
+            None => say_short(context, path, &server, &task),
+        }
+    }
+    if offers.is_empty() {
+        return Err(Fail::usage("nothing was called"));
+    }
+    for offer in &offers {
+        let first = match offer.goes_on {
+            Some(_) => ", once nobody works on it any more",
+            None => "",
+        };
         let words = format!(
-            "would call {} {} on {} ({}); there it was {}",
-            task.tool,
-            Value::Object(task.arguments.clone()),
+            "would call {} {} on {} ({}){first}; there it is {}",
+            offer.tool,
+            Value::Object(offer.arguments.clone()),
             server.name,
             place::shown(&url),
-            task.stands
+            offer.stands
         );
         context.terminal.say(&text::clean_line(&words));
     }
-    if !is_agreed && !says_yes(context, "call them? y/N")? {
+    if !wanted.yes && !says_yes(context, "call them? y/N")? {
         return Err(Fail::usage("nothing was called; --yes calls them"));
     }
-    let ids = block_on(call_all(context, server, &saved))?;
+    let ids = block_on(checkpoints::start_all(context, server, offers))?;
     tell(context, reader, &ids)?;
     Ok(code::OK)
+}
+
+fn read_file(path: &Path) -> Result<Saved, String> {
+    let mut json = String::new();
+    let mut file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    if file.metadata().is_ok_and(|meta| meta.len() > FILE_BYTES) {
+        return Err("it is too large for a client's state".to_owned());
+    }
+    let read = file.by_ref().take(FILE_BYTES).read_to_string(&mut json);
+    read.map_err(|error| error.to_string())?;
+    Saved::read(&json)
+}
+
+/// The tasks of a file that are meant: the one that is named, else all; each has a client.
+fn meant(tasks: Vec<SavedTask>, named: Option<&str>) -> Result<Vec<SavedTask>, String> {
+    let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
+    let is_meant = |task: &SavedTask| named.is_none_or(|id| task.id == id);
+    let tasks: Vec<SavedTask> = tasks.into_iter().filter(is_meant).collect();
+    if let (Some(id), []) = (named, tasks.as_slice()) {
+        let ids = text::clean_line(&ids.join(", ")).into_owned();
+        return Err(format!("it has no unfinished task {id}; it has {ids}"));
+    }
+    match tasks.iter().find(|task| task.client_id().is_none()) {
+        Some(task) => Err(format!(
+            "{} has no client_id, so no checkpoint is its own",
+            task.tool
+        )),
+        None => Ok(tasks),
+    }
+}
+
+/// What would be called for each task; `None` where nobody knows its arguments. The server's list may tell them, and it
+/// says whether somebody works on a task.
+async fn offers_of(
+    context: &mut Context<'_>,
+    server: &ServerRef,
+    tasks: Vec<SavedTask>,
+    pairs: &[String],
+) -> Result<Vec<(SavedTask, Option<Offer>)>, Fail> {
+    let convention = context.config()?.convention(&server.name);
+    let client_of = |task: &SavedTask| task.client_id().unwrap_or_default().to_owned();
+    let mut clients: Vec<String> = tasks.iter().map(client_of).collect();
+    clients.sort();
+    clients.dedup();
+    let tools_of: Vec<String> = tasks.iter().map(|task| task.tool.clone()).collect();
+    let (lists, tools) = checkpoints::look(context, server, &clients, &tools_of).await?;
+    let mut offers = Vec::new();
+    for task in tasks {
+        let client_id = client_of(&task);
+        let mut listed = clients.iter().zip(&lists);
+        let listed = listed.find(|(client, _)| **client == client_id);
+        let listed = listed.map_or(&[][..], |(_, list)| list);
+        let is_alone = tools_of.iter().filter(|it| **it == task.tool).count() == 1;
+        let found = listed_as(listed, &task, is_alone);
+        let mut known = Some(task.arguments.clone()).filter(|_| task.has_arguments);
+        if let Some(known) = &mut known {
+            known.remove(CLIENT_ID);
+        }
+        let known = known.or_else(|| checkpoints::shown_arguments(found?));
+        let key = (convention.client_id.as_str(), client_id.as_str());
+        let tool = tools.iter().find(|tool| tool.name == task.tool);
+        let arguments = checkpoints::whole_arguments(known, pairs, key, tool)?;
+        let offer = arguments.map(|arguments| Offer {
+            tool: task.tool.clone(),
+            arguments,
+            goes_on: found.map(|found| found.id.clone()),
+            once: task.once(),
+            stands: found.map_or_else(|| task.stands.clone(), checkpoints::stands),
+        });
+        offers.push((task, offer));
+    }
+    Ok(offers)
+}
+
+/// The checkpoint of a task of a file. Such a client mostly has an id of its own for it: then it is the one that its server
+/// has of this tool, where the file has only one too.
+fn listed_as<'l>(
+    listed: &'l [Checkpoint],
+    task: &SavedTask,
+    is_alone: bool,
+) -> Option<&'l Checkpoint> {
+    let by_id = listed.iter().find(|it| it.id == task.id);
+    let of_tool = |it: &&Checkpoint| it.is_unsettled && it.tool.as_ref() == Some(&task.tool);
+    let mut others = listed.iter().filter(of_tool);
+    by_id.or_else(|| match (others.next(), others.next()) {
+        (Some(only), None) if is_alone => Some(only),
+        _ => None,
+    })
+}
+
+fn say_short(context: &mut Context<'_>, path: &Path, server: &ServerRef, task: &SavedTask) {
+    let words = format!(
+        "{} is {}: the file does not hold its arguments, and its checkpoint is found by them; give them: longhaul{} adopt -s {} --from {} {} KEY=VALUE ...",
+        task.tool,
+        task.stands,
+        context.flags(),
+        super::quoted(server.name.as_str()),
+        super::quoted(&path.display().to_string()),
+        super::quoted(&task.id),
+    );
+    context.terminal.say(&text::clean_line(&words));
 }
 
 /// Asks a person, where there is one.
@@ -173,48 +276,6 @@ pub(super) fn says_yes(context: &mut Context<'_>, question: &str) -> Result<bool
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-}
-
-async fn call_all(
-    context: &mut Context<'_>,
-    server: ServerRef,
-    saved: &Saved,
-) -> Result<Vec<TaskId>, Fail> {
-    let name = server.name.clone();
-    let convention = context.config()?.convention(&name);
-    let limits = context.config()?.usual_limits().of(&name);
-    let mut live = Live::open_at(context, server).await?;
-    let begun = async {
-        let tools = calls::list(context, &mut live, &name).await?;
-        for task in &saved.tasks {
-            must_keep_checkpoint(&tools, &task.tool, &convention)?;
-        }
-        let mut ids = Vec::new();
-        for task in &saved.tasks {
-            let id = TaskId::from_bits(dice());
-            let arguments = Value::Object(task.arguments.clone()).to_string();
-            let call = NewCall {
-                once: Some(task.once()),
-                limits,
-                ..NewCall::new(id, name.clone(), task.tool.clone(), arguments)
-            };
-            if let Done::Started(id) = live.ask(context, Ask::Start(Box::new(call))).await? {
-                ids.push(id);
-            }
-        }
-        under_way(context, &mut live, &ids).await?;
-        Ok(ids)
-    };
-    match begun.await {
-        Ok(ids) => {
-            live.leave(context, &[]).await;
-            Ok(ids)
-        }
-        Err(fail) => {
-            live.close();
-            Err(fail)
-        }
-    }
 }
 
 pub(super) fn must_keep_checkpoint(
@@ -235,7 +296,11 @@ pub(super) fn must_keep_checkpoint(
 }
 
 /// Waits until leaving does no harm any more, or nothing moves.
-async fn under_way(context: &mut Context<'_>, live: &mut Live, ids: &[TaskId]) -> Result<(), Fail> {
+pub(super) async fn under_way(
+    context: &mut Context<'_>,
+    live: &mut Live,
+    ids: &[TaskId],
+) -> Result<(), Fail> {
     let is_begun = |view: &TaskView| {
         let attempt = view.task.attempt();
         view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)

@@ -494,6 +494,9 @@ pub(super) struct Demo {
     /// The port for the server.
     #[arg(long, value_name = "N", requires = "serve")]
     pub(super) port: Option<u16>,
+    /// Replay what all streams of a server session missed, not only the stream that is resumed, as looser servers do.
+    #[arg(long, requires = "serve")]
+    pub(super) cross_stream_replay: bool,
     /// Leave the terminal, and end when nobody needs the server any more.
     #[arg(long, hide = true, requires = "serve")]
     pub(super) background: bool,
@@ -741,11 +744,11 @@ pub(super) struct Answer {
 /// `adopt`.
 #[derive(Debug, Args)]
 pub(super) struct Adopt {
-    /// The server's id of one task; without it, everything that the server lists.
-    #[arg(value_name = "SERVER_TASK_ID", conflicts_with = "from")]
+    /// The id of one task; without it, everything that the server lists or the file holds.
+    #[arg(value_name = "SERVER_TASK_ID")]
     pub(super) server_task: Option<String>,
-    /// With --client-id: the arguments of that task, where the server's list does not show them.
-    #[arg(value_name = "KEY=VALUE", requires = "client_id")]
+    /// With --client-id or --from: the arguments of that task, where the server's list or the file does not show them.
+    #[arg(value_name = "KEY=VALUE", requires = "source")]
     pub(super) pairs: Vec<String>,
     /// Go on with what this client left on a checkpoint server, as its list_session_tasks shows it.
     #[arg(long, value_name = "ID", group = "source")]

@@ -21,11 +21,16 @@ use crate::{
     store::{ListFilter, Reader},
 };
 
-/// A checkpoint that can be gone on with.
-struct Offer {
-    checkpoint: Checkpoint,
-    tool: String,
-    arguments: Map<String, Value>,
+/// A call that continues what another client began.
+pub(super) struct Offer {
+    pub(super) tool: String,
+    pub(super) arguments: Map<String, Value>,
+    /// The checkpoint that is followed first, where the server lists it.
+    pub(super) goes_on: Option<String>,
+    /// The key by which it is taken over once.
+    pub(super) once: String,
+    /// How it stands.
+    pub(super) stands: String,
 }
 
 /// `adopt --client-id`.
@@ -37,7 +42,9 @@ pub(super) fn take_over(
 ) -> Result<u8, Fail> {
     let server = Servers::of(context, reader)?.one()?;
     let convention = context.config()?.convention(&server.name);
-    let (listed, tools) = block_on(look(context, &server, client_id))?;
+    let clients = [client_id.to_owned()];
+    let (mut lists, tools) = block_on(look(context, &server, &clients, &[]))?;
+    let listed = lists.pop().unwrap_or_default();
     let here = reader.tasks(ListFilter {
         all: true,
         limit: None,
@@ -73,35 +80,45 @@ pub(super) fn take_over(
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,
-            stands(&offer.checkpoint)
+            offer.stands
         );
         context.terminal.say(&text::clean_line(&words));
     }
     if !wanted.yes && !adopt::says_yes(context, "take them over? y/N")? {
         return Err(Fail::usage("nothing was taken over; --yes does it"));
     }
-    let ids = block_on(start_all(context, server, client_id, offers))?;
+    let ids = block_on(start_all(context, server, offers))?;
     adopt::tell(context, reader, &ids)?;
     Ok(code::OK)
 }
 
-/// What the server lists for that client, and its tools.
-async fn look(
+/// What the server lists for each of these clients, and its tools; fails where one of the tools that are `needed` keeps no
+/// checkpoint.
+pub(super) async fn look(
     context: &mut Context<'_>,
     server: &ServerRef,
-    client_id: &str,
-) -> Result<(Vec<Checkpoint>, Vec<Tool>), Fail> {
+    client_ids: &[String],
+    needed: &[String],
+) -> Result<(Vec<Vec<Checkpoint>>, Vec<Tool>), Fail> {
+    let convention = context.config()?.convention(&server.name);
     let mut live = Live::open_at(context, server.clone()).await?;
     let looked = async {
         let tools = calls::list(context, &mut live, &server.name).await?;
-        let what = Ask::Checkpoints {
-            server: server.name.clone(),
-            client_id: client_id.to_owned(),
-        };
-        match live.ask(context, what).await? {
-            Done::Checkpoints(listed) => Ok((listed, tools)),
-            _ => Ok((Vec::new(), tools)),
+        for tool in needed {
+            adopt::must_keep_checkpoint(&tools, tool, &convention)?;
         }
+        let mut lists = Vec::new();
+        for client_id in client_ids {
+            let what = Ask::Checkpoints {
+                server: server.name.clone(),
+                client_id: client_id.clone(),
+            };
+            lists.push(match live.ask(context, what).await? {
+                Done::Checkpoints(listed) => listed,
+                _ => Vec::new(),
+            });
+        }
+        Ok((lists, tools))
     };
     let looked = looked.await;
     live.leave(context, &[]).await;
@@ -160,24 +177,46 @@ fn offer(
         return Ok(Err(checkpoint));
     };
     adopt::must_keep_checkpoint(tools, &tool, convention)?;
+    let shown = shown_arguments(&checkpoint);
     let described = tools.iter().find(|it| it.name == tool);
-    let takes_none = described.is_some_and(|it| it.arguments().len() <= 1);
-    if checkpoint.arguments.is_none() && wanted.pairs.is_empty() && !takes_none {
+    let key = (convention.client_id.as_str(), client_id);
+    let Some(arguments) = whole_arguments(shown, &wanted.pairs, key, described)? else {
         return Ok(Err(checkpoint));
-    }
-    let shown = checkpoint.arguments.as_deref().unwrap_or("{}");
-    let mut base: Map<String, Value> = serde_json::from_str(shown).unwrap_or_default();
-    let key = convention.client_id.clone();
-    base.insert(key, Value::String(client_id.to_owned()));
-    let pairs = wanted.pairs.iter().map(|text| calls::pair(text));
-    let pairs = pairs.collect::<Result<_, _>>()?;
-    let (arguments, _) = calls::arguments(base, pairs, described)
-        .map_err(|complaint| Fail::usage(format!("{complaint}; nothing was taken over")))?;
+    };
     Ok(Ok(Offer {
-        checkpoint,
         tool,
         arguments,
+        once: adopted_once(client_id, &checkpoint.id),
+        stands: stands(&checkpoint),
+        goes_on: Some(checkpoint.id),
     }))
+}
+
+/// The arguments of a checkpoint, where the server lists them.
+pub(super) fn shown_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
+    let shown = checkpoint.arguments.as_deref()?;
+    Some(serde_json::from_str(shown).unwrap_or_default())
+}
+
+/// All arguments of a call that another client made; `None` where nobody knows them. The checkpoint is found by them: a
+/// call with its tool's defaults could begin another job.
+pub(super) fn whole_arguments(
+    known: Option<Map<String, Value>>,
+    pairs: &[String],
+    (key, client_id): (&str, &str),
+    tool: Option<&Tool>,
+) -> Result<Option<Map<String, Value>>, Fail> {
+    let takes_none = tool.is_some_and(|it| it.arguments().len() <= 1);
+    if known.is_none() && pairs.is_empty() && !takes_none {
+        return Ok(None);
+    }
+    let mut base = known.unwrap_or_default();
+    base.insert(key.to_owned(), Value::String(client_id.to_owned()));
+    let pairs = pairs.iter().map(|text| calls::pair(text));
+    let pairs = pairs.collect::<Result<_, _>>()?;
+    let (arguments, _) = calls::arguments(base, pairs, tool)
+        .map_err(|complaint| Fail::usage(format!("{complaint}; nothing was taken over")))?;
+    Ok(Some(arguments))
 }
 
 fn say_short(
@@ -202,7 +241,7 @@ fn say_short(
 }
 
 /// `running, 15/50`.
-fn stands(checkpoint: &Checkpoint) -> String {
+pub(super) fn stands(checkpoint: &Checkpoint) -> String {
     let at = match &checkpoint.progress {
         Some(Progress { value, total, .. }) => {
             let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
@@ -213,34 +252,43 @@ fn stands(checkpoint: &Checkpoint) -> String {
     format!("{}{at}", checkpoint.status)
 }
 
-async fn start_all(
+/// Starts the calls that were agreed to; those that follow no checkpoint first are under way when this returns.
+pub(super) async fn start_all(
     context: &mut Context<'_>,
     server: ServerRef,
-    client_id: &str,
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let limits = context.config()?.usual_limits().of(&name);
     let mut live = Live::open_at(context, server).await?;
-    let mut ids = Vec::new();
-    for offer in offers {
-        let id = TaskId::from_bits(dice());
-        let arguments = Value::Object(offer.arguments).to_string();
-        let call = NewCall {
-            once: Some(adopted_once(client_id, &offer.checkpoint.id)),
-            goes_on: Some(offer.checkpoint.id),
-            limits,
-            ..NewCall::new(id, name.clone(), offer.tool, arguments)
-        };
-        match live.ask(context, Ask::Start(Box::new(call))).await {
-            Ok(Done::Started(id)) => ids.push(id),
-            Ok(_) => {}
-            Err(fail) => {
-                live.close();
-                return Err(fail);
+    let begun = async {
+        let (mut ids, mut called) = (Vec::new(), Vec::new());
+        for offer in offers {
+            let id = TaskId::from_bits(dice());
+            let arguments = Value::Object(offer.arguments).to_string();
+            let is_called = offer.goes_on.is_none();
+            let call = NewCall {
+                once: Some(offer.once),
+                goes_on: offer.goes_on,
+                limits,
+                ..NewCall::new(id, name.clone(), offer.tool, arguments)
+            };
+            if let Done::Started(id) = live.ask(context, Ask::Start(Box::new(call))).await? {
+                called.extend(is_called.then(|| id.clone()));
+                ids.push(id);
             }
         }
+        adopt::under_way(context, &mut live, &called).await?;
+        Ok(ids)
+    };
+    match begun.await {
+        Ok(ids) => {
+            live.leave(context, &[]).await;
+            Ok(ids)
+        }
+        Err(fail) => {
+            live.close();
+            Err(fail)
+        }
     }
-    live.leave(context, &[]).await;
-    Ok(ids)
 }

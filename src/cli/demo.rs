@@ -1,6 +1,11 @@
 //! `demo`: the embedded server and a session of its own to break and to come back to.
 
-use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use serde_json::json;
 
@@ -63,13 +68,36 @@ fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<Exi
         None
     };
     let options = Options {
-        dir: dir.to_owned(),
+        dir: free_dir(context, what, dir),
         port: what.port,
-        cross_stream_replay: false,
+        cross_stream_replay: what.cross_stream_replay,
         idle_exit,
     };
     demo::run_blocking(options, context.terminal.writer())?;
     Ok(ExitCode::from(code::OK))
+}
+
+/// Where a server keeps its data: beside the demo's, where a port is named and the demo was running on another one when that
+/// was first asked for.
+fn free_dir(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> PathBuf {
+    let Some(port) = what.port.filter(|port| *port != 0 && !what.background) else {
+        return dir.to_owned();
+    };
+    let beside = dir.with_file_name(format!("demo-{port}"));
+    if beside.exists() {
+        return beside;
+    }
+    // The same server again is refused, which says how to stop it.
+    let is_other = |it: &demo::Running| !it.url.contains(&format!(":{port}/"));
+    let Some(running) = demo::find_running(dir).filter(is_other) else {
+        return dir.to_owned();
+    };
+    context.terminal.remark(&format!(
+        "the demo is still running at {} (longhaul demo --stop ends it); this server keeps its data in {}",
+        running.url,
+        beside.display()
+    ));
+    beside
 }
 
 fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
@@ -181,7 +209,7 @@ fn name_of(known: &[LinkRecord], url: &str, base: &str, version: ProtocolVersion
         .unwrap_or_else(|| ServerName::new(base))
 }
 
-/// The calls that a new demo begins with: about half a minute, three minutes and ten minutes long.
+/// The calls that a new demo begins with: about four, three and ten minutes long.
 ///
 /// Their steps are short, so that within a second each has shown enough of them for a rate and a time left.
 fn first_calls(server: &ServerName) -> Vec<NewCall> {
@@ -198,7 +226,7 @@ fn first_calls(server: &ServerName) -> Vec<NewCall> {
         call(
             "forecast for Lisbon",
             "get_forecast",
-            json!({"city": "Lisbon", "stations": 150, "delay_ms": 200}),
+            json!({"city": "Lisbon", "stations": 1200, "delay_ms": 200}),
         ),
         call(
             "customers of 2026",

@@ -29,6 +29,8 @@ pub struct SavedTask {
     pub tool: String,
     /// With the client id of the file, where the task has none of its own.
     pub arguments: Map<String, Value>,
+    /// Whether the file holds its arguments.
+    pub has_arguments: bool,
     /// How the client saw it last: `running at 60`.
     pub stands: String,
 }
@@ -113,6 +115,7 @@ fn saved_task(
     )?;
     let given = ["arguments", "args", "params", "parameters"];
     let given = given.iter().find_map(|key| task.get(*key)?.as_object());
+    let has_arguments = given.is_some();
     let mut arguments = given.cloned().unwrap_or_default();
     let own = first_text(&arguments, &[CLIENT_ID]).or_else(|| first_text(task, &[CLIENT_ID]));
     if let Some(client_id) = own.as_deref().or(client_id) {
@@ -128,6 +131,7 @@ fn saved_task(
         id: id.unwrap_or_else(|| format!("{tool} {}", Value::Object(arguments.clone()))),
         tool,
         arguments,
+        has_arguments,
         stands: format!("{status}{progress}"),
     })
 }

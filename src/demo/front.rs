@@ -24,9 +24,14 @@ use super::{
     sessions::{HOOK, IS_MODERN, Sessions},
 };
 
+/// The names of this machine for itself.
+const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+
 /// What the layer needs.
 #[derive(Clone)]
 pub(super) struct Front {
+    /// The origins that a request may come from, where it names one.
+    pub(super) origins: Arc<[String]>,
     pub(super) events: Arc<Events>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) faults: Arc<Faults>,
@@ -39,7 +44,7 @@ pub(super) async fn answer(
     request: Request,
     next: Next,
 ) -> Response {
-    if let Some(resumption) = Resumption::of(&request)
+    if let Some(resumption) = Resumption::of(&request, &front.origins)
         && let Some(response) = front.resumed(&resumption).await
     {
         return response;
@@ -70,10 +75,10 @@ struct Resumption {
 }
 
 impl Resumption {
-    fn of(request: &Request) -> Option<Self> {
+    fn of(request: &Request, origins: &[String]) -> Option<Self> {
         let headers = request.headers();
         let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
-        if request.method() != Method::GET || !is_from_here(headers) {
+        if request.method() != Method::GET || !is_from_here(headers, origins) {
             return None;
         }
         Some(Self {
@@ -159,8 +164,17 @@ impl Front {
     }
 }
 
-/// Whether a request names a loopback host and comes from no web page.
-fn is_from_here(headers: &HeaderMap) -> bool {
+/// The origins of a page that this server itself would serve. A page of any other origin that reaches this port by a name
+/// of its own (DNS rebinding) sends that name, as host and as origin.
+pub(super) fn own_origins(port: u16) -> Vec<String> {
+    HOSTS
+        .iter()
+        .map(|host| format!("http://{host}:{port}"))
+        .collect()
+}
+
+/// Whether a request names a loopback host and comes from no web page but our own.
+fn is_from_here(headers: &HeaderMap, origins: &[String]) -> bool {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok())
@@ -169,5 +183,11 @@ fn is_from_here(headers: &HeaderMap) -> bool {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    !headers.contains_key(header::ORIGIN) && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    let mut named = headers.get_all(header::ORIGIN).iter();
+    let is_own = named.all(|origin| {
+        origins
+            .iter()
+            .any(|own| own.as_bytes() == origin.as_bytes())
+    });
+    is_own && HOSTS.contains(&name)
 }

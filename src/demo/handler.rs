@@ -12,10 +12,14 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
-        CreateTaskResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams,
-        GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, InputRequests,
-        InputRequiredResult, JsonObject, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
+        CompleteRequestMethod, CompleteRequestParams, CompleteResult, CreateTaskResult,
+        CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult,
+        Implementation, InitializeRequestParams, InitializeResult, InputRequests,
+        InputRequiredResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
+        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, Tool,
+        UpdateTaskParams,
     },
     service::RequestContext,
 };
@@ -202,6 +206,42 @@ impl ServerHandler for Handler {
             self.supported_protocol_versions().into_owned(),
             info,
         ))
+    }
+
+    // The SDK answers these with empty lists; what was not declared does not exist.
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<
+            ListResourceTemplatesRequestMethod,
+        >())
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     async fn list_tools(

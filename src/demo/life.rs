@@ -117,9 +117,11 @@ impl Boot {
                 .with_sse_keep_alive(Some(KEEP_ALIVE))
                 // The modern era only: JSON where the answer is the first that is said, a stream where it is not.
                 .with_json_response(true)
+                .with_allowed_origins(front::own_origins(port))
                 .enforce_origin_validation(),
         );
         let front = Front {
+            origins: front::own_origins(port).into(),
             events,
             sessions: Arc::clone(&sessions),
             faults: Arc::clone(&faults),

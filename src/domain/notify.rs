@@ -1,6 +1,6 @@
 //! What is told beside the screen, and how: the bell, the desktop, the taskbar, the title, a command of the user.
 
-use super::{Contact, Status, TaskView};
+use super::{Contact, Status, Task, TaskView};
 
 /// Something that a person may want to hear of while he looks elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,10 +25,17 @@ impl TaskView {
     /// What its picture is worth telling of; `None` while it goes on by itself.
     pub fn occasion(&self) -> Option<Occasion> {
         let needs_login = matches!(self.contact, Contact::NeedsLogin);
-        match &self.task.status {
+        let of_task = self.task.occasion();
+        of_task.or_else(|| needs_login.then_some(Occasion::NeedsYou))
+    }
+}
+
+impl Task {
+    /// What its status is worth telling of.
+    pub fn occasion(&self) -> Option<Occasion> {
+        match &self.status {
             Status::Completed | Status::Cancelled => Some(Occasion::Done),
-            status if status.needs_you(false) => Some(Occasion::NeedsYou),
-            _ => needs_login.then_some(Occasion::NeedsYou),
+            status => status.needs_you(false).then_some(Occasion::NeedsYou),
         }
     }
 }

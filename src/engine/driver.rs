@@ -56,6 +56,9 @@ const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 /// How long leaving may take until what is left is saved: a process that is deaf has been killed by then.
 const ENDS_WITHIN: Duration = Duration::from_millis(1900);
 
+/// How long the hooks of what was saved last may take to be started, however late it is.
+const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
+
 /// Whose save it is.
 #[derive(Debug)]
 enum Saver {
@@ -184,7 +187,7 @@ pub(super) async fn drive(
 ) -> Result<Option<u32>, String> {
     let now = options.clock.now();
     let Opened {
-        writer,
+        mut writer,
         restored,
         remarks,
     } = Writer::open(&options.paths, now.wall).map_err(|error| format!("could not {error}"))?;
@@ -210,7 +213,7 @@ pub(super) async fn drive(
         hooks: options
             .hook
             .clone()
-            .and_then(|hook| Hooks::start(hook, &options.paths, board, options.clock)),
+            .and_then(|hook| Hooks::start(hook, &options.paths, &mut writer, board, options.clock)),
         begun_at: now.wall,
         rest,
         open,
@@ -503,14 +506,11 @@ impl Driver<'_> {
             for view in linked.link.take_views() {
                 moved += 1;
                 if let Some(hooks) = &mut self.hooks {
-                    hooks.heed(&view, view.task.created_at < self.begun_at);
+                    hooks.look_at(&view, view.task.created_at < self.begun_at);
                 }
                 self.board.publish(News::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
-                if let Some(hooks) = &mut self.hooks {
-                    hooks.erase(&id);
-                }
                 self.board.publish(News::Erased(id));
             }
         }
@@ -1216,6 +1216,9 @@ impl Driver<'_> {
     }
 
     fn all_written(&mut self, outcomes: Vec<Outcome<Saver>>, now: Stamp) {
+        if let Some(hooks) = &self.hooks {
+            hooks.saved();
+        }
         for (who, outcome) in outcomes {
             self.written(&who, outcome, now);
         }
@@ -1336,11 +1339,9 @@ impl Driver<'_> {
             processes.all(is_at_rest)
         })
         .await;
-        let processes: Vec<Stdio> = self
-            .links
-            .iter()
-            .filter_map(|it| it.stdio.clone())
-            .collect();
+        let with_process = self.links.iter().enumerate();
+        let with_process = with_process.filter_map(|(at, it)| Some((at, it.stdio.clone()?)));
+        let (of_processes, processes): (Vec<usize>, Vec<Stdio>) = with_process.unzip();
         let keepers: Vec<_> = self
             .links
             .iter()
@@ -1360,6 +1361,14 @@ impl Driver<'_> {
         );
         if ended.is_err() {
             tracing::warn!("left while a process did not end");
+        } else {
+            // We ended them, so we know what came of their calls; the next driver would only find out.
+            let now = self.clock.now();
+            for index in of_processes {
+                self.feed(index, Input::ProgramEnded, now);
+            }
+            self.tend_until(until, |it| it.links.iter().all(is_at_rest))
+                .await;
         }
         if settled.is_err() {
             tracing::warn!("left while a token was being refreshed");
@@ -1367,7 +1376,8 @@ impl Driver<'_> {
         self.journal.close();
         self.tracer.close();
         if let Some(hooks) = self.hooks {
-            hooks.close();
+            let least = self.clock.now().mono.after(HOOKS_START_WITHIN);
+            hooks.close(least.max(begin.mono.after(ENDS_WITHIN)));
         }
     }
 

@@ -1,16 +1,18 @@
 //! The user's command for what is worth telling: it gets the task as JSON on its standard input.
 //!
-//! Whoever drives runs it, with a screen or without. Must not hold up the driver, nor keep a process from leaving: the
-//! commands are children of their own process group, and what they do is theirs.
+//! Whoever drives runs it, with a screen or without. Each end and each question is an event in the session file
+//! ([`HookEvents`] says what holds after a `kill -9`), so that none is missed or told twice, whichever process saw it first.
+//! Must not hold up the driver, nor keep a process from leaving: the commands are children of their own process group, and
+//! what they do is theirs.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     io::{Seek as _, SeekFrom, Write as _},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -19,18 +21,18 @@ use std::{
 
 use super::{board::Board, clock::Clock};
 use crate::{
-    domain::{News, Notice, NoticeLevel, Occasion, TaskId, TaskView, Tell, text},
-    store::{Paths, Reader},
+    domain::{Contact, Mono, News, Notice, NoticeLevel, Occasion, TaskId, TaskView, Tell, text},
+    store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
 
 /// So many at once; more wait, unless this process leaves.
 const AT_ONCE: usize = 4;
-/// So many may wait; for more it is not run, which is counted and said.
-const WAITING: usize = 1000;
 /// After so long somebody should hear that one waits: those that run may never end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often one that runs is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// When the session file is asked again after it failed.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What to run, and when.
 #[derive(Clone, Debug)]
@@ -47,109 +49,104 @@ pub struct Hook {
 #[derive(Debug)]
 pub(super) struct Hooks {
     on: Tell,
-    jobs: mpsc::SyncSender<(Occasion, TaskView)>,
-    /// What found no room since that was said.
-    left_out: Arc<AtomicU64>,
+    /// A sign that something may wait in the session file; one is enough.
+    wake: mpsc::SyncSender<()>,
+    /// Whether a save brought something to run the hook for.
+    has_events: Arc<AtomicBool>,
+    /// The tasks that wait for a sign-in, which only the driver knows: those that were told, and those to be told.
+    needs_login: BTreeSet<TaskId>,
+    logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
+    /// Set when this process leaves: the time until which hooks may still be started.
+    leaves_at: Arc<OnceLock<Mono>>,
     thread: JoinHandle<()>,
-    is_leaving: Arc<AtomicBool>,
-    heard: Heard,
 }
 
 impl Hooks {
-    /// Starts the thread; `None` where the system has none left, which the driver would hit first.
+    /// Starts the thread, and has the writer add what it is run for; `None` where the system has no thread left, which
+    /// the driver would hit first.
     pub(super) fn start(
         hook: Hook,
         paths: &Paths,
+        writer: &mut Writer,
         board: &Arc<Board>,
         clock: Clock,
     ) -> Option<Self> {
-        Self::bounded(hook, paths, board, clock, (WAITING, PATIENCE))
+        Self::patient(hook, paths, writer, board, (clock, PATIENCE))
     }
 
-    fn bounded(
+    fn patient(
         hook: Hook,
         paths: &Paths,
+        writer: &mut Writer,
         board: &Arc<Board>,
-        clock: Clock,
-        (waiting, patience): (usize, Duration),
+        (clock, patience): (Clock, Duration),
     ) -> Option<Self> {
-        let (jobs, todo) = mpsc::sync_channel(waiting);
-        let left_out = Arc::<AtomicU64>::default();
+        let (wake, woken) = mpsc::sync_channel(1);
         let on = hook.on;
-        let is_leaving = Arc::<AtomicBool>::default();
+        let logins_to_tell = Arc::<Mutex<Vec<TaskId>>>::default();
+        let leaves_at = Arc::<OnceLock<Mono>>::default();
         let runner = Runner {
             hook,
             paths: paths.clone(),
             board: Arc::clone(board),
             clock,
+            events: None,
             children: Vec::new(),
-            left_out: Arc::clone(&left_out),
+            logins_to_tell: Arc::clone(&logins_to_tell),
             patience,
             is_told: false,
-            is_leaving: Arc::clone(&is_leaving),
+            leaves_at: Arc::clone(&leaves_at),
         };
         let thread = std::thread::Builder::new()
             .name("hook".to_owned())
-            .spawn(move || runner.run(&todo))
+            .spawn(move || runner.run(&woken))
             .ok()?;
         Some(Self {
             on,
-            jobs,
-            left_out,
+            wake,
+            has_events: writer.add_hook_events(on),
+            needs_login: BTreeSet::new(),
+            logins_to_tell,
+            leaves_at,
             thread,
-            is_leaving,
-            heard: Heard::default(),
         })
     }
 
-    /// Looks at a picture that is about to be published. `is_known` says that the task was there before this driver,
-    /// so that its first picture is no news.
-    pub(super) fn heed(&mut self, view: &TaskView, is_known: bool) {
-        // What is not on disk could be taken back by a kill; it is told once it is there.
-        if view.saved_seq < view.task.seq {
+    /// A save is on disk; runs the hook for what it brought.
+    pub(super) fn saved(&self) {
+        if self.has_events.swap(false, Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// Looks at a picture that is about to be published: no record tells that a task waits for a sign-in. `is_known` says
+    /// that the task was there before this driver, so that its first picture is no news.
+    pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
+        let id = &view.task.id;
+        if view.contact != Contact::NeedsLogin || view.task.occasion().is_some() {
+            self.needs_login.remove(id);
             return;
         }
-        let id = &view.task.id;
-        let occasion = self.heard.news(id, view.occasion(), is_known);
-        if let Some(occasion) = occasion.filter(|it| self.on.wants(*it)) {
-            // The thread ends with this value only.
-            let sent = self.jobs.try_send((occasion, view.clone()));
-            if sent.is_err() {
-                self.left_out.fetch_add(1, Ordering::Relaxed);
-            }
+        let is_new = self.needs_login.insert(id.clone());
+        if is_new && !is_known && self.on.wants(Occasion::NeedsYou) {
+            let to_tell = self.logins_to_tell.lock();
+            let mut to_tell = to_tell.unwrap_or_else(PoisonError::into_inner);
+            to_tell.push(id.clone());
+            self.wake();
         }
     }
 
-    /// Forgets a task.
-    pub(super) fn erase(&mut self, id: &TaskId) {
-        self.heard.0.remove(id);
+    fn wake(&self) {
+        // One that waits there already is enough.
+        let _ = self.wake.try_send(());
     }
 
-    /// Starts what waits, and waits for none of it.
-    pub(super) fn close(self) {
-        self.is_leaving.store(true, Ordering::SeqCst);
-        drop(self.jobs);
+    /// Starts what waits, and waits for none of it. What cannot be started until then is left to the next driver.
+    pub(super) fn close(self, until: Mono) {
+        let _ = self.leaves_at.set(until);
+        drop(self.wake);
         // A panic there was reported by the panic hook.
         let _ = self.thread.join();
-    }
-}
-
-/// What was heard of each task last; one that is not here was never heard of.
-#[derive(Debug, Default)]
-struct Heard(BTreeMap<TaskId, Option<Occasion>>);
-
-impl Heard {
-    /// What of an occasion was not heard before.
-    fn news(
-        &mut self,
-        id: &TaskId,
-        occasion: Option<Occasion>,
-        is_known: bool,
-    ) -> Option<Occasion> {
-        match self.0.insert(id.clone(), occasion) {
-            None if is_known => None,
-            before => occasion.filter(|it| before.flatten() != Some(*it)),
-        }
     }
 }
 
@@ -158,33 +155,87 @@ struct Runner {
     paths: Paths,
     board: Arc<Board>,
     clock: Clock,
+    events: Option<HookEvents>,
     children: Vec<(TaskId, Child)>,
-    left_out: Arc<AtomicU64>,
+    logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
     patience: Duration,
     /// Whether it was said that the one before waited long.
     is_told: bool,
-    is_leaving: Arc<AtomicBool>,
+    leaves_at: Arc<OnceLock<Mono>>,
 }
 
 impl Runner {
-    fn run(mut self, todo: &mpsc::Receiver<(Occasion, TaskView)>) {
+    fn run(mut self, woken: &mpsc::Receiver<()>) {
+        let mut is_begun = false;
         loop {
-            let next = if self.children.is_empty() {
-                todo.recv()
-                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected)
-            } else {
-                todo.recv_timeout(LOOK_EVERY)
+            let outcome = self.start_waiting(&mut is_begun);
+            if let Err(error) = &outcome {
+                tracing::warn!(%error, "the events for the hook");
+            }
+            let next = match outcome {
+                Err(_) => woken.recv_timeout(RETRY_AFTER),
+                Ok(()) if self.children.is_empty() => woken
+                    .recv()
+                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+                Ok(()) => woken.recv_timeout(LOOK_EVERY),
             };
-            match next {
-                Ok((occasion, view)) => {
-                    self.wait_for_room();
-                    self.start(occasion, &view);
-                    self.tell_left_out();
+            if next == Err(mpsc::RecvTimeoutError::Disconnected) {
+                // What was saved last, and what woke nobody any more.
+                if let Err(error) = self.start_waiting(&mut is_begun) {
+                    tracing::warn!(%error, "the hook is left to the next driver");
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                return;
             }
             self.reap();
+        }
+    }
+
+    /// Starts the hook for every event that waits.
+    fn start_waiting(&mut self, is_begun: &mut bool) -> Result<(), StoreError> {
+        let mut events = match self.events.take() {
+            Some(events) => events,
+            None => HookEvents::open(&self.paths)?,
+        };
+        let outcome = self.start_all(&mut events, is_begun);
+        self.events = Some(events);
+        outcome
+    }
+
+    fn start_all(
+        &mut self,
+        events: &mut HookEvents,
+        is_begun: &mut bool,
+    ) -> Result<(), StoreError> {
+        if !*is_begun {
+            for id in events.give_up_claims()? {
+                let id = text::clean_line(&id).into_owned();
+                self.say(format!(
+                    "longhaul was killed while it started the hook for {id}; it may not have run, and is not run again"
+                ));
+            }
+            *is_begun = true;
+        }
+        let now = self.clock.now().wall;
+        let logins = std::mem::take(
+            &mut *self
+                .logins_to_tell
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        for id in logins {
+            events.add(&id, &format!("sign-in {}", now.0), Occasion::NeedsYou)?;
+        }
+        loop {
+            self.wait_for_room();
+            let is_late = |until: &Mono| self.clock.now().mono >= *until;
+            if self.leaves_at.get().is_some_and(is_late) {
+                return Ok(());
+            }
+            let Some(event) = events.claim()? else {
+                return Ok(());
+            };
+            self.start(&event);
+            events.started(&event)?;
         }
     }
 
@@ -192,7 +243,7 @@ impl Runner {
     fn wait_for_room(&mut self) {
         let begin = self.clock.now().mono;
         let mut is_long = false;
-        while self.children.len() >= AT_ONCE && !self.is_leaving.load(Ordering::SeqCst) {
+        while self.children.len() >= AT_ONCE && self.leaves_at.get().is_none() {
             std::thread::park_timeout(LOOK_EVERY);
             self.reap();
             is_long = self.clock.now().mono.since(begin) >= self.patience;
@@ -207,27 +258,42 @@ impl Runner {
         self.is_told &= is_long;
     }
 
-    fn tell_left_out(&self) {
-        let count = self.left_out.swap(0, Ordering::Relaxed);
-        if count > 0 {
-            self.say(format!(
-                "the hook was not run for {}: too many waited for it",
-                text::plural(count, "event")
-            ));
+    fn start(&mut self, event: &HookEvent) {
+        let id = event.task.clone();
+        match self.view(&id) {
+            // Removed since.
+            None => {}
+            Some((view, result)) => match self.spawn(event.occasion, &view, result.as_deref()) {
+                Ok(child) => self.children.push((id, child)),
+                Err(error) => self.complain(&id, &format!("could not start: {error}")),
+            },
         }
     }
 
-    fn start(&mut self, occasion: Occasion, view: &TaskView) {
-        let id = view.task.id.clone();
-        match self.spawn(occasion, view) {
-            Ok(child) => self.children.push((id, child)),
-            Err(error) => self.complain(&id, &format!("could not start: {error}")),
-        }
+    /// The task as it is on disk, with what only the driver knows, and its result.
+    fn view(&self, id: &TaskId) -> Option<(TaskView, Option<String>)> {
+        let mut reader = Reader::open(&self.paths).ok()?;
+        let Ok(Lookup::One(task)) = reader.task(id.as_str()) else {
+            return None;
+        };
+        let result = reader.result(id).ok().flatten();
+        let view = match self.board.task(id) {
+            Some(shown) if !task.status.is_settled() => TaskView {
+                task: *task,
+                ..(*shown).clone()
+            },
+            _ => TaskView::unwatched(*task, None),
+        };
+        Some((view, result))
     }
 
-    fn spawn(&self, occasion: Occasion, view: &TaskView) -> std::io::Result<Child> {
-        let result = Reader::open(&self.paths).and_then(|mut reader| reader.result(&view.task.id));
-        let json = (self.hook.encode)(view, result.ok().flatten().as_deref());
+    fn spawn(
+        &self,
+        occasion: Occasion,
+        view: &TaskView,
+        result: Option<&str>,
+    ) -> std::io::Result<Child> {
+        let json = (self.hook.encode)(view, result);
         // A file, so that nobody has to stay to feed a command that reads slowly.
         let mut input = tempfile::tempfile()?;
         input.write_all(json.as_bytes())?;
@@ -274,86 +340,139 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Contact, NewCall, ServerName, Status, Task, Wall};
+    use crate::{
+        domain::{NewCall, Row, ServerName, Status, Task, Wall},
+        store::{Durability, Opened},
+    };
 
-    fn completed(number: u64) -> TaskView {
-        let task = Task {
-            status: Status::Completed,
-            updated_at: Wall(0),
-            settled_at: Some(Wall(0)),
-            ..Task::new(
-                Wall(0),
-                NewCall::new(
-                    TaskId::from_bits(number),
-                    ServerName::new("lab"),
-                    "work".to_owned(),
-                    "{}".to_owned(),
-                ),
-            )
-        };
-        TaskView {
-            task,
-            contact: Contact::Idle,
-            leaving: None,
-            saved_seq: 0,
-            guess: None,
-            is_unsaved: false,
+    fn task(number: u64, status: Status) -> Row {
+        let call = NewCall::new(
+            TaskId::from_bits(number),
+            ServerName::new("lab"),
+            "work".to_owned(),
+            "{}".to_owned(),
+        );
+        Row::Task(Box::new(Task {
+            status,
+            ..Task::new(Wall(0), call)
+        }))
+    }
+
+    fn open(dir: &std::path::Path) -> (Paths, Writer) {
+        let paths = Paths::resolve(Some(dir.to_owned()), "default").unwrap();
+        let Opened { writer, .. } = Writer::open(&paths, Wall(0)).unwrap();
+        (paths, writer)
+    }
+
+    fn save(writer: &mut Writer, rows: &[Row]) {
+        writer.save(rows, Durability::Normal, Wall(0)).unwrap();
+    }
+
+    /// Hears what is said until these words are.
+    async fn hear(reader: &super::super::board::Subscription, words: &str) {
+        let mut said = String::new();
+        while !said.contains(words) {
+            let heard = tokio::time::timeout(Duration::from_secs(60), reader.changed());
+            heard
+                .await
+                .unwrap_or_else(|_| panic!("no {words:?} in {said:?}"));
+            for news in reader.take() {
+                let News::Notice(notice) = news else { continue };
+                said.push_str(&notice.text);
+            }
         }
     }
 
     #[tokio::test]
-    async fn commands_that_do_not_end_are_told_of_once_and_what_finds_no_room_is_counted() {
+    async fn commands_that_do_not_end_are_reported_and_the_rest_waits_on_disk() {
         let dir = tempfile::tempdir().unwrap();
         let held = dir.path().join("held");
         crate::store::write_atomically(&held, b"").unwrap();
-        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let hook = Hook {
             command: format!("while [ -e {} ]; do sleep 0.05; done", held.display()),
             on: Tell::All,
             encode: |_, _| String::new(),
         };
+        let (paths, mut writer) = open(dir.path());
         let board = Arc::<Board>::default();
         let reader = board.subscribe();
-        let bounds = (8, Duration::ZERO);
-        let mut hooks = Hooks::bounded(hook, &paths, &board, Clock::start(), bounds).unwrap();
-        let mut said = String::new();
-        let mut hear = async |words: &str| {
-            while !said.contains(words) {
-                let heard = tokio::time::timeout(Duration::from_secs(60), reader.changed());
-                heard
-                    .await
-                    .unwrap_or_else(|_| panic!("no {words:?} in {said:?}"));
-                for news in reader.take() {
-                    let News::Notice(notice) = news else { continue };
-                    said.push_str(&notice.text);
-                }
-            }
-        };
-        for number in 0..5 {
-            hooks.heed(&completed(number), false);
+        let clock = (Clock::start(), Duration::ZERO);
+        let hooks = Hooks::patient(hook, &paths, &mut writer, &board, clock).unwrap();
+        let rows: Vec<Row> = (0..2000).map(|it| task(it, Status::Completed)).collect();
+        save(&mut writer, &rows);
+        hooks.saved();
+        hear(&reader, "waits for the hook: 4 of its commands run").await;
+        hooks.close(Mono(0));
+        let mut events = HookEvents::open(&paths).unwrap();
+        let mut left = 0;
+        while events.claim().unwrap().is_some() {
+            left += 1;
         }
-        hear("waits for the hook: 4 of its commands run").await;
-        for number in 5..14 {
-            hooks.heed(&completed(number), false);
-        }
+        assert_eq!(left, 2000 - AT_ONCE);
         std::fs::remove_file(&held).unwrap();
-        hear("was not run for 1 event: too many waited").await;
-        hooks.close();
     }
 
-    #[test]
-    fn an_occasion_is_news_once() {
-        let (ours, theirs) = (TaskId::from_bits(1), TaskId::from_bits(2));
-        let (done, needs_you) = (Some(Occasion::Done), Some(Occasion::NeedsYou));
-        let mut heard = Heard::default();
-        // It began and ended between two pictures.
-        assert_eq!(heard.news(&ours, done, false), done);
-        assert_eq!(heard.news(&ours, done, false), None);
-        // It asked before this driver was there, and who drove then told of it.
-        assert_eq!(heard.news(&theirs, needs_you, true), None);
-        assert_eq!(heard.news(&theirs, None, true), None);
-        assert_eq!(heard.news(&theirs, needs_you, true), needs_you);
-        assert_eq!(heard.news(&theirs, needs_you, true), None);
-        assert_eq!(heard.news(&theirs, done, true), done);
+    #[tokio::test]
+    async fn the_hook_runs_once_for_what_a_killed_process_left_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join("left");
+        std::fs::create_dir(&left).unwrap();
+        let hook = Hook {
+            command: format!("mktemp {}/$LONGHAUL_TASK.XXXXXX", left.display()),
+            on: Tell::All,
+            encode: |_, _| String::new(),
+        };
+        let ran = || {
+            let names = std::fs::read_dir(&left).unwrap();
+            let name = |it: std::io::Result<std::fs::DirEntry>| it.unwrap().file_name();
+            let mut names: Vec<_> = names
+                .map(|it| {
+                    name(it)
+                        .to_str()
+                        .unwrap()
+                        .split('.')
+                        .next()
+                        .unwrap()
+                        .to_owned()
+                })
+                .collect();
+            names.sort();
+            names
+        };
+        let (paths, mut writer) = open(dir.path());
+        writer.add_hook_events(Tell::All);
+        let rows: Vec<Row> = (1..=3).map(|it| task(it, Status::Completed)).collect();
+        save(&mut writer, &rows);
+        drop(writer);
+        // It died between the claim and the start of the first.
+        let claimed = HookEvents::open(&paths).unwrap().claim().unwrap().unwrap();
+        for is_first in [true, false] {
+            let (paths, mut writer) = open(dir.path());
+            let board = Arc::<Board>::default();
+            let reader = board.subscribe();
+            let clock = Clock::start();
+            let hooks = Hooks::start(hook.clone(), &paths, &mut writer, &board, clock).unwrap();
+            // Seen, renamed: written again, which is no other end.
+            save(&mut writer, &rows);
+            hooks.saved();
+            if is_first {
+                hear(
+                    &reader,
+                    &format!("the hook for {}; it may not", claimed.task),
+                )
+                .await;
+            }
+            hooks.close(Mono(u64::MAX));
+        }
+        let expected: Vec<String> = (2..=3)
+            .map(|it| TaskId::from_bits(it).to_string())
+            .collect();
+        for _ in 0..6000 {
+            if ran().len() >= expected.len() {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        assert_eq!(ran(), expected);
     }
 }

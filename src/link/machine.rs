@@ -490,15 +490,17 @@ impl Link {
             Input::Timer => self.is_restless = true,
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
+            Input::ProgramEnded => self.program_ended(),
             Input::Leave | Input::HandOver => {
-                if matches!(input, Input::HandOver) {
-                    self.spares_session = true;
-                    // Watched until this moment, however quiet it was.
-                    let open = self
-                        .tasks
-                        .values_mut()
-                        .filter(|running| !running.is_settled());
-                    open.for_each(|running| running.touch(now));
+                self.spares_session |= matches!(input, Input::HandOver);
+                // Watched until this moment, however quiet it was.
+                let open = self
+                    .tasks
+                    .values_mut()
+                    .filter(|running| !running.is_settled());
+                for running in open {
+                    running.touch(now);
+                    self.saver.touch(now.mono);
                 }
                 (self.is_leaving, self.is_restless) = (true, true);
                 self.saver.hurry(now.mono);

@@ -69,6 +69,8 @@ pub enum Input {
     },
     /// The driver leaves in order: end what may be ended.
     Leave,
+    /// The program that is the server was ended, because the driver leaves.
+    ProgramEnded,
     /// Another process drives from here on: as [`Self::Leave`], but all stays as it is at the server.
     HandOver,
 }

@@ -14,7 +14,7 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 ///
 /// `task.body`, `link.body` and the elements of `history.body` are the JSON of the domain's records; the columns beside
 /// them are what statements look for.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = ["
     CREATE TABLE meta (
         key TEXT PRIMARY KEY,
         value INTEGER NOT NULL
@@ -54,10 +54,21 @@ const MIGRATIONS: [&str; 1] = ["
         left_out INTEGER NOT NULL,
         mark_seq INTEGER
     ) STRICT;
+", "
+    -- What the hook of the user is run for, once each.
+    CREATE TABLE hook_event (
+        number INTEGER PRIMARY KEY,
+        task TEXT NOT NULL,
+        what TEXT NOT NULL,
+        needs_you INTEGER NOT NULL,
+        state INTEGER NOT NULL,
+        UNIQUE (task, what)
+    ) STRICT;
+    CREATE INDEX hook_event_by_state ON hook_event (state, number) WHERE state < 2;
 "];
 
 /// The format that this program writes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The format of an open file; 0 is one that nothing was written to.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {

@@ -5,6 +5,10 @@ use std::{
     io,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,12 +24,13 @@ use super::{
         Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, passed_over,
         words,
     },
+    hook_events,
     log::Log,
     paths::{check_file, check_whole, companion, set_aside},
     schema,
 };
 use crate::domain::{
-    Entries, Entry, EventId, Happening, Level, LinkRecord, Row, Task, TaskId, Wall, text,
+    Entries, Entry, EventId, Happening, Level, LinkRecord, Row, Task, TaskId, Tell, Wall, text,
 };
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
@@ -65,6 +70,10 @@ pub struct Writer {
     /// Device and number of the file, to see that it still stands at its place.
     identity: (u64, u64),
     durability: Option<Durability>,
+    /// The occasions on which the hook is run; `None` where there is no hook.
+    hook_on: Option<Tell>,
+    /// Whether a save brought something to run the hook for.
+    has_hook_events: Arc<AtomicBool>,
 }
 
 /// What opening a session gives.
@@ -241,6 +250,8 @@ impl Writer {
             path: db.to_owned(),
             identity: (place.dev(), place.ino()),
             durability: None,
+            hook_on: None,
+            has_hook_events: Arc::default(),
         };
         writer.purge(now).map_err(fail)?;
         let (restored, unreadable) = writer.restore().map_err(fail)?;
@@ -249,6 +260,12 @@ impl Writer {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
         Ok((writer, restored, unreadable))
+    }
+
+    /// Adds to [`HookEvents`](super::HookEvents) from now on, and raises this flag after a save that did.
+    pub fn add_hook_events(&mut self, on: Tell) -> Arc<AtomicBool> {
+        self.hook_on = Some(on);
+        Arc::clone(&self.has_hook_events)
     }
 
     /// Writes all rows in one transaction, or none of them.
@@ -284,13 +301,21 @@ impl Writer {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut has_hook_events = false;
         for row in rows {
+            if let (Row::Task(task), Some(on)) = (row, self.hook_on) {
+                has_hook_events |= hook_events::add_of(&transaction, task, on)?;
+            }
             write_row(&transaction, row)?;
         }
         transaction
             .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('saved_at', ?1)")?
             .execute([now.0])?;
-        transaction.commit()
+        transaction.commit()?;
+        if has_hook_events {
+            self.has_hook_events.store(true, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     /// A file that was removed takes every write and keeps none.
@@ -496,6 +521,7 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
         "DELETE FROM result WHERE task = ?1",
         "DELETE FROM history WHERE task = ?1",
         "DELETE FROM history_size WHERE task = ?1",
+        "DELETE FROM hook_event WHERE task = ?1",
     ] {
         transaction.prepare_cached(sql)?.execute([task])?;
     }

@@ -269,6 +269,36 @@ def checkpoint_cancel(stage: Stage) -> str:
     return f"{words}, rows stay at {rows}, the server keeps its checkpoint ({status}, step {step})"
 
 
+def checkpoint_adopt_file(stage: Stage) -> str:
+    """The state file of the tutorial's client names no arguments: nothing is called until they are given."""
+    stage.direct()
+    work = ("dataset_name=customers", "total_records=50", "batch_size=5")
+    call = stage.start("call", TOOL, *work, "client_id=tutorial")
+    call.step(25)
+    surplus = kill_at(stage, 25, in_gap=False)
+    call.kill()
+    stage.server.start()
+    rows = stage.server.rows()[0]
+    state = stage.place / "session_state.json"
+    task = {"tool": TOOL, "status": "running", "progress": rows}
+    saved = {"client_id": "tutorial", "server_url": stage.url, "active_tasks": {"task_1": task}}
+    state.write_text(json.dumps(saved))
+    adopt = ("--session", "adopted", "adopt", "--from", str(state), "--yes")
+    code, out, err = stage.ask(*adopt)
+    need(code == 2 and "task_1 KEY=VALUE" in err, f"`adopt --from` ended with {code}: {(out + err).strip()[-200:]}")
+    need(stage.server.journal.count("started") == 1, "a tool was called without arguments")
+    code, out, err = stage.ask(*adopt, "task_1", *work)
+    need(code == 0, f"`adopt --from` ended with {code}: {(out + err).strip()[-200:]}")
+    taken = out.split()[0]
+    code, out, err = stage.ask("--session", "adopted", "wait", taken, seconds=RULE_SECONDS)
+    need(code == 0, f"`wait` ended with {code}: {(out + err).strip()[-200:]}")
+    rows_after, records = stage.server.rows()
+    need((rows_after, records) == (50 + surplus, 50), f"{rows_after} rows of {records} records instead of 50")
+    most = stage.server.journal.most_at_once()
+    need(most == 1, f"{most} loops ran side by side on the server")
+    return f"asked for the arguments at {rows} rows, then rows {rows_after} of 50"
+
+
 def checkpoint_error(stage: Stage) -> str:
     """The tool fails without a word; we find some."""
     stage.direct()

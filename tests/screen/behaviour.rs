@@ -551,6 +551,24 @@ fn counts_set_their_thousands_apart() {
 }
 
 #[test]
+fn the_timeline_of_what_has_settled_ends_with_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").wait(10_000);
+    let mut ended = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
+    ended.task.status = Status::Failed;
+    ended.task.settled_at = Some(screen.now.wall);
+    ended.contact = Contact::Idle;
+    let at = screen.state.clock_seconds(screen.now.wall);
+    screen.news(ended).wait(3_600_000);
+    let drawn = screen.draw_text();
+    let (_, timeline) = drawn.rsplit_once("contact 0").unwrap();
+    let (_, timeline) = timeline.split_once(' ').unwrap();
+    let (bar, end) = timeline.split_once(' ').unwrap();
+    assert!(end.starts_with(&at), "{timeline}");
+    assert_eq!(bar.matches('━').count(), bar.chars().count(), "{bar}");
+}
+
+#[test]
 fn what_is_missing_for_good_stands_on_the_timeline() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("q7m2xk").wait(10_000);

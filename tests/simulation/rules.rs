@@ -586,16 +586,18 @@ fn who_hands_over_leaves_the_session_to_who_comes_next() {
     assert!(!bench.sent.iter().any(is_delete) && bench.link.is_at_rest());
     assert!(bench.link.record().session.is_some());
 
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    bench.step(call, "a", &token, 1);
-    bench.secs(60);
-    let of_step = bench.saved().updated_at;
-    bench.feed(Input::HandOver);
-    assert!(
-        bench.saved().updated_at > of_step,
-        "it was quiet, and watched"
-    );
+    for leaves in [Input::HandOver, Input::Leave] {
+        let mut bench = Bench::known();
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        bench.secs(60);
+        let of_step = bench.saved().updated_at;
+        bench.feed(leaves);
+        assert!(
+            bench.saved().updated_at > of_step,
+            "it was quiet, and watched"
+        );
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         Ask, AskId, AskedFor, Done, Era, EventId, Happening, LostReason, NewCall, Phase, Price,
         QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
-        Tool, Window, text,
+        Tool, Wall, Window, text,
     },
     link::{
         Output,
@@ -23,6 +23,8 @@ use crate::{
 /// How long after a restart the limits wait for what the server has to tell.
 const HEAR_FIRST: Duration = Duration::from_secs(30);
 
+/// How the program of a call ended where it was no fault of its own.
+const ENDED_WITH_US: &str = "longhaul ended, and it with longhaul";
 /// A hand-over between two processes of ours takes less, and is no gap.
 const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 
@@ -557,7 +559,7 @@ impl Link {
             self.spares_session |= !task.status.is_settled();
             return;
         }
-        let unwatched = now.wall.since(task.updated_at);
+        let watched_until = task.updated_at.min(now.wall);
         let mut running = Running::new(now, task, ids, &self.unsaved);
         running.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
@@ -609,10 +611,11 @@ impl Link {
             // Nothing runs until it is answered.
             return;
         }
-        self.note_unwatched(&id, unwatched);
+        self.note_unwatched(&id, watched_until);
         if self.record.is_process() && phase != Phase::Ended {
-            let end = self.end_without_id(&id, "longhaul ended, and it with longhaul");
-            return self.out_of_stream(&id, end, false);
+            let end = self.end_without_id(&id, ENDED_WITH_US);
+            self.out_of_stream(&id, end, false);
+            return self.ended_at(&id, watched_until);
         }
         if let Some(server_task) = server_task {
             self.served_ids.insert(server_task.id, id.clone());
@@ -623,7 +626,8 @@ impl Link {
         }
         if is_modern {
             let end = self.end_of_modern_call(&id, why);
-            return self.out_of_stream(&id, end, false);
+            self.out_of_stream(&id, end, false);
+            return self.ended_at(&id, watched_until);
         }
         if phase == Phase::Open && has_cursor && is_same_session {
             if let Some(running) = self.tasks.get_mut(&id) {
@@ -649,11 +653,12 @@ impl Link {
     }
 
     /// The time in which no process followed a task is a line of its log, as a cut is.
-    fn note_unwatched(&mut self, id: &TaskId, unwatched: Duration) {
+    fn note_unwatched(&mut self, id: &TaskId, from: Wall) {
         let now = self.now;
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        let unwatched = now.wall.since(from);
         if unwatched < UNWATCHED_AT_LEAST {
             return;
         }
@@ -664,8 +669,40 @@ impl Link {
             before: unwatched,
             why: why.clone(),
         });
-        running.note(now, None, Happening::Contact { state, why });
+        // It stands where it began: what reads the history sees this time as unwatched, not the time after it.
+        let begun = Stamp { wall: from, ..now };
+        running.note(begun, None, Happening::Contact { state, why });
+        running.touch(now);
         self.saver.touch(now.mono);
+    }
+
+    /// What ended because nobody was there ended when the last process left, not when the next one found out.
+    fn ended_at(&mut self, id: &TaskId, at: Wall) {
+        let ended = self.tasks.get_mut(id).map(|running| &mut running.task);
+        let Some(task) = ended.filter(|task| task.status.is_settled()) else {
+            return;
+        };
+        let at = at.max(task.created_at);
+        task.settled_at = Some(at);
+        if let Some(attempt) = task.attempts.last_mut() {
+            attempt.ended_at = Some(at);
+        }
+    }
+
+    /// What ran in the program that is the server has ended with it.
+    pub(super) fn program_ended(&mut self) {
+        let has_ended = |running: &Running| {
+            let is_unsettled =
+                matches!(running.task.status, Status::Running | Status::InputRequired);
+            is_unsettled && !matches!(running.phase(), Phase::Queued | Phase::Ended)
+        };
+        let running = self.tasks.iter();
+        let ended = running.filter(|(_, running)| has_ended(running));
+        let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
+        for id in ended {
+            let end = self.end_without_id(&id, ENDED_WITH_US);
+            self.out_of_stream(&id, end, false);
+        }
     }
 
     /// What is due for one task.

@@ -316,13 +316,21 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
     }
 }
 
-/// `contact 06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`, with what the signs mean.
+/// `contact 06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`, with what the signs mean; of what has settled, up to its end.
 fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: Stamp) {
     let signs = canvas.glyphs().trail;
     let Some((first, _)) = entity.trail.front() else {
         return;
     };
-    let whole = now.wall.since(*first).as_millis().max(1);
+    let task = &entity.view.task;
+    let settled_at = task.settled_at.filter(|_| task.status.is_settled());
+    let last = settled_at.unwrap_or(now.wall);
+    if last < *first {
+        // It ended before this program looked.
+        return;
+    }
+    let end_words = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
+    let whole = last.since(*first).as_millis().max(1);
     let legend = format!(
         "{} live  {} cut  {} asleep  {} unwatched  {} replay  {} gap",
         signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
@@ -333,7 +341,8 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
     let start = canvas.put(start, y, &state.clock_seconds(*first), Role::Dim) + 1;
     let end = canvas
         .columns()
-        .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 4);
+        .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 1)
+        .saturating_sub(u16::try_from(text::width(&end_words)).unwrap_or(0));
     let columns = end.saturating_sub(start).min(60);
     let mut marks = entity.trail.iter().peekable();
     let mut present = entity.trail.front().map_or(Mark::Live, |(_, mark)| *mark);
@@ -364,7 +373,7 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
         };
         canvas.put(start + column, y, sign, role);
     }
-    let x = canvas.put(start + columns + 1, y, "now", Role::Dim);
+    let x = canvas.put(start + columns + 1, y, &end_words, Role::Dim);
     if has_legend {
         canvas.put(x + 3, y, &legend, Role::Dim);
     }

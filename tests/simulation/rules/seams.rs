@@ -55,7 +55,11 @@ fn being_back_counts_from_the_cut_on_also_while_nobody_watched() {
     next.bring(get, opened());
     next.step(get, "b", &token, 2);
     next.secs(1);
-    let told: Vec<String> = history(&next)
+    let is_unwatched = |entry: &&Entry| matches!(&entry.what, Happening::Contact { state, .. } if state == "unwatched");
+    let entries = history(&next);
+    let unwatched = entries.iter().find(is_unwatched).unwrap();
+    assert_eq!(unwatched.at, bench.saved().updated_at, "when it began");
+    let told: Vec<String> = entries
         .into_iter()
         .filter_map(|entry| match entry.what {
             Happening::Contact { why, .. } => Some(why),

@@ -1,0 +1,163 @@
+//! What the user's hook has still to be run for: a table of the session file, so that no end and no question is missed by
+//! the process that happens to see it.
+//!
+//! An event is written in the transaction that saves the end or the question itself, so neither is on disk without the
+//! other. Whoever drives the session then claims one event after the other, each in a transaction of its own, and starts the
+//! hook after that. What holds when longhaul is killed with `kill -9`:
+//! - before the claim: the event waits, and the next driver runs the hook for it;
+//! - after the hook was started: the event is claimed, and nobody runs the hook for it again;
+//! - between the claim and the start, a window of about a millisecond: nobody can tell whether the command began. It is not
+//!   run a second time; the next driver says so in a notice and names the task.
+//!
+//! A failure of the power can undo a claim, and the hook may then run twice.
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params};
+
+use super::{Paths, StoreError, schema};
+use crate::domain::{Occasion, Status, Task, TaskId, Tell};
+
+/// Nobody has claimed it.
+const WAITING: u8 = 0;
+/// Somebody is about to start the hook.
+const CLAIMED: u8 = 1;
+/// The hook was started; the row stays so that the same event is not added again.
+const STARTED: u8 = 2;
+
+/// One run of the hook that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookEvent {
+    number: i64,
+    /// The task that ended or asks.
+    pub task: TaskId,
+    /// What the hook is told.
+    pub occasion: Occasion,
+}
+
+/// The events of a session that wait for the hook; only the process that holds the
+/// [`DriverLock`](super::DriverLock) opens it, after its [`Writer`](super::Writer).
+#[derive(Debug)]
+pub struct HookEvents {
+    connection: Connection,
+    path: std::path::PathBuf,
+}
+
+impl HookEvents {
+    /// Opens the events of a session. Fails with [`StoreError::CannotWrite`] and [`StoreError::Damaged`].
+    pub fn open(paths: &Paths) -> Result<Self, StoreError> {
+        let path = paths.db();
+        let connection = schema::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .map_err(|error| StoreError::writing(&path, &error))?;
+        Ok(Self { connection, path })
+    }
+
+    /// Claims the oldest event that waits.
+    pub fn claim(&mut self) -> Result<Option<HookEvent>, StoreError> {
+        let sql = "UPDATE hook_event SET state = ?1 WHERE number = \
+                   (SELECT number FROM hook_event WHERE state = ?2 ORDER BY number LIMIT 1) \
+                   RETURNING number, task, needs_you";
+        self.ask(|connection| {
+            connection
+                .prepare_cached(sql)?
+                .query_row([CLAIMED, WAITING], |row| {
+                    Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
+                })
+                .optional()
+        })
+        .map(|found| {
+            found.and_then(|(number, task, needs_you)| {
+                let occasion = if needs_you {
+                    Occasion::NeedsYou
+                } else {
+                    Occasion::Done
+                };
+                Some(HookEvent {
+                    number,
+                    task: TaskId::parse(&task)?,
+                    occasion,
+                })
+            })
+        })
+    }
+
+    /// The hook of a claimed event was started, or could not be.
+    pub fn started(&mut self, event: &HookEvent) -> Result<(), StoreError> {
+        self.ask(|connection| {
+            connection
+                .prepare_cached("UPDATE hook_event SET state = ?1 WHERE number = ?2")?
+                .execute(params![STARTED, event.number])
+                .map(drop)
+        })
+    }
+
+    /// The tasks whose events were claimed by a process that died then; they are not claimed again.
+    pub fn give_up_claims(&mut self) -> Result<Vec<String>, StoreError> {
+        self.ask(|connection| {
+            connection
+                .prepare("UPDATE hook_event SET state = ?1 WHERE state = ?2 RETURNING task")?
+                .query_map([STARTED, CLAIMED], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// Adds an event that no record of the task tells, which `what` names.
+    pub fn add(&mut self, task: &TaskId, what: &str, occasion: Occasion) -> Result<(), StoreError> {
+        self.ask(|connection| insert(connection, task, what, occasion).map(drop))
+    }
+
+    fn ask<T>(
+        &mut self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        question(&self.connection).map_err(|error| StoreError::writing(&self.path, &error))
+    }
+}
+
+/// Adds the events that a record brings, before that is written; says whether there are any.
+pub(super) fn add_of(
+    transaction: &Transaction<'_>,
+    task: &Task,
+    on: Tell,
+) -> rusqlite::Result<bool> {
+    let Some(occasion) = task.occasion().filter(|it| on.wants(*it)) else {
+        return Ok(false);
+    };
+    if task.status.is_settled() {
+        let mut before = transaction.prepare_cached("SELECT is_settled FROM task WHERE id = ?1")?;
+        let before = before.query_row([task.id.as_str()], |row| row.get(0));
+        // What ended before is written again when it is seen, renamed or forgotten.
+        if before.optional()? == Some(true) {
+            return Ok(false);
+        }
+        return insert(transaction, &task.id, "end", occasion);
+    }
+    if matches!(task.status, Status::Unknown(_)) {
+        let what = format!("unknown {}", task.attempts_made());
+        return insert(transaction, &task.id, &what, occasion);
+    }
+    let mut is_new = false;
+    let mut before = None;
+    for question in task.open_questions() {
+        // Its key changes when the server asks the same again.
+        let at = question.asked_at;
+        let beside = before.map_or(0, |(time, count)| if time == at { count + 1 } else { 0 });
+        before = Some((at, beside));
+        let what = format!("question {} {beside}", at.0);
+        is_new |= insert(transaction, &task.id, &what, occasion)?;
+    }
+    Ok(is_new)
+}
+
+fn insert(
+    connection: &Connection,
+    task: &TaskId,
+    what: &str,
+    occasion: Occasion,
+) -> rusqlite::Result<bool> {
+    let needs_you = occasion == Occasion::NeedsYou;
+    let added = connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO hook_event (task, what, needs_you, state) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![task.as_str(), what, needs_you, WAITING])?;
+    Ok(added > 0)
+}

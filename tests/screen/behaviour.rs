@@ -1119,7 +1119,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
         .keys("enter");
     assert_eq!(
         form(&screen).complaints,
-        ["wind is no argument of this tool"]
+        ["wind is not an argument of this tool"]
     );
     assert!(screen.draw().contains("Faro"));
     // What is no tool narrows the choice down, and what is filled in is kept for the one that is taken.

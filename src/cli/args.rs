@@ -538,7 +538,7 @@ pub(super) struct Again {
     /// Changed arguments: key=value or key:=json.
     #[arg(value_name = "KEY=VALUE")]
     pub(super) pairs: Vec<String>,
-    /// Do not ask before repeating what the server calls destructive, or says nothing of.
+    /// Do not ask before running a tool again that its server calls destructive.
     #[arg(long)]
     pub(super) yes: bool,
     #[command(flatten)]

@@ -1874,10 +1874,7 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
         tools
     };
     for (hints, words) in [
-        (
-            (None, None, None),
-            Some("does not say that repeating this tool is harmless"),
-        ),
+        ((None, None, None), None),
         (
             (None, Some(true), None),
             Some("calls this tool destructive"),
@@ -1912,6 +1909,7 @@ fn sent_unchecked_is_said_only_of_what_is_sent() {
     let mut tools = tools();
     for tool in &mut tools {
         tool.input_schema = r##"{"allOf": [{"$ref": "#"}]}"##.to_owned();
+        tool.destructive = Some(true);
     }
     let said = |screen: &Screen| {
         let messages = screen.state.messages.iter();

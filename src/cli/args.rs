@@ -566,7 +566,7 @@ pub(super) struct How {
     /// Cancel it so long after its start; or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(super) max_time: Option<Limit>,
-    /// What becomes of the server's questions: ask (they wait for `longhaul answer`), defaults, decline.
+    /// How to handle the server's questions: ask (they wait for `longhaul answer`), defaults, decline [default: ask at this terminal, else ask]
     #[arg(long, value_name = "WHAT", value_parser = on_input())]
     pub(super) on_input: Option<OnInput>,
 }

@@ -8,7 +8,7 @@ use super::{
     args::{Again, Call, How},
     block_on, dice,
     fail::{Fail, code},
-    follow::{Printer, Style, Until, follow},
+    follow::{Answers, Printer, Style, Until, follow},
     json as documents,
     live::Live,
     servers::Servers,
@@ -299,7 +299,9 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let how = How {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
-        on_input: how.on_input.or(Some(old.on_input)),
+        on_input: how
+            .on_input
+            .or(Some(old.on_input).filter(|it| *it != OnInput::Ask)),
         ..how
     };
     start(
@@ -323,6 +325,11 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     } else {
         Style::Call
     };
+    let has_person = !context.global.json && !draft.how.detach && context.terminal.can_ask();
+    let answers = match draft.how.on_input {
+        None if has_person => Answers::Here,
+        _ => Answers::Elsewhere,
+    };
     let mut reader = context.reader()?;
     block_on(async {
         let mut live = Live::open_at(context, draft.server.clone()).await?;
@@ -332,7 +339,10 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
             Until::TheEnd
         };
         match begin(context, &mut live, &mut reader, draft).await {
-            Ok(id) => follow(context, live, Printer::new(id, reader, style, 0), until).await,
+            Ok(id) => {
+                let printer = Printer::new(id, reader, style, 0);
+                follow(context, live, printer, until, answers).await
+            }
             Err(fail) => {
                 live.leave(context, &[]).await;
                 Err(fail)

@@ -24,6 +24,7 @@ mod lines;
 mod live;
 mod login;
 mod manual;
+mod prompt;
 mod read;
 mod roster;
 mod saved;

@@ -11,6 +11,7 @@ mod answer;
 mod args;
 mod calls;
 mod checkpoints;
+mod complete;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
@@ -223,7 +224,15 @@ impl Context<'_> {
 
 /// Runs the program: arguments with the program's name first, stdout as a writer.
 pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    if let Some(shell) = std::env::var_os(complete::VARIABLE).filter(|it| !it.is_empty()) {
+        complete::answer(&shell, args.into_iter().collect(), out);
+        return ExitCode::from(code::OK);
+    }
+    let help_of = |cli: Cli| match &cli.command {
+        Some(Command::Help(help)) => Cli::try_parse_from(help.line()),
+        _ => Ok(cli),
+    };
+    let cli = match Cli::try_parse_from(args).and_then(help_of) {
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();

@@ -27,7 +27,7 @@ pub(super) use self::{
     defaults::Defaults,
     edit::{Edit, How, Written},
     secret::{is_secret, is_secret_name, looks_like_token, without_tokens},
-    server::{header as template_of, is_name, url_of},
+    server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
     Convention, Limits, Notify, Roster, ServerConfig, ServerName, Tell, ThemeName, UsualLimits,

@@ -383,8 +383,8 @@ pub(super) enum ServersCommand {
     /// Write a server into the configuration, whose comments and order stay as they are.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
     Add(AddServer),
-    /// Take a server out of the configuration.
-    #[command(alias = "rm", after_help = help("  longhaul servers remove lab"))]
+    /// Remove a server from the configuration and from this session.
+    #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
     Remove(RemoveServer),
     /// Connect, and say what a server speaks and what leaving a call there would do.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]

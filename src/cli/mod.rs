@@ -327,8 +327,20 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
             .map(std::path::PathBuf::from)
     };
     let state_dir = global.state_dir.clone().or_else(from_environment);
-    let paths = Paths::resolve(state_dir, session)?;
-    start_log(&global, &paths)?;
+    let mut trouble = Vec::new();
+    let is_doctor = matches!(command, Some(Command::Doctor(_)));
+    let paths = match Paths::resolve(state_dir.clone(), session) {
+        // What it cannot open is what it is asked about.
+        Err(error) if is_doctor && !matches!(error, StoreError::BadName(_)) => {
+            trouble.push(format!("could not {error}"));
+            Paths::unopened(state_dir, session)?
+        }
+        paths => paths?,
+    };
+    match start_log(&global, &paths) {
+        Err(fail) if is_doctor => trouble.push(fail.into_words()),
+        started => started?,
+    }
     let logins = logins(&paths, defaults);
     let mut context = Context {
         logins,
@@ -374,7 +386,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
             ServersCommand::Consent(of) => roster::consent(context, &of),
             ServersCommand::Approve(of) => roster::approve(context, &of),
         },
-        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor),
+        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor, trouble),
         Some(Command::Export(which)) => export::export(context, &which),
         Some(Command::Trace(args)) => trace::trace(context, &args),
         Some(Command::Sessions { what }) => match what {

@@ -303,7 +303,11 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         command,
     } = cli;
     let config_mark = config::mark();
-    let config = config::read(config::path().as_deref());
+    let config = match config::missing() {
+        Some(words) if matches!(command, Some(Command::Doctor(_))) => Err(words),
+        Some(words) if !needs_no_config(command.as_ref()) => return Err(Fail::usage(words)),
+        _ => config::read(config::path().as_deref()),
+    };
     let defaults = config.as_ref().map(|it| &it.defaults).ok();
     let usual_session = defaults
         .and_then(|it| it.session.clone())
@@ -400,6 +404,21 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         Some(Command::Paths) => read::paths(context),
     }?;
     Ok(ExitCode::from(code))
+}
+
+/// Whether a command does its work without the configuration that was named: it makes it, or does not use it.
+fn needs_no_config(command: Option<&Command>) -> bool {
+    matches!(
+        command,
+        Some(
+            Command::Paths
+                | Command::Man(_)
+                | Command::Completions { .. }
+                | Command::Servers {
+                    what: ServersCommand::Add(_) | ServersCommand::Import(_)
+                }
+        )
+    )
 }
 
 /// Runs a command that speaks to the engine.

@@ -160,6 +160,19 @@ pub(super) fn path() -> Option<PathBuf> {
     named.map(PathBuf::from).or_else(usual)
 }
 
+/// Says that the file is not there that the environment names; any other may be missing.
+pub(super) fn missing() -> Option<String> {
+    let path = path().filter(|_| std::env::var_os(PLACE).is_some_and(|it| !it.is_empty()))?;
+    let found = std::fs::symlink_metadata(&path);
+    let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    is_missing.then(|| {
+        format!(
+            "{PLACE} names a file that does not exist: {}; correct or unset the variable, or create the file",
+            path.display()
+        )
+    })
+}
+
 /// What the file says of servers; a file that is not there says that there are none.
 pub(super) fn roster(servers: Vec<ServerConfig>) -> Roster {
     // By way of its directory where it is not there yet, as it will be called once it is.

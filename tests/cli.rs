@@ -686,6 +686,11 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
             "{kept:#?}"
         );
     }
+    // What is refused leaves nothing behind: no task that failed, and nothing that a hook would hear of.
+    let all = run(state, &["ls", "--all", "--json"]).document();
+    let settled = |task: &Value| task["status"] == "completed";
+    assert_eq!(all.as_array().unwrap().len(), 4, "{all:#?}");
+    assert!(all.as_array().unwrap().iter().all(settled), "{all:#?}");
 }
 
 #[test]
@@ -811,11 +816,6 @@ fn what_is_in_another_session_is_found_by_its_hint() {
         let log = state.join("sessions/here.log");
         std::fs::remove_file(log).unwrap();
     }
-    // What is refused leaves nothing behind: no task that failed, and nothing that a hook would hear of.
-    let all = run(state, &["ls", "--all", "--json"]).document();
-    let settled = |task: &Value| task["status"] == "completed";
-    assert_eq!(all.as_array().unwrap().len(), 4, "{all:#?}");
-    assert!(all.as_array().unwrap().iter().all(settled), "{all:#?}");
 }
 
 #[test]

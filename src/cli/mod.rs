@@ -399,6 +399,8 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         },
         Some(Command::Completions { shell }) => manual::completions(context, shell),
         Some(Command::Man(man)) => manual::man(context, &man),
+        // Its text was printed in place of this.
+        Some(Command::Help(_)) => Ok(code::OK),
         Some(Command::Login(args)) => login::login(context, &args),
         Some(Command::Logout(args)) => login::logout(context, &args),
         Some(Command::Paths) => read::paths(context),

@@ -155,8 +155,9 @@ fn offered(state: &Path, line: &[&str]) -> Vec<String> {
         while let Some(at) = rest.find(['=', ':']) {
             let (part, sign) = rest.split_at(at);
             parts.extend((!part.is_empty()).then(|| part.to_owned()));
-            parts.push(sign[..1].to_owned());
-            rest = &sign[1..];
+            let (sign, behind) = sign.split_at(1);
+            parts.push(sign.to_owned());
+            rest = behind;
         }
         parts.extend((!rest.is_empty() || word.is_empty()).then(|| rest.to_owned()));
     }
@@ -223,7 +224,7 @@ fn bash_offers_tasks_servers_tools_and_their_arguments() {
         let line = [&["longhaul", "--session", "show"], line].concat();
         offered(state.path(), &line)
     };
-    assert_eq!(of(&["result", &id[..2]]), [id.as_str()]);
+    assert_eq!(of(&["result", id.split_at(2).0]), [id.as_str()]);
     assert_eq!(of(&["call", "get_fore"]), ["get_forecast"]);
     assert_eq!(of(&["run", "get_fore"]), ["get_forecast"]);
     assert_eq!(

@@ -124,6 +124,7 @@ async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
             tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"),
             {"name": "strict", "annotations": {"idempotentHint": true}, "inputSchema": {"type": "object", "properties": {
                 "to": {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}}}},
+            {"name": "wipes", "annotations": {"destructiveHint": true}, "inputSchema": {"type": "object"}},
             {"name": "loops", "inputSchema": {"type": "object", "allOf": [{"$ref": "#"}]}}]})),
         Some("tools/call") => {
             seen.calls.fetch_add(1, Ordering::SeqCst);
@@ -135,7 +136,7 @@ async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
                 format!("data: {step}\n\n")
             };
             match message["params"]["name"].as_str() {
-                Some("plain" | "strict" | "loops") => {
+                Some("plain" | "strict" | "loops" | "wipes") => {
                     answer(json!({"content": text("plain text")}))
                 }
                 Some("fails") => answer(json!({"content": text("out of paper"), "isError": true})),
@@ -532,14 +533,8 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
         "{other:#?}"
     );
     assert_eq!(odd.calls(), 1);
-    // Nobody said that repeating it is harmless, and nobody is there to be asked.
-    let asked = run(state, &["again", id, "a:=2", "b=x"]);
-    assert_eq!((asked.code, odd.calls()), (Some(2), 1), "{asked:#?}");
-    assert!(
-        asked.err.contains("nothing was sent; --yes runs it again"),
-        "{asked:#?}"
-    );
-    let again = run(state, &["again", id, "a:=2", "b=x", "--yes"]);
+    // Whoever names a task to run again means it.
+    let again = run(state, &["again", id, "a:=2", "b=x"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
     assert!(
         again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: (left out) -> x"),
@@ -551,6 +546,100 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
         .unwrap();
     assert_eq!(repeated.origin.unwrap().as_str(), id);
     assert_eq!(repeated.arguments, r#"{"a":2,"b":"x"}"#);
+
+    // A tool that its server calls destructive is asked for, and nobody is there to be asked.
+    let wiped = run(state, &["call", "wipes", "--json"]).events();
+    let id = wiped[0]["id"].as_str().unwrap();
+    let asked = run(state, &["again", id]);
+    assert_eq!((asked.code, odd.calls()), (Some(2), 3), "{asked:#?}");
+    assert!(
+        asked.err.contains("nothing was sent; --yes runs it again"),
+        "{asked:#?}"
+    );
+    assert_eq!(run(state, &["again", id, "--yes"]).code, Some(0));
+    assert_eq!(odd.calls(), 4);
+}
+
+#[test]
+fn help_is_a_command_too_and_shows_aliases() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    for words in [&[][..], &["call"], &["servers", "add"]] {
+        let by_flag = run(state, &[words, &["--help"]].concat());
+        let by_command = run(state, &[&["help"], words].concat());
+        assert_eq!(by_command.code, Some(0), "{by_command:#?}");
+        assert_eq!(by_command.out, by_flag.out);
+    }
+    let all = run(state, &["help"]).out;
+    for aliases in ["run]", "[alias: rerun]", "[alias: ps]"] {
+        assert!(all.contains(aliases), "{aliases}: {all}");
+    }
+    let wrong = run(state, &["help", "fly"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:#?}");
+    assert!(wrong.err.contains("fly"), "{wrong:#?}");
+}
+
+#[test]
+fn refuses_a_configuration_that_does_not_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let missing = |arguments: &[&str]| {
+        let mut command = program(state, arguments);
+        command.env("LONGHAUL_CONFIG", state.join("typo.toml"));
+        finish(&mut command)
+    };
+    for arguments in [&["ls"][..], &["servers", "list"], &["call", "t"], &[]] {
+        let ran = missing(arguments);
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        assert!(
+            ran.err
+                .contains("LONGHAUL_CONFIG names a file that does not exist")
+                && ran.err.contains("typo.toml"),
+            "{ran:#?}"
+        );
+    }
+    for arguments in [
+        &["paths"][..],
+        &["help"],
+        &["man"],
+        &["completions", "bash"],
+    ] {
+        let ran = missing(arguments);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
+    }
+    let doctor = missing(&["doctor", "--offline"]);
+    assert_eq!(doctor.code, Some(1), "{doctor:#?}");
+    assert!(doctor.out.contains("typo.toml"), "{doctor:#?}");
+    let added = missing(&["servers", "add", "lab", "http://127.0.0.1:1/mcp"]);
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    assert_eq!(missing(&["ls"]).code, Some(0), "the file was not made");
+}
+
+#[test]
+fn takes_a_host_with_a_path_for_a_url() {
+    let odd = Odd::start();
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let place = format!("localhost:{}/mcp", odd.addr.port());
+    let tools = run(state, &["-s", &place, "tools"]);
+    assert_eq!(tools.code, Some(0), "{tools:#?}");
+    // It is the same server by its whole URL.
+    let url = format!("http://{place}");
+    assert_eq!(run(state, &["-s", &url, "tools"]).code, Some(0));
+    let known = run(state, &["servers", "list", "--json"]).document();
+    assert_eq!(known.as_array().unwrap().len(), 1, "{known:#?}");
+    assert_eq!(known[0]["url"], *url);
+    let other = run(state, &["-s", "build.example:8443/mcp", "tools"]);
+    assert_eq!(other.code, Some(2), "{other:#?}");
+    assert!(
+        other.err.contains("write https://build.example:8443/mcp"),
+        "{other:#?}"
+    );
+    let name = run(state, &["-s", "nobody:1", "tools"]);
+    assert!(
+        name.err.contains("no server nobody:1 in this session"),
+        "{name:#?}"
+    );
 }
 
 #[test]
@@ -585,22 +674,23 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
     let said = "its schema cannot be used: it refers to itself without end; sent unchecked";
     assert!(loops.err.contains(said), "{loops:#?}");
     // Of what was not sent nothing of the kind is said.
-    let id = tasks(state)[0].id.to_string();
     assert_eq!(run(state, &["call", "stream"]).code, Some(0));
     for words in [
-        vec!["again", &id],
         vec!["call", "loops", "x=1", "--detach"],
         vec!["call", "strict", "more=1", "--detach"],
     ] {
         let kept = run(state, &words);
         assert_eq!((kept.code, odd.calls()), (Some(2), 4), "{kept:#?}");
         assert!(
-            kept.err.contains("nothing was sent")
-                && !kept.err.contains("sent unchecked")
-                && !kept.err.contains("sent all the same"),
+            kept.err.contains("nothing was sent") && !kept.err.contains("sent unchecked"),
             "{kept:#?}"
         );
     }
+    // What is refused leaves nothing behind: no task that failed, and nothing that a hook would hear of.
+    let all = run(state, &["ls", "--all", "--json"]).document();
+    let settled = |task: &Value| task["status"] == "completed";
+    assert_eq!(all.as_array().unwrap().len(), 4, "{all:#?}");
+    assert!(all.as_array().unwrap().iter().all(settled), "{all:#?}");
 }
 
 #[test]
@@ -748,13 +838,40 @@ fn arguments_are_checked_before_anything_is_recorded() {
         );
     }
     assert_eq!(tasks(&state).len(), 0, "what was refused left a task");
-    let bogus = ["call", "get_forecast", "city=Oslo", "delay_ms=1", "bogus=1"];
-    let ran = run(&state, &with(&url, &bogus));
-    assert!(
-        ran.err
-            .contains("get_forecast has no argument \"bogus\"; sent all the same"),
-        "{ran:#?}"
+}
+
+#[test]
+fn refuses_unknown_arguments_before_anything_is_sent() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let state = bench.state("a");
+    let slip = ["call", "get_forecast", "city=Oslo", "delay_m=1"];
+    for more in [&[][..], &["--detach"]] {
+        let arguments = [&slip[..], more].concat();
+        let ran = run(&state, &with(&url, &arguments));
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        let words =
+            "delay_m is not an argument of this tool (did you mean delay_ms?); nothing was sent";
+        assert!(ran.err.contains(words), "{ran:#?}");
+        assert!(ran.err.contains("--unchecked"), "{ran:#?}");
+    }
+    let json = r#"{"city": "Oslo", "zebra": 1}"#;
+    let ran = run(
+        &state,
+        &with(&url, &["call", "get_forecast", "--args", json]),
     );
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert_eq!(tasks(&state).len(), 0, "what was refused left a task");
+    let sent = [
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+        "zebra=1",
+        "--unchecked",
+    ];
+    let ran = run(&state, &with(&url, &sent));
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
 }
 
 #[test]

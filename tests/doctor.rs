@@ -191,6 +191,21 @@ fn each_thing_that_is_wrong_is_named_with_what_to_do() {
 }
 
 #[test]
+fn reports_what_it_cannot_open_and_continues() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::File::create(&file).unwrap();
+    let mut command = program(dir.path(), &["doctor", "--offline", "-v", "--json"]);
+    command.env("LONGHAUL_STATE_DIR", &file);
+    let ran = finish(&mut command);
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    let state = of(&ran, "state");
+    assert!(has(&state, "wrong", "could not"), "{ran:#?}");
+    assert!(!of(&ran, "config").is_empty(), "{ran:#?}");
+    assert!(!of(&ran, "proxy").is_empty(), "{ran:#?}");
+}
+
+#[test]
 fn a_session_that_somebody_drives_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");

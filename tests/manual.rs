@@ -7,10 +7,13 @@
 
 mod support;
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
+use std::{fmt::Write as _, fs, path::Path, process::Command};
 
 use longhaul::store::write_atomically;
-use support::program::{Ran, finish, program, run};
+use support::{
+    program::{Ran, finish, program, run},
+    server,
+};
 use tempfile::TempDir;
 
 fn state() -> TempDir {
@@ -96,10 +99,10 @@ fn what_is_hidden_is_offered_nowhere() {
         "{hidden} is an option: {accepted:#?}"
     );
     for shell in ["bash", "zsh", "fish", "powershell"] {
-        let script = said(state.path(), &["completions", shell]);
+        let found = candidates(state.path(), shell, &["longhaul", "demo", "--"]);
         assert!(
-            script.contains("reset") && !script.contains("background"),
-            "{shell}"
+            found.contains("reset") && !found.contains("background"),
+            "{shell}: {found}"
         );
     }
     let page = said(state.path(), &["man", "demo"]);
@@ -109,28 +112,31 @@ fn what_is_hidden_is_offered_nowhere() {
     );
 }
 
+/// What the program tells a shell that asks, a line each.
+fn candidates(state: &Path, shell: &str, words: &[&str]) -> String {
+    let mut command = program(state, &[&["--"], words].concat());
+    command.env("LONGHAUL_COMPLETE", shell);
+    let ran = finish(&mut command);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words:?}");
+    ran.out
+}
+
 #[test]
-fn the_completions_of_each_shell() {
+fn each_shell_gets_what_makes_it_ask() {
     let state = state();
-    // One of them is read as a whole; what is the same for every command stands in it once.
-    let fish = said(state.path(), &["completions", "fish"]);
-    let option = |line: &'_ str| Some(line.split_once("\" -")?.1.to_owned());
-    let is_of_all = |line: &&str| line.contains("needs_command\" -");
-    let global: BTreeSet<String> = fish.lines().filter(is_of_all).filter_map(option).collect();
-    let is_own =
-        |line: &&str| is_of_all(line) || option(line).is_none_or(|it| !global.contains(&it));
-    let own: Vec<&str> = fish.lines().filter(is_own).collect();
-    snapshot("completions_fish", &own.join("\n"));
     for (shell, begins) in [
         ("bash", "_longhaul() {"),
         ("zsh", "#compdef longhaul"),
         (
-            "powershell",
-            "\nusing namespace System.Management.Automation",
+            "fish",
+            "complete --keep-order --exclusive --command longhaul",
         ),
+        ("powershell", "\nRegister-ArgumentCompleter"),
+        ("elvish", "\nset edit:completion"),
     ] {
         let script = said(state.path(), &["completions", shell]);
         assert!(script.starts_with(begins), "{shell}: {script:.200}");
+        assert!(script.contains("LONGHAUL_COMPLETE"), "{shell}: {script}");
     }
     let wrong = run(state.path(), &["completions", "tcsh"]);
     assert_eq!(wrong.code, Some(2), "{wrong:#?}");
@@ -142,14 +148,37 @@ fn offered(state: &Path, line: &[&str]) -> Vec<String> {
     let script = said(state, &["completions", "bash"]);
     let file = state.join("longhaul.bash");
     write_atomically(&file, script.as_bytes()).unwrap();
-    let ask = r#"source "$1"; shift
+    // Bash takes a word apart at these signs, and completes what stands behind the last of them.
+    let mut parts: Vec<String> = Vec::new();
+    for word in line {
+        let mut rest = *word;
+        while let Some(at) = rest.find(['=', ':']) {
+            let (part, sign) = rest.split_at(at);
+            parts.extend((!part.is_empty()).then(|| part.to_owned()));
+            let (sign, behind) = sign.split_at(1);
+            parts.push(sign.to_owned());
+            rest = behind;
+        }
+        parts.extend((!rest.is_empty() || word.is_empty()).then(|| rest.to_owned()));
+    }
+    let typed = match parts.last().map(String::as_str) {
+        Some("=" | ":") | None => "",
+        Some(last) => last,
+    };
+    let ask = r#"source "$1"; COMP_LINE=$2; COMP_POINT=${#2}; typed=$3; shift 3
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
-        _longhaul longhaul "${@: -1}" "${@: -2:1}"
+        _longhaul longhaul "$typed" "${@: -2:1}"
         printf '%s\n' "${COMPREPLY[@]}""#;
+    let built = program(state, &[]);
+    let beside = Path::new(built.get_program()).parent().unwrap();
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", ask, "bash"])
         .arg(&file)
-        .args(line);
+        .args([&line.join(" "), typed])
+        .args(&parts)
+        .env("PATH", format!("{}:/usr/bin:/bin", beside.display()))
+        .env("LONGHAUL_STATE_DIR", state)
+        .env("LONGHAUL_CONFIG", state.join("config.toml"));
     bash.stdout(std::process::Stdio::piped());
     bash.stderr(std::process::Stdio::piped());
     let ran = finish(&mut bash);
@@ -170,6 +199,65 @@ fn bash_offers_what_fits() {
         ["input-required"]
     );
     assert!(of(&["longhaul", "demo", "--ba"]).concat().is_empty());
+}
+
+#[test]
+fn bash_offers_tasks_servers_tools_and_their_arguments() {
+    let state = state();
+    let server = server::demo(state.path().join("demo"));
+    let url = server.url();
+    let call = [
+        "-s",
+        &url,
+        "--session",
+        "show",
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+        "--json",
+    ];
+    let events = run(state.path(), &call).events();
+    let id = events.first().unwrap()["id"].as_str().unwrap().to_owned();
+    // A session whose name is that of a command leads nowhere else.
+    let of = |line: &[&str]| {
+        let line = [&["longhaul", "--session", "show"], line].concat();
+        offered(state.path(), &line)
+    };
+    assert_eq!(of(&["result", id.split_at(2).0]), [id.as_str()]);
+    assert_eq!(of(&["call", "get_fore"]), ["get_forecast"]);
+    assert_eq!(of(&["run", "get_fore"]), ["get_forecast"]);
+    assert_eq!(
+        of(&["call", "get_forecast", "delay_ms=1", ""]),
+        ["city=", "stations="]
+    );
+    assert_eq!(of(&["again", &id, "city="]), ["Oslo"]);
+    assert_eq!(of(&["help", "servers"]), ["servers"]);
+    // What bash keeps of a name that it takes apart is not offered twice.
+    let addr = server.addr().to_string();
+    let (host, port) = addr.split_once(':').unwrap();
+    assert_eq!(of(&["-s", &format!("{host}:")]), [port]);
+    assert_eq!(of(&["--session", "sh"]), ["show"]);
+    let open = of(&["cancel", ""]);
+    assert!(!open.contains(&id), "nothing is unsettled: {open:?}");
+    // Other shells show what each of them is.
+    let fish = candidates(
+        state.path(),
+        "fish",
+        &["longhaul", "--session=show", "show", ""],
+    );
+    assert!(
+        fish.contains(&format!("{id}\tcompleted  get_forecast")),
+        "{fish}"
+    );
+    // Nothing was opened, made or said where there is nothing.
+    let nowhere = state.path().join("nowhere");
+    let mut command = program(state.path(), &["--", "longhaul", "show", ""]);
+    command.env("LONGHAUL_COMPLETE", "zsh");
+    command.env("LONGHAUL_STATE_DIR", &nowhere);
+    let ran = finish(&mut command);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
+    assert!(!nowhere.exists());
 }
 
 #[test]

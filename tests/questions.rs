@@ -5,6 +5,8 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+#[path = "support/pty.rs"]
+mod pty;
 mod support;
 
 use std::{
@@ -23,6 +25,7 @@ use axum::{
     routing::post,
 };
 use futures_util::{StreamExt as _, stream};
+use pty::{House, Tui};
 use serde_json::{Value, json};
 use support::{
     program::{Ran, run},
@@ -259,4 +262,85 @@ fn a_call_may_say_beforehand_that_questions_are_declined() {
     );
     assert_eq!(called.code, Some(0), "{called:#?}");
     assert_eq!(server.answers(), [json!({"action": "decline"})]);
+}
+
+/// Types a line once what stands before the cursor is there.
+fn answer(tui: &mut Tui, prompt: &str, line: &str) {
+    tui.wait_until(prompt, |screen| {
+        let text = screen.contents();
+        text.trim_end().ends_with(prompt)
+    });
+    tui.press(&format!("{line}\r"));
+}
+
+#[test]
+fn a_call_on_a_terminal_asks_there() {
+    let server = Asking::start();
+    let house = House::new();
+    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    tui.wait_for_line(&["asks, for deploy"]);
+    // What the server wrote steers nothing.
+    tui.wait_for("[2J to how many?");
+    tui.wait_for("hosts at a time");
+    let choice = "[a]ccept, [d]ecline or answer [l]ater?";
+    // Enter alone, as it is pressed by reflex, answers nothing.
+    answer(&mut tui, choice, "");
+    tui.wait_for("type a, d or l");
+    answer(&mut tui, choice, "a");
+    answer(&mut tui, "count:", "12");
+    tui.wait_for("count must be a whole number of 1 to 9");
+    answer(&mut tui, "count:", "3");
+    tui.wait_for("2) fast");
+    answer(&mut tui, "mode [slow]:", "2");
+    let (code, _) = tui.end();
+    assert_eq!(code, 0, "{}", tui.text());
+    let sent = json!({"action": "accept", "content": {"count": 3, "mode": "fast"}});
+    assert_eq!(server.answers(), [sent]);
+}
+
+#[test]
+fn a_question_on_a_terminal_is_declined_or_left_for_later() {
+    let choice = "[a]ccept, [d]ecline or answer [l]ater?";
+    let server = Asking::start();
+    let house = House::new();
+    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    answer(&mut tui, choice, "d");
+    assert_eq!(tui.end().0, 0, "{}", tui.text());
+    assert_eq!(server.answers(), [json!({"action": "decline"})]);
+
+    let server = Asking::start();
+    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    answer(&mut tui, choice, "l");
+    tui.wait_for("Answer it: longhaul answer ");
+    assert_eq!(tui.end().0, 6, "{}", tui.text());
+    assert!(server.answers().is_empty());
+
+    // Whoever says how questions are handled is not asked.
+    let server = Asking::start();
+    let url = server.url();
+    let waits = ["-s", &url, "call", "deploy", "--on-input", "ask"];
+    let mut tui = house.open(&waits, (120, 36));
+    tui.wait_for("Answer it: longhaul answer ");
+    assert_eq!(tui.end().0, 6, "{}", tui.text());
+}
+
+#[test]
+fn ctrl_c_leaves_a_question_that_is_shown() {
+    let server = Asking::start();
+    let house = House::new();
+    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    tui.wait_for("answer [l]ater?");
+    tui.press("\u{3}");
+    tui.wait_for("go on: longhaul attach");
+    assert_eq!(tui.end().0, 130, "{}", tui.text());
+    assert!(server.answers().is_empty());
+}
+
+#[test]
+fn says_that_term_is_why_there_is_no_screen() {
+    let house = House::new();
+    let dumb = [("TERM", "dumb")];
+    let mut tui = house.open_with(&dumb, pty::program(), &[], (80, 24));
+    tui.wait_for("TERM=dumb");
+    assert_eq!(tui.end().0, 2, "{}", tui.text());
 }

@@ -40,6 +40,7 @@ fn run_script(dir: &Path, server: &str, datasets: &[&str]) -> (Ran, Vec<Value>) 
     let state = dir.join("state");
     let built = program(&state, &[]);
     let beside = Path::new(built.get_program()).parent().unwrap();
+    fs::File::create(dir.join("config.toml")).unwrap();
     let mut sh = Command::new("sh");
     sh.arg(&file)
         .args(datasets)

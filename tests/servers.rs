@@ -134,8 +134,73 @@ protocol = "2025-06-18"
     assert!(!left.contains("lab"), "{left}");
     refused(
         &run(state, &["servers", "remove", "lab"]),
-        "the configuration has no server lab",
+        "neither the configuration nor this session has a server lab",
     );
+}
+
+#[test]
+fn removes_what_the_list_shows() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("demo"));
+    let listed = || {
+        let list = run(state, &["servers", "list", "--json"]).document();
+        list.as_array().unwrap().len()
+    };
+    // One that only the session knows, then one that both know.
+    for is_configured in [false, true] {
+        let url = server.url();
+        if is_configured {
+            ok(run(state, &["servers", "add", "lab", &url]));
+        }
+        let name = if is_configured {
+            "lab".to_owned()
+        } else {
+            server.addr().to_string()
+        };
+        let place = if is_configured { "lab" } else { &url };
+        let call = [
+            "-s",
+            place,
+            "call",
+            "get_forecast",
+            "city=Oslo",
+            "delay_ms=1",
+        ];
+        ok(run(state, &call));
+        assert_eq!(listed(), 1);
+        let removed = ok(run(state, &["servers", "remove", &name]));
+        assert!(removed.err.contains("session default"), "{removed:#?}");
+        assert_eq!(listed(), 0);
+        refused(
+            &run(state, &["servers", "remove", &name]),
+            "neither the configuration nor this session",
+        );
+    }
+    let all = run(state, &["ls", "--json"]).document();
+    assert_eq!(all.as_array().unwrap().len(), 2, "the tasks stay");
+}
+
+#[test]
+fn keeps_a_server_of_the_session_whose_tasks_are_unsettled() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("demo"));
+    let call = [
+        "-s",
+        &server.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "--detach",
+    ];
+    let call = [&["--protocol", "2025-06-18"], &call[..]].concat();
+    ok(run(state, &call));
+    let kept = run(
+        state,
+        &["servers", "remove", &server.addr().to_string(), "--yes"],
+    );
+    refused(&kept, "has 1 unsettled task in session default");
 }
 
 #[test]

@@ -125,6 +125,25 @@ fn wait(is_so: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_refused_detach_leaves_no_task_and_runs_no_hook() {
+    let dir = approved();
+    let state = dir.path();
+    let config = text(state.join("config.toml"));
+    let heard = state.join("heard");
+    let hook = format!("hook = 'cat >> {}'\nhook_on = \"all\"", heard.display());
+    write(
+        state.join("config.toml"),
+        &format!("{config}\n[notify]\n{hook}\n"),
+    );
+    let refused = call(state, &["count", "--detach"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("nothing was sent"), "{refused:#?}");
+    let left = run(state, &["ls", "--all", "--json"]).document();
+    assert_eq!(left.as_array().unwrap().len(), 0, "{left:#?}");
+    assert!(!heard.exists());
+}
+
+#[test]
 fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_anew() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();

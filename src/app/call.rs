@@ -160,10 +160,14 @@ impl CallForm {
     /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
     pub(super) fn fill_in(&mut self) {
         let shapes = self.tool.as_ref().map(Tool::shapes).unwrap_or_default();
-        let mut raw: Option<Map<String, Value>> = self
-            .raw
-            .as_ref()
-            .and_then(|raw| serde_json::from_str(raw.text()).ok());
+        let is_named = |pair: &Pair| shapes.iter().any(|shape| shape.spec.name == pair.key);
+        let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
+        let mut raw: Option<Map<String, Value>> = match &self.raw {
+            Some(raw) => serde_json::from_str(raw.text()).ok(),
+            // Only JSON has a place for what no field asks for.
+            None if has_others => Some(self.read().unwrap_or_default()),
+            None => None,
+        };
         for Pair { key, value } in std::mem::take(&mut self.typed) {
             let shape = shapes.iter().find(|shape| shape.spec.name == key);
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
@@ -175,11 +179,13 @@ impl CallForm {
                 (Given::Text(words), None) => Ok(Value::String(words)),
             };
             match (value, &mut raw, field.zip(shape)) {
-                (Err((wanted, words)), _, field) => {
+                (Err((wanted, words)), raw, field) => {
                     self.complaints
                         .push(format!("{key} must be {wanted}, not {words:?}"));
                     // It stays wrong until it is mended: its default was not asked for.
-                    if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
+                    if let Some(raw) = raw {
+                        raw.insert(key, Value::String(words));
+                    } else if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
                         *typed = Field::new(words);
                     }
                 }
@@ -191,14 +197,15 @@ impl CallForm {
                     *field = FormField::shaped(shape, Start::Given(&value));
                     field.before = before;
                 }
-                (Ok(_), None, None) => {
-                    self.complaints
-                        .push(format!("{key} is no argument of this tool"));
-                }
+                // Without a tool there are no fields either.
+                (Ok(_), None, None) => {}
             }
         }
         if let Some(raw) = raw {
             self.raw = Some(Field::lines(pretty(&Value::Object(raw))));
+        }
+        if has_others && let Err(refusal) = self.arguments() {
+            (self.complaints, self.wrong) = (refusal.lines, refusal.wrong);
         }
     }
 
@@ -790,6 +797,40 @@ mod tests {
         let given = json!({"odd": 1});
         form.take_tool(tool, given.as_object());
         assert!(form.raw.is_some());
+    }
+
+    #[test]
+    fn keeps_a_typed_argument_that_the_tool_does_not_list() {
+        let state = State::new(Setup::default());
+        let typed = |words: &str| {
+            let mut form = CallForm::new(&state);
+            form.stage = Stage::Form;
+            form.typed = words
+                .split(' ')
+                .map(|word| crate::app::line::pair(word).unwrap().unwrap())
+                .collect();
+            form.take_tool(Tool::taking(&schema()), None);
+            form.fill_in();
+            form
+        };
+        let form = typed("nam=x n=5");
+        assert_eq!(
+            form.complaints,
+            [
+                "name is missing",
+                "nam is not an argument of this tool (did you mean name?)"
+            ]
+        );
+        assert_eq!(sent(&form), Err(form.complaints.clone()));
+        assert!(form.raw.as_ref().unwrap().text().contains("\"nam\": \"x\""));
+        // A value that cannot be read stays wrong there.
+        let form = typed("name=x n=y zebra=1");
+        assert!(
+            sent(&form)
+                .unwrap_err()
+                .contains(&"n must be a whole number".to_owned())
+        );
+        assert!(typed("name=x n=5").raw.is_none());
     }
 
     #[test]

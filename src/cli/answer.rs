@@ -236,64 +236,23 @@ fn show(
         let document = document(task, question, asked);
         return context.terminal.document(&documents::pretty(&document));
     }
-    let now = context.clock.now().wall;
+    let mut out = asking(context.clock.now().wall, task, question, asked);
     let clean = |words: &str| text::clean_line(words).into_owned();
     let count = task.open_questions().count();
-    let mut out = vec![format!(
-        "{} asks, for {} ({})",
-        clean(task.server.as_str()),
-        clean(task.title()),
-        task.id
-    )];
-    let mut waits = format!("since {}", text::span(now.since(question.asked_at)));
-    if let Some(until) = until(task) {
-        waits = format!("{waits}, until {}", lines::clock(until, now));
+    if count > 1
+        && let Some(waits) = out.get_mut(1)
+    {
+        let key = clean(&super::quoted(&question.key));
+        *waits = format!("{waits}; {count} questions are open, this one is --key {key}");
     }
-    if count > 1 {
-        waits = format!(
-            "{waits}; {count} questions are open, this one is --key {}",
-            clean(&super::quoted(&question.key))
-        );
-    }
-    out.push(waits);
-    out.push(String::new());
-    let message = text::clean_block(&asked.message).into_owned();
-    let message = message.trim_end();
-    out.extend(message.lines().map(|line| format!("  {line}")));
     let mut example = String::new();
-    match &asked.wanted {
-        Wanted::Form { fields, warnings } => {
-            if !fields.is_empty() {
-                out.push(String::new());
-            }
-            for field in fields {
-                let title = field.title.iter().chain(&field.description);
-                let about: Vec<String> = title.map(|words| clean(words)).collect();
-                let mut wanted = clean(&field.wanted());
-                if let Some(labels) = labels(field) {
-                    wanted = format!("{wanted} ({labels})");
-                }
-                let line = format!("  {}   {wanted}   {}", takes(field), about.join(": "));
-                out.push(line.trim_end().to_owned());
-                if field.is_required && field.default.is_none() {
-                    example = format!("{example} {}=...", clean(&super::quoted(&field.name)));
-                }
-            }
-            out.extend(
-                warnings
-                    .iter()
-                    .map(|warning| format!("  {}", clean(warning))),
-            );
-        }
-        Wanted::Url { .. } => {
-            if let Some(link) = asked.link() {
-                out.push(String::new());
-                out.push(format!("  {}", link.whole()));
-                if !link.host.is_empty() {
-                    out.push(format!("  it leads to {}", link.host));
-                }
-                out.extend(link.warnings.iter().map(|warning| format!("  {warning}")));
-            }
+    if !asked.fields().is_empty() {
+        out.push(String::new());
+    }
+    for field in asked.fields() {
+        out.push(format!("  {}   {}", takes(field), about(field)));
+        if field.is_required && field.default.is_none() {
+            example = format!("{example} {}=...", clean(&super::quoted(&field.name)));
         }
     }
     out.push(String::new());
@@ -313,6 +272,61 @@ fn show(
         context.terminal.line(&line)?;
     }
     Ok(())
+}
+
+/// What a field must be, and what it is for.
+pub(super) fn about(field: &crate::domain::ArgumentSpec) -> String {
+    let clean = |words: &str| text::clean_line(words).into_owned();
+    let title = field.title.iter().chain(&field.description);
+    let about: Vec<String> = title.map(|words| clean(words)).collect();
+    let mut wanted = clean(&field.wanted());
+    if let Some(labels) = labels(field) {
+        wanted = format!("{wanted} ({labels})");
+    }
+    let line = format!("{wanted}   {}", about.join(": "));
+    line.trim_end().to_owned()
+}
+
+/// Who asks and what, without the fields of a form.
+pub(super) fn asking(
+    now: Wall,
+    task: &Task,
+    question: &Question,
+    asked: &Elicitation,
+) -> Vec<String> {
+    let clean = |words: &str| text::clean_line(words).into_owned();
+    let mut out = vec![format!(
+        "{} asks, for {} ({})",
+        clean(task.server.as_str()),
+        clean(task.title()),
+        task.id
+    )];
+    let mut waits = format!("since {}", text::span(now.since(question.asked_at)));
+    if let Some(until) = until(task) {
+        waits = format!("{waits}, until {}", lines::clock(until, now));
+    }
+    out.push(waits);
+    out.push(String::new());
+    let message = text::clean_block(&asked.message).into_owned();
+    let message = message.trim_end();
+    out.extend(message.lines().map(|line| format!("  {line}")));
+    match &asked.wanted {
+        Wanted::Form { warnings, .. } => {
+            let warnings = warnings.iter();
+            out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
+        }
+        Wanted::Url { .. } => {
+            if let Some(link) = asked.link() {
+                out.push(String::new());
+                out.push(format!("  {}", link.whole()));
+                if !link.host.is_empty() {
+                    out.push(format!("  it leads to {}", link.host));
+                }
+                out.extend(link.warnings.iter().map(|warning| format!("  {warning}")));
+            }
+        }
+    }
+    out
 }
 
 /// What choices are called, where that is not what is sent.

@@ -181,15 +181,15 @@ pub(super) enum Command {
     #[command(after_help = help("  longhaul -s http://127.0.0.1:8931/mcp tools\n  longhaul -s build-box tools --json"))]
     Tools,
     /// Start a call and follow it: the result goes to stdout, progress to stderr.
-    #[command(alias = "run")]
+    #[command(visible_alias = "run")]
     #[command(after_help = help("  longhaul call get_forecast city=Lisbon\n  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'\n  echo '{\"shard\": 4}' | longhaul call reindex --args -\n  longhaul call reindex shard=4 --detach --once nightly-2026-11-20"))]
     Call(Call),
     /// Run a task again, with the same or changed arguments.
-    #[command(alias = "rerun")]
+    #[command(visible_alias = "rerun")]
     #[command(after_help = help("  longhaul again q7m\n  longhaul again q7m shard=5 'tags:=[\"b\"]'"))]
     Again(Again),
     /// List the tasks of the session; reads the file, contacts nobody.
-    #[command(alias = "ps")]
+    #[command(visible_alias = "ps")]
     #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
     Ls(Ls),
     /// Everything that is known of a task.
@@ -254,7 +254,10 @@ pub(super) enum Command {
         #[command(subcommand)]
         what: SessionsCommand,
     },
-    /// Print what makes a shell complete longhaul's commands and options.
+    /// Show the help of a command.
+    #[command(after_help = help("  longhaul help call\n  longhaul help servers add"))]
+    Help(Help),
+    /// Print what makes a shell complete commands, options, tasks, servers, tools and their arguments.
     #[command(after_help = help("  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul\n  longhaul completions zsh > ~/.zfunc/_longhaul\n  longhaul completions fish > ~/.config/fish/completions/longhaul.fish\n  longhaul completions powershell >> ~/.config/powershell/profile.ps1"))]
     Completions {
         /// The shell.
@@ -275,6 +278,24 @@ pub(super) enum Command {
     /// Where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
+}
+
+/// `help`.
+#[derive(Debug, Args)]
+pub(super) struct Help {
+    /// The command; without it, all commands.
+    pub(super) command: Vec<String>,
+}
+
+impl Help {
+    /// The command line that shows it.
+    pub(super) fn line(&self) -> Vec<&str> {
+        let words = self.command.iter().map(String::as_str);
+        std::iter::once("longhaul")
+            .chain(words)
+            .chain(["--help"])
+            .collect()
+    }
 }
 
 /// `edit`.
@@ -345,10 +366,10 @@ pub(super) struct Trace {
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionsCommand {
     /// List them: size, tasks, who drives and when it was last used.
-    #[command(alias = "ls", after_help = help("  longhaul sessions list\n  longhaul sessions list --json"))]
+    #[command(visible_alias = "ls", after_help = help("  longhaul sessions list\n  longhaul sessions list --json"))]
     List,
     /// Remove sessions for good, with all their tasks, histories and results; never one that is driven.
-    #[command(alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
+    #[command(visible_alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
     Rm(RemoveSessions),
 }
 
@@ -378,13 +399,13 @@ pub(super) struct Manual {
 #[derive(Debug, Subcommand)]
 pub(super) enum ServersCommand {
     /// List the servers of the configuration and of this session; contacts nobody.
-    #[command(alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
+    #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
     List,
     /// Write a server into the configuration, whose comments and order stay as they are.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
     Add(AddServer),
-    /// Take a server out of the configuration.
-    #[command(alias = "rm", after_help = help("  longhaul servers remove lab"))]
+    /// Remove a server from the configuration and from this session.
+    #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
     Remove(RemoveServer),
     /// Connect, and say what a server speaks and what leaving a call there would do.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
@@ -541,7 +562,7 @@ pub(super) struct Again {
     /// Changed arguments: key=value or key:=json.
     #[arg(value_name = "KEY=VALUE")]
     pub(super) pairs: Vec<String>,
-    /// Do not ask before repeating what the server calls destructive, or says nothing of.
+    /// Do not ask before running a tool again that its server calls destructive.
     #[arg(long)]
     pub(super) yes: bool,
     #[command(flatten)]
@@ -569,7 +590,7 @@ pub(super) struct How {
     /// Cancel it so long after its start; or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(super) max_time: Option<Limit>,
-    /// What becomes of the server's questions: ask (they wait for `longhaul answer`), defaults, decline.
+    /// How to handle the server's questions: ask (they wait for `longhaul answer`), defaults, decline [default: ask at this terminal, else ask]
     #[arg(long, value_name = "WHAT", value_parser = on_input())]
     pub(super) on_input: Option<OnInput>,
 }
@@ -779,7 +800,7 @@ pub(super) struct Rm {
 #[derive(Debug, Args)]
 pub(super) struct Clean {
     /// Only tasks that ended longer ago than this, e.g. 7d.
-    #[arg(long, alias = "older", value_name = "D", value_parser = text::read_duration)]
+    #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::read_duration)]
     pub(super) older_than: Option<Duration>,
     /// Keep the newest N of those that ended.
     #[arg(long, value_name = "N")]

@@ -8,14 +8,14 @@ use super::{
     args::{Again, Call, How},
     block_on, dice,
     fail::{Fail, code},
-    follow::{Printer, Style, Until, follow},
+    follow::{Answers, Printer, Style, Until, follow},
     json as documents,
     live::Live,
     servers::Servers,
 };
 use crate::{
     domain::{
-        ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, Price, ServerName, ServerRef,
+        ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, OnInput, ServerName, ServerRef,
         TaskId, Tool, text,
     },
     store::Reader,
@@ -221,19 +221,7 @@ pub(super) fn arguments(
     if checked.complaints.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let mut words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
-    // What is missing may stand there by another name.
-    for key in base.keys() {
-        let is_said = words.iter().any(|it| it.starts_with(&format!("{key} ")));
-        if specs.is_empty() || is_said || specs.iter().any(|spec| spec.name == *key) {
-            continue;
-        }
-        let near = text::nearest(key, specs.iter().map(|spec| spec.name.as_str()));
-        words.push(match near {
-            Some(near) => format!("{key} is none of its arguments: did you mean {near}?"),
-            None => format!("{key} is none of its arguments"),
-        });
-    }
+    let words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
     let name = tool.map_or("", |tool| tool.name.as_str());
     let line = format!("{name}: {}", words.join(", "));
     Err(text::clean_line(&line).into_owned())
@@ -311,7 +299,9 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let how = How {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
-        on_input: how.on_input.or(Some(old.on_input)),
+        on_input: how
+            .on_input
+            .or(Some(old.on_input).filter(|it| *it != OnInput::Ask)),
         ..how
     };
     start(
@@ -335,6 +325,11 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     } else {
         Style::Call
     };
+    let has_person = !context.global.json && !draft.how.detach && context.terminal.can_ask();
+    let answers = match draft.how.on_input {
+        None if has_person => Answers::Here,
+        _ => Answers::Elsewhere,
+    };
     let mut reader = context.reader()?;
     block_on(async {
         let mut live = Live::open_at(context, draft.server.clone()).await?;
@@ -344,7 +339,10 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
             Until::TheEnd
         };
         match begin(context, &mut live, &mut reader, draft).await {
-            Ok(id) => follow(context, live, Printer::new(id, reader, style, 0), until).await,
+            Ok(id) => {
+                let printer = Printer::new(id, reader, style, 0);
+                follow(context, live, printer, until, answers).await
+            }
             Err(fail) => {
                 live.leave(context, &[]).await;
                 Err(fail)
@@ -442,20 +440,6 @@ async fn begin(
         }
         checked.0
     };
-    if let Some(described) = described {
-        for key in unheard_of(described, &arguments) {
-            notes.push(format!("{tool} has no argument {key:?}; sent all the same"));
-        }
-        if how.detach
-            && live.is_driver
-            && let Some(price) = dies(reader, &server.name, described, &listed)?
-        {
-            return Err(Fail::usage(format!(
-                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
-                price.why()
-            )));
-        }
-    }
     if origin.is_some() {
         for line in changes(&before, &arguments) {
             context.terminal.remark(&line);
@@ -525,29 +509,6 @@ async fn begin(
     }
 }
 
-/// The price of leaving a call, where it is known beforehand that leaving would end it, whenever that is.
-fn dies(
-    reader: &mut Reader,
-    server: &ServerName,
-    tool: &Tool,
-    beside: &[Tool],
-) -> Result<Option<Price>, Fail> {
-    let links = reader.links()?;
-    let link = links.iter().find(|link| link.name == *server);
-    Ok(link.and_then(|link| {
-        let footing = link.footing();
-        let price = Price::of_call(tool, beside, &footing);
-        Some(price).filter(|price| footing.is_known() && price.dies())
-    }))
-}
-
-/// The arguments that a tool does not tell of, where it tells of any.
-fn unheard_of<'a>(tool: &Tool, arguments: &'a Map<String, Value>) -> Vec<&'a String> {
-    let specs = tool.arguments();
-    let is_told = |key: &String| specs.is_empty() || specs.iter().any(|spec| spec.name == *key);
-    arguments.keys().filter(|key| !is_told(key)).collect()
-}
-
 /// What differs from the task that is repeated.
 fn changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     after
@@ -588,7 +549,7 @@ mod tests {
             description: None,
             input_schema: json!({"properties": {
                 "n": {"type": "integer"}, "x": {"type": "number"}, "b": {"type": "boolean"}, "s": {"type": "string"},
-                "c": {"enum": [1, "two"]}}, "required": ["n"]})
+                "c": {"enum": [1, "two"]}, "free": {}, "j": {}}, "required": ["n"]})
             .to_string(),
             read_only: None,
             destructive: None,
@@ -633,7 +594,7 @@ mod tests {
         );
         let slip = built(&["s=x", "nn=1"]).unwrap_err();
         assert!(
-            slip.contains("n is missing, nn is none of its arguments: did you mean n?"),
+            slip.contains("n is missing, nn is not an argument of this tool (did you mean n?)"),
             "{slip}"
         );
         assert!(built(&["s=x"]).unwrap_err().contains("n is missing"));

@@ -102,7 +102,13 @@ impl Checks {
 }
 
 /// `doctor`.
-pub(super) fn doctor(context: &mut Context<'_>, doctor: &Doctor) -> Result<u8, Fail> {
+///
+/// `trouble` is what could not be opened before there was anything to look at.
+pub(super) fn doctor(
+    context: &mut Context<'_>,
+    doctor: &Doctor,
+    trouble: Vec<String>,
+) -> Result<u8, Fail> {
     let mut checks = Checks::default();
     checks.ok(
         "longhaul",
@@ -114,10 +120,13 @@ pub(super) fn doctor(context: &mut Context<'_>, doctor: &Doctor) -> Result<u8, F
         ),
     );
     terminal(context, &mut checks);
+    for words in trouble {
+        checks.add("state", Verdict::Wrong, words, None);
+    }
     files(context, &mut checks);
     disk(context.paths.dir(), &mut checks);
     configuration(context, &mut checks);
-    sessions(context, &mut checks)?;
+    sessions(context, &mut checks);
     logins(context, &mut checks);
     proxies(&mut checks);
     if !doctor.offline {
@@ -349,8 +358,15 @@ fn configuration(context: &Context<'_>, checks: &mut Checks) {
     }
 }
 
-fn sessions(context: &Context<'_>, checks: &mut Checks) -> Result<(), Fail> {
-    for paths in context.paths.all()? {
+fn sessions(context: &Context<'_>, checks: &mut Checks) {
+    let all = match context.paths.all() {
+        Ok(all) => all,
+        Err(error) => {
+            let words = format!("could not {error}");
+            return checks.add("sessions", Verdict::Wrong, words, None);
+        }
+    };
+    for paths in all {
         let session = paths.session();
         let of = format!("session {session}");
         if session.contains(".damaged-") {
@@ -367,7 +383,6 @@ fn sessions(context: &Context<'_>, checks: &mut Checks) -> Result<(), Fail> {
         driver(&of, &paths, checks);
         integrity(&of, &paths, checks);
     }
-    Ok(())
 }
 
 /// Who holds the lock, and whether that process answers.

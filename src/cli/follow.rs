@@ -10,6 +10,7 @@ use super::{
     fail::{Fail, code, outcome},
     json, lines,
     live::{Event, Live, ids_of},
+    prompt::{Lines, Prompt, QuestionId, Step},
     quoted,
     servers::Servers,
 };
@@ -229,6 +230,15 @@ impl Printer {
     }
 }
 
+/// Who answers the questions of a server while its call is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// The person at this terminal, at once.
+    Here,
+    /// Nobody here: the follow ends with the code for that.
+    Elsewhere,
+}
+
 /// How a follow goes on when the task is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
@@ -244,6 +254,7 @@ pub(super) async fn follow(
     mut live: Live,
     mut printer: Printer,
     until: Until,
+    answers: Answers,
 ) -> Result<u8, Fail> {
     let id = printer.id.clone();
     let mut follow = Follow {
@@ -258,9 +269,14 @@ pub(super) async fn follow(
         is_unheard: false,
         told: Vec::new(),
         asked: None,
+        answers,
+        prompt: None,
+        answered: Vec::new(),
+        lines: None,
     };
     let outcome = follow.run().await;
     let until = follow.until;
+    context.terminal.asked(false);
     context.terminal.clear_bar();
     if matches!(outcome, Ok(Left::Ended(_) | Left::Detached)) && until == Until::TheEnd {
         live.ask_quietly(context, Ask::Seen(id.clone())).await;
@@ -357,6 +373,12 @@ struct Follow<'f, 'c> {
     told: Vec<Once>,
     /// The question that was shown last.
     asked: Option<String>,
+    answers: Answers,
+    /// The question that is being answered here.
+    prompt: Option<Prompt>,
+    /// What was answered here, which an older picture still shows as open.
+    answered: Vec<QuestionId>,
+    lines: Option<Lines>,
 }
 
 impl Follow<'_, '_> {
@@ -372,6 +394,12 @@ impl Follow<'_, '_> {
                 return Ok(left);
             }
             if self.is_behind && !self.live.has_come().await {
+                continue;
+            }
+            if self.prompt.is_some() {
+                if let Some(left) = self.converse().await? {
+                    return Ok(left);
+                }
                 continue;
             }
             let next = self.live.next(self.context);
@@ -392,20 +420,103 @@ impl Follow<'_, '_> {
             } else {
                 next.await?
             };
-            match event {
-                Event::News(News::Erased(gone)) if gone == self.id => {
-                    return Ok(Left::Forgotten);
-                }
-                Event::News(News::Undriven) => {
-                    if let Some(code) = over(self.context, self.printer)? {
-                        return Ok(Left::Ended(code));
-                    }
-                }
-                Event::News(_) => {}
-                Event::Interrupted if self.live.warns(self.context, Some(&self.id)) => {}
-                Event::Interrupted | Event::Ended => return Ok(Left::Interrupted),
+            if let Some(left) = self.react(&event)? {
+                return Ok(left);
             }
         }
+    }
+
+    /// What an event means beside the new pictures that it may have brought; `Some` ends the follow.
+    fn react(&mut self, event: &Event) -> Result<Option<Left>, Fail> {
+        Ok(match event {
+            Event::News(News::Erased(gone)) if *gone == self.id => Some(Left::Forgotten),
+            Event::News(News::Undriven) => over(self.context, self.printer)?.map(Left::Ended),
+            Event::News(_) => None,
+            Event::Interrupted if self.live.warns(self.context, Some(&self.id)) => None,
+            Event::Interrupted | Event::Ended => Some(Left::Interrupted),
+        })
+    }
+
+    /// Waits for a line that is typed, or for whatever else comes first; `Some` ends the follow.
+    async fn converse(&mut self) -> Result<Option<Left>, Fail> {
+        let lines = self.lines.get_or_insert_with(Lines::start);
+        let line = tokio::select! {
+            biased;
+            event = self.live.next(self.context) => return self.react(&event?),
+            line = lines.next() => line,
+        };
+        self.context.terminal.asked(line.is_some());
+        let Some(prompt) = &mut self.prompt else {
+            return Ok(None);
+        };
+        let step = line.map_or(Ok(Step::Later), |line| prompt.read(&line));
+        match step {
+            Ok(Step::More) => {
+                for choice in prompt.choices() {
+                    self.context.terminal.say(&choice);
+                }
+                self.context.terminal.ask(&prompt.words());
+            }
+            Err(why) => {
+                self.context.terminal.say(&format!("  {why}"));
+                self.context.terminal.ask(&prompt.words());
+            }
+            Ok(Step::Later) => (self.answers, self.prompt) = (Answers::Elsewhere, None),
+            Ok(Step::Answer(answer)) => {
+                let question = prompt.id().clone();
+                self.prompt = None;
+                let word = answer.outcome();
+                let what = Ask::Answer {
+                    id: self.id.clone(),
+                    key: Some(question.key.clone()),
+                    answer,
+                };
+                self.answered.push(question);
+                match self.live.outcome(self.context, what).await? {
+                    Ok(_) => {
+                        let words = format!("{} is {word}", self.id);
+                        self.context.terminal.remark(&words);
+                    }
+                    Err(refused) => {
+                        self.answers = Answers::Elsewhere;
+                        self.context.terminal.say(&format!("longhaul: {refused}"));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks here what the server asks; whether it is waited for.
+    fn ask_here(&mut self, view: &TaskView) -> bool {
+        if self.answers == Answers::Elsewhere {
+            return false;
+        }
+        let question = view.task.open_question();
+        if let Some(prompt) = &self.prompt {
+            if question.map(QuestionId::of).as_ref() == Some(prompt.id()) {
+                return true;
+            }
+            self.prompt = None;
+            self.context.terminal.asked(false);
+            let words = format!("the question of {} was answered, or withdrawn", self.id);
+            self.context.terminal.remark(&words);
+        }
+        let Some(question) = question else {
+            return false;
+        };
+        if self.answered.contains(&QuestionId::of(question)) || view.saved_seq < view.task.seq {
+            return true;
+        }
+        let prompt = Prompt::new(question);
+        let now = self.context.clock.now().wall;
+        for line in prompt.intro(now, &view.task, question) {
+            self.context.terminal.say(&line);
+        }
+        self.lines.get_or_insert_with(Lines::start).forget();
+        self.context.terminal.ask(&prompt.words());
+        self.prompt = Some(prompt);
+        true
     }
 
     /// What a new picture of the task means; `Some` ends the follow.
@@ -423,6 +534,9 @@ impl Follow<'_, '_> {
         self.tell_trouble(view);
         // What it came to is said below all that led there.
         if self.is_behind {
+            return Ok(None);
+        }
+        if self.ask_here(view) {
             return Ok(None);
         }
         let question = view.task.open_question().map(|question| &question.key);
@@ -865,7 +979,7 @@ fn follow_after(
     let servers = servers.for_task(&task.server)?;
     block_on(async {
         let live = Live::open(context, servers)?;
-        follow(context, live, printer, Until::TheEnd).await
+        follow(context, live, printer, Until::TheEnd, Answers::Elsewhere).await
     })
 }
 

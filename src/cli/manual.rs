@@ -5,26 +5,25 @@
 use std::{fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory as _};
-use clap_complete::{Shell, generate};
+use clap_complete::Shell;
 use clap_mangen::Man;
 use serde_json::json;
 
 use super::{
     Context,
     args::{Cli, Manual},
+    complete,
     fail::{Fail, code},
     json as documents,
 };
 use crate::domain::text;
 
 /// What the program is called.
-const NAME: &str = "longhaul";
+pub(super) const NAME: &str = "longhaul";
 
 /// `completions`.
 pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, Fail> {
-    let mut script = Vec::new();
-    generate(shell, &mut offered(&Cli::command()), NAME, &mut script);
-    let script = String::from_utf8_lossy(&script);
+    let script = complete::script(shell);
     if context.global.json {
         let document = json!({"shell": shell.to_string(), "script": script});
         context.terminal.document(&documents::pretty(&document))?;
@@ -34,12 +33,13 @@ pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8,
     Ok(code::OK)
 }
 
-/// The same commands with only what their help shows; the generators would offer all of it.
-fn offered(command: &Command) -> Command {
+/// The same commands with only what their help shows; completion would offer all of it.
+pub(super) fn offered(command: &Command) -> Command {
     let is_shown = |argument: &&Arg| !argument.is_hide_set();
     let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
     let mut shown = Command::new(command.get_name().to_owned())
         .disable_help_subcommand(true)
+        .visible_aliases(command.get_visible_aliases().map(str::to_owned))
         .args(command.get_arguments().filter(is_shown).cloned())
         .subcommands(commands.map(offered));
     if let Some(about) = command.get_about() {

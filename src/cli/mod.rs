@@ -11,6 +11,7 @@ mod answer;
 mod args;
 mod calls;
 mod checkpoints;
+mod complete;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
@@ -24,6 +25,7 @@ mod lines;
 mod live;
 mod login;
 mod manual;
+mod prompt;
 mod read;
 mod roster;
 mod saved;
@@ -122,7 +124,7 @@ impl Context<'_> {
     fn whole(&self, words: &str) -> String {
         let by_url = match self.global.server.as_slice() {
             // As it was written; what may hold a secret is not said again.
-            [text] if text.contains("://") && crate::domain::place::shown(text) == *text => {
+            [text] if text.contains('/') && crate::domain::place::shown(text) == *text => {
                 Some(text)
             }
             _ => None,
@@ -222,7 +224,15 @@ impl Context<'_> {
 
 /// Runs the program: arguments with the program's name first, stdout as a writer.
 pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    if let Some(shell) = std::env::var_os(complete::VARIABLE).filter(|it| !it.is_empty()) {
+        complete::answer(&shell, args.into_iter().collect(), out);
+        return ExitCode::from(code::OK);
+    }
+    let help_of = |cli: Cli| match &cli.command {
+        Some(Command::Help(help)) => Cli::try_parse_from(help.line()),
+        _ => Ok(cli),
+    };
+    let cli = match Cli::try_parse_from(args).and_then(help_of) {
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();
@@ -293,7 +303,11 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         command,
     } = cli;
     let config_mark = config::mark();
-    let config = config::read(config::path().as_deref());
+    let config = match config::missing() {
+        Some(words) if matches!(command, Some(Command::Doctor(_))) => Err(words),
+        Some(words) if !needs_no_config(command.as_ref()) => return Err(Fail::usage(words)),
+        _ => config::read(config::path().as_deref()),
+    };
     let defaults = config.as_ref().map(|it| &it.defaults).ok();
     let usual_session = defaults
         .and_then(|it| it.session.clone())
@@ -317,8 +331,20 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
             .map(std::path::PathBuf::from)
     };
     let state_dir = global.state_dir.clone().or_else(from_environment);
-    let paths = Paths::resolve(state_dir, session)?;
-    start_log(&global, &paths)?;
+    let mut trouble = Vec::new();
+    let is_doctor = matches!(command, Some(Command::Doctor(_)));
+    let paths = match Paths::resolve(state_dir.clone(), session) {
+        // What it cannot open is what it is asked about.
+        Err(error) if is_doctor && !matches!(error, StoreError::BadName(_)) => {
+            trouble.push(format!("could not {error}"));
+            Paths::unopened(state_dir, session)?
+        }
+        paths => paths?,
+    };
+    match start_log(&global, &paths) {
+        Err(fail) if is_doctor => trouble.push(fail.into_words()),
+        started => started?,
+    }
     let logins = logins(&paths, defaults);
     let mut context = Context {
         logins,
@@ -364,7 +390,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
             ServersCommand::Consent(of) => roster::consent(context, &of),
             ServersCommand::Approve(of) => roster::approve(context, &of),
         },
-        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor),
+        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor, trouble),
         Some(Command::Export(which)) => export::export(context, &which),
         Some(Command::Trace(args)) => trace::trace(context, &args),
         Some(Command::Sessions { what }) => match what {
@@ -373,11 +399,28 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         },
         Some(Command::Completions { shell }) => manual::completions(context, shell),
         Some(Command::Man(man)) => manual::man(context, &man),
+        // Its text was printed in place of this.
+        Some(Command::Help(_)) => Ok(code::OK),
         Some(Command::Login(args)) => login::login(context, &args),
         Some(Command::Logout(args)) => login::logout(context, &args),
         Some(Command::Paths) => read::paths(context),
     }?;
     Ok(ExitCode::from(code))
+}
+
+/// Whether a command does its work without the configuration that was named: it makes it, or does not use it.
+fn needs_no_config(command: Option<&Command>) -> bool {
+    matches!(
+        command,
+        Some(
+            Command::Paths
+                | Command::Man(_)
+                | Command::Completions { .. }
+                | Command::Servers {
+                    what: ServersCommand::Add(_) | ServersCommand::Import(_)
+                }
+        )
+    )
 }
 
 /// Runs a command that speaks to the engine.

@@ -25,7 +25,7 @@ use crate::{
         ServerName, ServerRef, ServerView, Task, Template, Tool, place, text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
-    store::ListFilter,
+    store::{DriverLock, ListFilter, Writer},
 };
 
 /// How long the picture of a server may take that has answered already.
@@ -388,20 +388,32 @@ fn must_be_new(context: &Context<'_>, name: &str) -> Result<(), Fail> {
     }
 }
 
-/// `servers remove`.
+/// `servers remove`: from the configuration, and from this session where nothing there needs it any more.
 pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result<u8, Fail> {
     context.may_act()?;
     let name = remove.name.as_str();
     let mut edit = Edit::open(config::path())?;
-    if !edit.remove(name) {
+    let is_configured = edit.remove(name);
+    let links = context.reader()?.links()?;
+    let is_of_session = links.iter().any(|link| link.name.as_str() == name);
+    if !is_configured && !is_of_session {
         return Err(Fail::usage(format!(
-            "the configuration has no server {}; `longhaul servers list` lists what there is",
+            "neither the configuration nor this session has a server {}; `longhaul servers list` lists what there is",
             text::clean_line(name)
         )));
     }
     let unsettled = unsettled(context, name)?;
-    if let Some((session, count)) = unsettled.first() {
+    let here = context.paths.session();
+    let has_tasks = unsettled.iter().any(|(session, _)| session == here);
+    if let Some((session, count)) = unsettled.first().filter(|_| is_configured || has_tasks) {
         let tasks = text::plural(*count, "unsettled task");
+        if !is_configured {
+            return Err(Fail::usage(text::clean_line(&format!(
+                "not removed: {name} has {tasks} in session {session}; wait for them, or cancel them with \
+                 `longhaul cancel ID{}`",
+                context.flags()
+            ))));
+        }
         let words = format!(
             "{name} has {tasks} in session {session}; what the session knows of {name} stays there, but the headers and \
              limits of the configuration go"
@@ -412,25 +424,56 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result
         }
     }
     let path = edit.path().display().to_string();
-    edit.save()?;
-    tell_drivers(context);
+    if is_configured {
+        edit.save()?;
+        tell_drivers(context);
+    }
+    let mut from: Vec<String> = is_configured.then_some(path.clone()).into_iter().collect();
+    if is_of_session && !has_tasks {
+        match forget(context, name) {
+            Ok(()) => from.push(format!("session {}", context.paths.session())),
+            Err(fail) if is_configured => {
+                let words = format!("longhaul: {}", fail.into_words());
+                context.terminal.remark(&words);
+            }
+            Err(fail) => return Err(fail),
+        }
+    }
     if context.global.json {
-        let document = json!({"removed": name, "file": path});
+        let file = is_configured.then_some(path);
+        let document = json!({"removed": name, "file": file});
         return context
             .terminal
             .document(&documents::text_of(&document))
             .map(|()| code::OK);
     }
-    context
-        .terminal
-        .remark(&format!("removed {} from {path}", text::clean_line(name)));
+    let words = format!("removed {name} from {}", from.join(" and "));
+    context.terminal.remark(&text::clean_line(&words));
     Ok(code::OK)
+}
+
+/// Takes a server out of the session file, which no driver may have open.
+fn forget(context: &mut Context<'_>, name: &str) -> Result<(), Fail> {
+    let Some(lock) = DriverLock::try_take(&context.paths)? else {
+        return Err(Fail::usage(text::clean_line(&format!(
+            "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
+             then run this again",
+            context.paths.session()
+        ))));
+    };
+    let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;
+    writer.remove_link(&ServerName::new(name))?;
+    drop((writer, lock));
+    Ok(())
 }
 
 /// The sessions with unsettled tasks on a server, and how many each has.
 fn unsettled(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fail> {
     let here = (context.paths.session().to_owned(), context.reader()?);
-    let is_unsettled = |task: &&Task| task.server.as_str() == name && !task.status.is_settled();
+    let is_unsettled = |task: &&Task| {
+        let is_open = !task.status.is_settled() && task.forgotten_at.is_none();
+        task.server.as_str() == name && is_open
+    };
     let mut found = Vec::new();
     for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {
         let all = ListFilter {

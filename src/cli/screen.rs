@@ -83,13 +83,21 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
 
 /// Refuses where there is no screen to draw on, before anything is started.
 pub(super) fn check(context: &Context<'_>) -> Result<(), Fail> {
-    if context.terminal.is_for_people() && capabilities(context).has_cursor {
-        return Ok(());
+    let flags = context.flags();
+    let instead = format!("`longhaul{flags} ls` lists tasks, `watch ID` follows one in lines");
+    if !context.terminal.is_for_people() {
+        let words = format!("the screen needs a terminal; {instead}");
+        return Err(Fail::usage(words));
     }
-    Err(Fail::usage(format!(
-        "the screen needs a terminal; `longhaul{} ls` lists tasks, `watch ID` follows one in lines",
-        context.flags()
-    )))
+    if !capabilities(context).has_cursor {
+        let term = std::env::var_os("TERM").unwrap_or_default();
+        return Err(Fail::usage(format!(
+            "the screen needs a terminal that can move its cursor, and TERM={} cannot; set TERM to what your terminal \
+             is, e.g. xterm-256color. {instead}",
+            super::quoted(&text::clean_line(&term.to_string_lossy()))
+        )));
+    }
+    Ok(())
 }
 
 /// Opens the screen, on one task if one is named; it `drives` if it can.

@@ -3,7 +3,11 @@
 use secrecy::ExposeSecret as _;
 use url::Url;
 
-use super::{Context, config::url_of, fail::Fail};
+use super::{
+    Context,
+    config::{url_of, with_scheme},
+    fail::Fail,
+};
 use crate::{
     domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, place},
     store::Reader,
@@ -144,7 +148,8 @@ impl Servers {
     }
 
     pub(super) fn named(&self, text: &str) -> Result<ServerRef, Fail> {
-        if !text.contains("://") {
+        let is_known = self.known.iter().any(|link| link.name.as_str() == text);
+        if is_known || !text.contains("://") && with_scheme(text).is_none() {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.make(link.name.clone(), None),
                 None => Err(Fail::usage(format!(
@@ -156,7 +161,9 @@ impl Servers {
         let url = url_of(text)
             .map_err(|why| Fail::usage(format!("could not use that URL as a server: {why}")))?;
         let same = |link: &&Known| {
-            link.url == text || Url::parse(&link.url).is_ok_and(|known| known == url)
+            link.url == url.as_str()
+                || link.url == text
+                || Url::parse(&link.url).is_ok_and(|known| known == url)
         };
         if let Some(link) = self.known.iter().find(same) {
             // With its URL: whoever drives may find the session file damaged, and then knows nothing any more.

@@ -28,6 +28,8 @@ pub(super) struct Terminal<'o> {
     err_columns: Option<usize>,
     is_quiet: bool,
     has_bar: bool,
+    /// What stands before the cursor while a line is typed.
+    prompt: Option<String>,
     /// Nobody reads stdout any more, and the command goes on all the same.
     unread: Option<Unread>,
     /// What stands where a line was cut.
@@ -78,6 +80,7 @@ impl<'o> Terminal<'o> {
             ),
             is_quiet,
             has_bar: false,
+            prompt: None,
             unread: None,
             ending: ending(is_ascii),
         }
@@ -97,6 +100,7 @@ impl<'o> Terminal<'o> {
             err_columns: self.err_columns,
             is_quiet: self.is_quiet,
             has_bar: self.has_bar,
+            prompt: self.prompt.clone(),
             unread: self.unread,
             ending: self.ending,
         }
@@ -115,6 +119,30 @@ impl<'o> Terminal<'o> {
     /// Whether both sides of a conversation are a terminal.
     pub(super) fn is_for_people(&self) -> bool {
         self.out_columns.is_some() && io::stdin().is_terminal()
+    }
+
+    /// Whether somebody can be asked who reads stderr: a process in the background would be stopped as it reads.
+    pub(super) fn can_ask(&self) -> bool {
+        let is_in_front = || {
+            let front = rustix::termios::tcgetpgrp(rustix::stdio::stdin());
+            front.is_ok_and(|front| front == rustix::process::getpgrp())
+        };
+        self.err_columns.is_some() && io::stdin().is_terminal() && is_in_front()
+    }
+
+    /// Asks for a line on stderr; whatever is said meanwhile stands above the question.
+    pub(super) fn ask(&mut self, prompt: &str) {
+        self.clear_bar();
+        let prompt = text::clean_line(prompt).into_owned();
+        let _ = write!(self.err, "{prompt} ").and_then(|()| self.err.flush());
+        self.prompt = Some(prompt);
+    }
+
+    /// The line was typed, or nobody waits for it any more.
+    pub(super) fn asked(&mut self, was_typed: bool) {
+        if self.prompt.take().is_some() && !was_typed {
+            let _ = writeln!(self.err).and_then(|()| self.err.flush());
+        }
     }
 
     /// Whether a bar can be drawn.
@@ -185,13 +213,20 @@ impl<'o> Terminal<'o> {
     /// Something that has to be said.
     pub(super) fn say(&mut self, line: &str) {
         self.clear_bar();
+        let prompt = self.prompt.take();
+        let above = if prompt.is_some() { "\n" } else { "" };
         // A stderr that is gone has nobody to tell about it.
-        let _ = writeln!(self.err, "{}", text::clean_block(line)).and_then(|()| self.err.flush());
+        let _ = writeln!(self.err, "{above}{}", text::clean_block(line))
+            .and_then(|()| self.err.flush());
+        if let Some(prompt) = prompt {
+            self.ask(&prompt);
+        }
     }
 
     /// Draws the one line that changes in place.
     pub(super) fn bar(&mut self, line: &str) {
-        let Some(columns) = self.err_columns.filter(|_| !self.is_quiet) else {
+        let is_free = !self.is_quiet && self.prompt.is_none();
+        let Some(columns) = self.err_columns.filter(|_| is_free) else {
             return;
         };
         let line = text::clean_line(line);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArgumentKind, ArgumentSpec, Checked, Complaint, Step, schema};
+use super::{ArgumentKind, ArgumentSpec, Checked, Complaint, Step, schema, text};
 
 /// One tool of a server; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,11 +203,11 @@ impl Tool {
         }
     }
 
-    /// Whether doing the same twice may do harm, as far as its server says. A repeat of such a tool is asked for first;
-    /// what says nothing of itself counts as harmful.
+    /// Whether its server marks it as a tool that destroys something each time. Only such a repeat asks first: whoever
+    /// asks for one has named what is to run again.
     pub fn may_harm_again(&self) -> bool {
         let is_said = |hint: Option<bool>| hint == Some(true);
-        !is_said(self.read_only) && !is_said(self.idempotent) && self.destructive != Some(false)
+        is_said(self.destructive) && !is_said(self.read_only) && !is_said(self.idempotent)
     }
 
     /// Why a repeat of it is asked for, in words that go on after the name of its server. Of a tool that nobody knows
@@ -250,14 +250,80 @@ impl Tool {
                 _ => {}
             }
         }
-        if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
-            let unknown = arguments
-                .keys()
-                .filter(|key| !specs.iter().any(|s| &s.name == *key));
-            complaints
-                .extend(unknown.map(|key| Complaint::of(key, "is not an argument of this tool")));
-        }
+        let Some(names) = Members::only(&schema) else {
+            return complaints;
+        };
+        let is_unknown = |key: &&String| !names.contains(&key.as_str());
+        let unknown = arguments.keys().filter(is_unknown);
+        complaints.extend(unknown.map(|key| {
+            let absent = names.iter().filter(|name| !arguments.contains_key(**name));
+            let near = match text::nearest(key, absent.copied()) {
+                Some(near) => format!(" (did you mean {near}?)"),
+                None => String::new(),
+            };
+            Complaint::of(key, format!("is not an argument of this tool{near}"))
+        }));
         complaints
+    }
+}
+
+/// The names that a schema gives to members, in its alternatives too.
+#[derive(Default)]
+struct Members<'s> {
+    names: Vec<&'s str>,
+    /// Others may stand beside them, or are named where this does not look.
+    is_open: bool,
+}
+
+impl<'s> Members<'s> {
+    /// The only names that arguments may have; `None` where the schema leaves that open, or lists none.
+    ///
+    /// To JSON Schema, silence about further members allows them. Few servers mean that: most ignore an argument that
+    /// they do not know, and run another job than the one that was meant.
+    fn only(schema: &'s Map<String, Value>) -> Option<Vec<&'s str>> {
+        let mut found = Self::default();
+        if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+            found.listed(schema);
+            return Some(found.names);
+        }
+        found.read(schema);
+        let is_listed = !found.names.is_empty() && !found.is_open;
+        is_listed.then_some(found.names)
+    }
+
+    fn listed(&mut self, schema: &'s Map<String, Value>) {
+        let members = schema.get("properties").and_then(Value::as_object);
+        let names = members.into_iter().flat_map(Map::keys);
+        self.names.extend(names.map(String::as_str));
+    }
+
+    /// The depth is that of the parsed text, which is bounded.
+    fn read(&mut self, schema: &'s Map<String, Value>) {
+        self.listed(schema);
+        for (key, inner) in schema {
+            match (key.as_str(), inner) {
+                ("additionalProperties" | "unevaluatedProperties", Value::Bool(false)) => {}
+                (
+                    "additionalProperties"
+                    | "unevaluatedProperties"
+                    | "patternProperties"
+                    | "$ref"
+                    | "$dynamicRef"
+                    | "$recursiveRef",
+                    _,
+                ) => self.is_open = true,
+                ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
+                    let parts = all.iter().filter_map(Value::as_object);
+                    parts.for_each(|part| self.read(part));
+                }
+                ("if" | "then" | "else", Value::Object(part)) => self.read(part),
+                ("dependentSchemas" | "dependencies", Value::Object(parts)) => {
+                    let parts = parts.values().filter_map(Value::as_object);
+                    parts.for_each(|part| self.read(part));
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -456,6 +522,45 @@ mod tests {
             ["x is not an argument of this tool"]
         );
         assert!(complaints(json!({"n": 5.0})).is_empty());
+    }
+
+    #[test]
+    fn refuses_arguments_that_a_schema_does_not_list() {
+        let steps = json!({"steps": {"type": "integer"}, "name": {"type": "string"}});
+        let complaints = |schema: Value, args: Value| {
+            Tool::taking(&schema).complaints(args.as_object().unwrap())
+        };
+        assert_eq!(
+            complaints(json!({"properties": steps}), json!({"step": 5, "zebra": 1})),
+            [
+                "step is not an argument of this tool (did you mean steps?)",
+                "zebra is not an argument of this tool"
+            ]
+        );
+        // What is given already was not meant.
+        assert_eq!(
+            complaints(json!({"properties": steps}), json!({"steps": 1, "step": 5})),
+            ["step is not an argument of this tool"]
+        );
+        let either = json!({"properties": steps, "anyOf": [
+            {"required": ["steps"]}, {"properties": {"until": {}}, "required": ["until"]}]});
+        assert!(complaints(either.clone(), json!({"until": 5})).is_empty());
+        assert_eq!(complaints(either, json!({"zebra": 5})).len(), 1);
+        for open in [
+            json!({"type": "object"}),
+            json!({"type": "object", "properties": {}}),
+            json!({"properties": steps, "additionalProperties": true}),
+            json!({"properties": steps, "additionalProperties": {"type": "integer"}}),
+            json!({"properties": steps, "patternProperties": {"^x": {}}}),
+            json!({"properties": steps, "unevaluatedProperties": {}}),
+            json!({"properties": steps, "allOf": [{"$ref": "#/$defs/more"}]}),
+            json!({"properties": steps, "oneOf": [{"additionalProperties": {}}]}),
+        ] {
+            assert!(
+                complaints(open.clone(), json!({"step": 5})).is_empty(),
+                "{open}"
+            );
+        }
     }
 
     #[test]

@@ -19,6 +19,15 @@ const NAME_LIMIT: usize = 64;
 /// A Unix socket's path has to fit into 108 bytes on Linux and 104 on macOS.
 const SOCKET_PATH_LIMIT: usize = 100;
 
+/// The directory that is named, or the system's own.
+fn wanted_dir(state_dir: Option<PathBuf>) -> Result<PathBuf, StoreError> {
+    if let Some(dir) = state_dir {
+        return Ok(dir);
+    }
+    let own = dirs::state_dir().or_else(dirs::data_local_dir);
+    Ok(own.ok_or(StoreError::NoHome)?.join("longhaul"))
+}
+
 /// The files of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
@@ -36,13 +45,7 @@ impl Paths {
         if !is_session_name(session) {
             return Err(StoreError::BadName(session.to_owned()));
         }
-        let wanted = match state_dir {
-            Some(dir) => dir,
-            None => dirs::state_dir()
-                .or_else(dirs::data_local_dir)
-                .ok_or(StoreError::NoHome)?
-                .join("longhaul"),
-        };
+        let wanted = wanted_dir(state_dir)?;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -59,6 +62,20 @@ impl Paths {
         } else {
             short_socket(&beside)?
         };
+        Ok(Self {
+            dir,
+            session: session.to_owned(),
+            socket,
+        })
+    }
+
+    /// The files of `session` in a directory that could not be opened, to say what is wrong with it; nothing is made.
+    ///
+    /// Fails with [`StoreError::NoHome`].
+    pub fn unopened(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
+        let dir = wanted_dir(state_dir)?;
+        let dir = fs::canonicalize(&dir).unwrap_or(dir);
+        let socket = dir.join("sessions").join(format!("{session}.sock"));
         Ok(Self {
             dir,
             session: session.to_owned(),

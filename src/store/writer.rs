@@ -30,7 +30,8 @@ use super::{
     schema,
 };
 use crate::domain::{
-    Entries, Entry, EventId, Happening, Level, LinkRecord, Row, Task, TaskId, Tell, Wall, text,
+    Entries, Entry, EventId, Happening, Level, LinkRecord, Row, ServerName, Task, TaskId, Tell,
+    Wall, text,
 };
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
@@ -316,6 +317,18 @@ impl Writer {
             self.has_hook_events.store(true, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    /// Takes a server out of the session; its tasks stay. `false` where the session has no such server.
+    ///
+    /// Fails as [`Self::save`] does.
+    pub fn remove_link(&mut self, name: &ServerName) -> Result<bool, StoreError> {
+        self.check_place()?;
+        let removed = self
+            .connection
+            .execute("DELETE FROM link WHERE name = ?1", [name.as_str()]);
+        let removed = removed.map_err(|error| StoreError::writing(&self.path, &error))?;
+        Ok(removed > 0)
     }
 
     /// A file that was removed takes every write and keeps none.

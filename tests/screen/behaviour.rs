@@ -1137,7 +1137,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
         .keys("enter");
     assert_eq!(
         form(&screen).complaints,
-        ["wind is no argument of this tool"]
+        ["wind is not an argument of this tool"]
     );
     assert!(screen.draw().contains("Faro"));
     // What is no tool narrows the choice down, and what is filled in is kept for the one that is taken.
@@ -1892,10 +1892,7 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
         tools
     };
     for (hints, words) in [
-        (
-            (None, None, None),
-            Some("does not say that repeating this tool is harmless"),
-        ),
+        ((None, None, None), None),
         (
             (None, Some(true), None),
             Some("calls this tool destructive"),
@@ -1930,6 +1927,7 @@ fn sent_unchecked_is_said_only_of_what_is_sent() {
     let mut tools = tools();
     for tool in &mut tools {
         tool.input_schema = r##"{"allOf": [{"$ref": "#"}]}"##.to_owned();
+        tool.destructive = Some(true);
     }
     let said = |screen: &Screen| {
         let messages = screen.state.messages.iter();

@@ -6,8 +6,10 @@
 )]
 
 use std::{
+    fs::{DirBuilder, File},
     io::{BufRead as _, BufReader, Read as _},
-    path::Path,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
@@ -44,6 +46,18 @@ impl Ran {
     }
 }
 
+/// The configuration of `state`: an empty one where a test wrote none, unless the command makes it.
+fn config(state: &Path, arguments: &[&str]) -> PathBuf {
+    let config = state.join("config.toml");
+    let makes_it = arguments.iter().any(|it| ["add", "import"].contains(it));
+    if !makes_it && !config.exists() {
+        // Where that is not possible, the program has to say so.
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(state);
+        let _ = File::create(&config);
+    }
+    config
+}
+
 /// The binary with its arguments, for `state`; nothing of the tester's environment reaches it but the path.
 pub(crate) fn program(state: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
@@ -51,7 +65,7 @@ pub(crate) fn program(state: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .env_clear()
         .env("LONGHAUL_STATE_DIR", state)
-        .env("LONGHAUL_CONFIG", state.join("config.toml"))
+        .env("LONGHAUL_CONFIG", config(state, arguments))
         .env("TERM", "xterm-256color")
         .env("LANG", "C.UTF-8")
         .stdin(Stdio::null())

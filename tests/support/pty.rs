@@ -111,6 +111,11 @@ impl House {
 
     fn environment(&self) -> [(&'static str, String); 6] {
         let dir = self.path().to_str().unwrap().to_owned();
+        let config = self.path().join("config.toml");
+        if !config.exists() {
+            // Where that is not possible, the program has to say so.
+            let _ = std::fs::File::create(&config);
+        }
         [
             ("LONGHAUL_CONFIG", format!("{dir}/config.toml")),
             ("LONGHAUL_STATE_DIR", dir.clone()),

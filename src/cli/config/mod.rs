@@ -27,7 +27,7 @@ pub(super) use self::{
     defaults::Defaults,
     edit::{Edit, How, Written},
     secret::{is_secret, is_secret_name, looks_like_token, without_tokens},
-    server::{header as template_of, is_name, url_of},
+    server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
     Convention, Limits, Notify, Roster, ServerConfig, ServerName, Tell, ThemeName, UsualLimits,
@@ -158,6 +158,19 @@ pub(super) fn path() -> Option<PathBuf> {
     let named = std::env::var_os(PLACE).filter(|path| !path.is_empty());
     let usual = || Some(dirs::config_dir()?.join("longhaul").join("config.toml"));
     named.map(PathBuf::from).or_else(usual)
+}
+
+/// Says that the file is not there that the environment names; any other may be missing.
+pub(super) fn missing() -> Option<String> {
+    let path = path().filter(|_| std::env::var_os(PLACE).is_some_and(|it| !it.is_empty()))?;
+    let found = std::fs::symlink_metadata(&path);
+    let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    is_missing.then(|| {
+        format!(
+            "{PLACE} names a file that does not exist: {}; correct or unset the variable, or create the file",
+            path.display()
+        )
+    })
 }
 
 /// What the file says of servers; a file that is not there says that there are none.

@@ -16,12 +16,34 @@ use crate::{
 const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text and trace; for one that is a program \
                     there are command, args, env and cwd";
 
+/// The URL that is meant by a host with a path and without a scheme, as `localhost:8931/mcp`; `None` where a text is none
+/// of the kind. Only of this machine it is known to be http.
+pub(in crate::cli) fn with_scheme(text: &str) -> Option<Result<String, String>> {
+    let (authority, _) = text.split_once('/')?;
+    if authority.is_empty() || text.contains("://") {
+        return None;
+    }
+    let http = format!("http://{text}");
+    let url = Url::parse(&http).ok().filter(Url::has_host)?;
+    Some(if place::is_loopback(&url) {
+        Ok(http)
+    } else {
+        Err(format!(
+            "it has no scheme; write https://{text} (or http://, which anybody on the way can read)"
+        ))
+    })
+}
+
 /// Reads an endpoint that a person wrote; fails in words.
 pub(in crate::cli) fn url_of(text: &str) -> Result<Url, String> {
     if text.contains("${") {
         return Err("it has a variable in it, and only headers can have those".to_owned());
     }
-    let url = Url::parse(text).map_err(|error| match error {
+    let text = match with_scheme(text) {
+        Some(whole) => whole?,
+        None => text.to_owned(),
+    };
+    let url = Url::parse(&text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
             "it does not begin with http:// or https://".to_owned()
         }

@@ -162,6 +162,8 @@ impl Link {
         running.is_unchecked = is_unchecked;
         if let Some(checkpoint) = goes_on {
             self.follow_checkpoint(&mut running, checkpoint);
+        } else if let Some(refusal) = self.refusal_at_start(&running) {
+            return self.answer(ask, Err(Refused::Usage(refusal)));
         }
         running.touch(self.now);
         self.unbar();
@@ -324,6 +326,30 @@ impl Link {
         }
     }
 
+    /// Why a call must not even be recorded, as far as that is known before it is queued. While there is no connection,
+    /// the tools may be others by now.
+    fn refusal_at_start(&self, running: &Running) -> Option<String> {
+        let mut tools = self.record.tools.iter();
+        let tool = tools.find(|tool| tool.name == running.task.tool);
+        if self.door == Door::Open && self.record.tools_at.is_some() {
+            return self.refusal_of(running, tool);
+        }
+        self.cost_of_leaving(running, tool?)
+    }
+
+    /// Why a call that is to be left alone must not be sent.
+    fn cost_of_leaving(&self, running: &Running, tool: &crate::domain::Tool) -> Option<String> {
+        let footing = self.record.footing();
+        let price = Price::of_call(tool, &self.record.tools, &footing);
+        let dies = footing.is_known() && price.dies();
+        (running.must_survive && dies).then(|| {
+            format!(
+                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
+                price.why()
+            )
+        })
+    }
+
     /// Why a call must not be sent, in words that say what to do next.
     fn refusal_of(&self, running: &Running, tool: Option<&crate::domain::Tool>) -> Option<String> {
         let name = &self.record.name;
@@ -363,15 +389,7 @@ impl Link {
                 complaints.join(", ")
             ));
         }
-        let footing = self.record.footing();
-        let price = Price::of_call(tool, &self.record.tools, &footing);
-        let dies = footing.is_known() && price.dies();
-        (running.must_survive && dies).then(|| {
-            format!(
-                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
-                price.why()
-            )
-        })
+        self.cost_of_leaving(running, tool)
     }
 
     /// The save that a call waited for failed, so the call never left.

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod list;
+#[cfg(test)]
 mod pictures;
 #[cfg(test)]
 mod properties;

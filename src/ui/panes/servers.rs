@@ -58,6 +58,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         let x = canvas.put(x.max(state_at) + 2, y, &shown.word, shown.role);
         let url = text::clean_line(&server.url);
         canvas.put(x.max(url_at) + 2, y, &url, Role::Dim);
+        if is_on {
+            canvas.lay(0, y, columns, Role::Selected);
+        }
         let mut parts = Vec::new();
         if let Some(info) = &server.server_info {
             parts.push(text::clean_line(info).trim().to_owned());

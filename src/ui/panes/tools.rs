@@ -143,6 +143,10 @@ pub(in crate::ui) fn tool_list<'t>(
                 Role::Dim,
             );
         }
+        if is_on {
+            let wide = canvas.columns();
+            canvas.lay(0, y, wide, Role::Selected);
+        }
     }
 }
 

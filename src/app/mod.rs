@@ -40,7 +40,7 @@ pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Reread, Save
 pub use field::Field;
 pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
-pub use keymap::{Action, Keymap, Wish};
+pub use keymap::{Action, HelpLine, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use line::{Pair, lines};
 pub use log::{Part, ResultText, TaskLog, WireText};

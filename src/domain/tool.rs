@@ -203,11 +203,11 @@ impl Tool {
         }
     }
 
-    /// Whether doing the same twice may do harm, as far as its server says. A repeat of such a tool is asked for first;
-    /// what says nothing of itself counts as harmful.
+    /// Whether its server calls it destructive, and neither read-only nor safe to repeat. A repeat of such a tool is
+    /// asked for first.
     pub fn may_harm_again(&self) -> bool {
         let is_said = |hint: Option<bool>| hint == Some(true);
-        !is_said(self.read_only) && !is_said(self.idempotent) && self.destructive != Some(false)
+        is_said(self.destructive) && !is_said(self.read_only) && !is_said(self.idempotent)
     }
 
     /// Why a repeat of it is asked for, in words that go on after the name of its server. Of a tool that nobody knows

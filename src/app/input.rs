@@ -3,6 +3,7 @@
 mod actions;
 mod forms;
 mod layers;
+mod mouse;
 mod moves;
 mod questions;
 
@@ -38,6 +39,9 @@ const WATCHED: Duration = Duration::from_secs(3);
 pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<Command>) {
     match input {
         Input::Key(chord) => take_key(state, chord.normal(), now, todo),
+        Input::Mouse(action, column, row) => {
+            mouse::take_mouse(state, action, (column, row), now, todo);
+        }
         Input::Paste(pasted) => paste(state, &pasted, now),
         Input::Resize(columns, rows) => {
             state.size = (columns, rows);

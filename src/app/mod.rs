@@ -47,7 +47,7 @@ pub use log::{Part, ResultText, TaskLog, WireText};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};
-pub use room::{Room, SMALLEST};
+pub use room::{Room, SMALLEST, detail_margin, servers_shown, tabs, tools_shown};
 pub use select::{Filter, Group, Grouping, Headcount, Line, SortKey, Title, first_line};
 pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,

@@ -149,6 +149,7 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
         roster,
         limits,
         theme,
+        takes_mouse,
         views,
         keys,
         remarks,
@@ -157,6 +158,9 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
     let setup = &mut state.setup;
     (setup.limits, setup.views, setup.keys) = (limits, views, keys);
     setup.look.theme = theme;
+    if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
+        todo.push(Command::ReportMouse(takes_mouse));
+    }
     let count = text::plural(count, "server");
     // What was wrong with the file before is wrong no more, or is said anew.
     let is_of_file = |text: &str| text.contains(file.as_str());

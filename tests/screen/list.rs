@@ -24,6 +24,7 @@ fn on_servers(size: (u16, u16), names: [&str; 2]) -> Screen {
         view.task.server = ServerName::new(name);
         screen.news(view);
     }
+    screen.wait(1_000);
     screen
 }
 

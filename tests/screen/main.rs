@@ -6,6 +6,8 @@ mod behaviour;
 #[cfg(test)]
 mod list;
 #[cfg(test)]
+mod mouse;
+#[cfg(test)]
 mod pictures;
 #[cfg(test)]
 mod properties;

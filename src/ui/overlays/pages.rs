@@ -19,7 +19,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor
     let mut window = canvas.window(
         columns,
         total.saturating_add(4).min(above_footer(rows)),
-        "Keys and commands",
+        "Keys",
     );
     let x = typed::field(&mut window, 0, 0, "/ ", field, true);
     if field.is_empty() {

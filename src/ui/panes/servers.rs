@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Action, State, task_offer, wants},
+    app::{Action, State, servers_shown, task_offer, wants},
     domain::{LinkState, Stamp, text},
 };
 
@@ -34,8 +34,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
     let glyphs = canvas.glyphs();
     let columns = canvas.columns();
     let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
-    let fitting = usize::from(canvas.rows().saturating_sub(2) / 3).max(1);
-    let first = (cursor + 1).saturating_sub(fitting);
+    let (fitting, first) = servers_shown(canvas.rows(), cursor);
     for ((place, server), slot) in state
         .servers
         .iter()

@@ -551,10 +551,10 @@ fn a_terminal_that_stands_still_holds_nobody_up() {
         let mut slave = [PollFd::new(&slave, PollFlags::OUT)];
         poll(&mut slave, Some(&Timespec::default())).unwrap() > 0
     };
-    // Help comes and goes until nothing of it is taken any more.
+    // Two panes come and go until nothing of them is taken any more.
     let mut presses = 0;
     while has_room() {
-        keys.write_all(b"?").unwrap();
+        keys.write_all(b"41").unwrap();
         std::thread::park_timeout(Duration::from_millis(10));
         presses += 1;
         assert!(presses < 6000, "it has drawn nothing");

@@ -440,7 +440,14 @@ fn mouse_is_taken_only_where_it_is_wanted() {
     for name in ["customers of 2026", "the whole archive"] {
         shell.wait_for_line(&["the whole archive", "safe"]);
         assert_eq!(mouse(&shell), is_on);
-        click(&mut shell, name);
+        // A press on the row that is chosen already would open it.
+        let text = shell.text();
+        if !text
+            .lines()
+            .any(|line| line.contains('▸') && line.contains(name))
+        {
+            click(&mut shell, name);
+        }
         shell.wait_for_line(&["▸", name]);
         click(&mut shell, "Resume");
         shell.wait_for("[Resume]");
@@ -554,7 +561,8 @@ fn a_terminal_that_stands_still_holds_nobody_up() {
     // Two panes come and go until nothing of them is taken any more.
     let mut presses = 0;
     while has_room() {
-        keys.write_all(b"41").unwrap();
+        let key = if presses % 2 == 0 { b"4" } else { b"1" };
+        keys.write_all(key).unwrap();
         std::thread::park_timeout(Duration::from_millis(10));
         presses += 1;
         assert!(presses < 6000, "it has drawn nothing");

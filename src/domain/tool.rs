@@ -203,8 +203,8 @@ impl Tool {
         }
     }
 
-    /// Whether its server calls it destructive, and neither read-only nor safe to repeat. A repeat of such a tool is
-    /// asked for first.
+    /// Whether its server marks it as a tool that destroys something each time. Only such a repeat asks first: whoever
+    /// asks for one has named what is to run again.
     pub fn may_harm_again(&self) -> bool {
         let is_said = |hint: Option<bool>| hint == Some(true);
         is_said(self.destructive) && !is_said(self.read_only) && !is_said(self.idempotent)

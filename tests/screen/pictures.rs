@@ -311,7 +311,12 @@ const SCENES: &[Scene] = &[
     }),
     ("dialog_repeat", |size, look| {
         let mut screen = pressed(size, look, "esc R");
-        screen.answer_tools().keys("ctrl-s");
+        let mut wiping = tools();
+        for tool in &mut wiping {
+            tool.destructive = Some(true);
+        }
+        screen.answer_with(wiping);
+        screen.keys("ctrl-s");
         screen
     }),
     ("call_refused", |size, look| {

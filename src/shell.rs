@@ -162,7 +162,8 @@ async fn turns<S: Surface, B: Backstage, T: Time>(
             if let Err(error) = surface.draw(state, now) {
                 return gone(&error);
             }
-            state.drawn(now);
+            // Not the time before: keys that came while the terminal took its time were typed blind.
+            state.drawn(time.now());
             pacer.drawn(now);
         }
         let is_dirty = state.is_dirty();

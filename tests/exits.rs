@@ -119,6 +119,9 @@ struct Bench {
 impl Bench {
     fn new(url: &str) -> Self {
         let house = House::new();
+        // One more mode to be taken back.
+        let config = house.path().join("config.toml");
+        write_atomically(&config, b"[defaults]\nmouse = true\n").unwrap();
         let crunch = house.call_on(url, &["crunch", "steps=100000", "step_ms=100"]);
         let deploy = house.call_on(url, &["deploy", "env=prod", "steps=2", "step_ms=1"]);
         Self {

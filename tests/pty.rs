@@ -12,13 +12,14 @@ use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, time::Duration};
 
 use longhaul::{
     domain::{Entry, Happening, Status, Task, TaskId},
-    store::{ListFilter, Lookup, Paths, Reader},
+    store::{ListFilter, Lookup, Paths, Reader, write_atomically},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
 };
 use support::{House, Tui};
+use vt100::{MouseProtocolEncoding, MouseProtocolMode};
 
 /// A terminal as most are.
 const USUAL: (u16, u16) = (120, 36);
@@ -411,6 +412,71 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
 }
 
 #[test]
+fn mouse_is_taken_only_where_it_is_wanted() {
+    let house = House::serving();
+    let mut tui = open_demo(&house);
+    assert_eq!(
+        mouse(&tui),
+        (MouseProtocolMode::None, MouseProtocolEncoding::Default)
+    );
+    leave(&mut tui);
+    let config = house.path().join("config.toml");
+    write_atomically(&config, b"[defaults]\nmouse = true\n").unwrap();
+    let mut shell = house.open_program("/bin/sh", &["-i"], USUAL);
+    shell.wait_for("$");
+    shell.press(&format!("{} demo\r", support::program()));
+    let is_on = (MouseProtocolMode::PressRelease, MouseProtocolEncoding::Sgr);
+    let click = |shell: &mut Tui, words: &str| {
+        let text = shell.text();
+        let mut lines = text.lines().enumerate();
+        let (row, line) = lines.find(|(_, line)| line.contains(words)).unwrap();
+        let column = line.split(words).next().unwrap().chars().count();
+        shell.press(&format!(
+            "\u{1b}[<0;{0};{1}M\u{1b}[<0;{0};{1}m",
+            column + 1,
+            row + 1
+        ));
+    };
+    for name in ["customers of 2026", "the whole archive"] {
+        shell.wait_for_line(&["the whole archive", "safe"]);
+        assert_eq!(mouse(&shell), is_on);
+        // A press on the row that is chosen already would open it.
+        let text = shell.text();
+        if !text
+            .lines()
+            .any(|line| line.contains('▸') && line.contains(name))
+        {
+            click(&mut shell, name);
+        }
+        shell.wait_for_line(&["▸", name]);
+        click(&mut shell, "Resume");
+        shell.wait_for("[Resume]");
+        click(&mut shell, "Now");
+        shell.wait_for("[Now]");
+        shell.press("\u{1a}");
+        shell.wait_for("Stopped");
+        assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
+        shell.press("clear; fg\r");
+    }
+    shell.wait_for_line(&["the whole archive", "safe"]);
+    assert_eq!(mouse(&shell), is_on);
+    shell.press("\u{3}\u{3}");
+    shell.wait_for("go on: longhaul demo");
+    assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
+    shell.press("exit 9\r");
+    assert_eq!(shell.end().0, 9);
+}
+
+/// What the terminal was told to report of the mouse.
+fn mouse(tui: &Tui) -> (MouseProtocolMode, MouseProtocolEncoding) {
+    let screen = tui.screen();
+    (
+        screen.mouse_protocol_mode(),
+        screen.mouse_protocol_encoding(),
+    )
+}
+
+#[test]
 fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
     let house = House::serving();
     let mut first = open_demo(&house);
@@ -492,10 +558,11 @@ fn a_terminal_that_stands_still_holds_nobody_up() {
         let mut slave = [PollFd::new(&slave, PollFlags::OUT)];
         poll(&mut slave, Some(&Timespec::default())).unwrap() > 0
     };
-    // Help comes and goes until nothing of it is taken any more.
+    // Two panes come and go until nothing of them is taken any more.
     let mut presses = 0;
     while has_room() {
-        keys.write_all(b"?").unwrap();
+        let key = if presses % 2 == 0 { b"4" } else { b"1" };
+        keys.write_all(key).unwrap();
         std::thread::park_timeout(Duration::from_millis(10));
         presses += 1;
         assert!(presses < 6000, "it has drawn nothing");

@@ -25,6 +25,8 @@ pub struct Setup {
     pub tz: TimeZone,
     /// What the terminal can show.
     pub look: Look,
+    /// Whether the screen takes the mouse, so that the terminal no longer marks text with it.
+    pub takes_mouse: bool,
     /// Whether nothing may be started, changed or stopped.
     pub readonly: bool,
     /// What limits a new call has.
@@ -50,6 +52,7 @@ impl Default for Setup {
             is_demo: false,
             tz: TimeZone::UTC,
             look: Look::default(),
+            takes_mouse: false,
             readonly: false,
             limits: UsualLimits::default(),
             notify: Notify::default(),
@@ -131,6 +134,8 @@ pub struct Reread {
     pub limits: UsualLimits,
     /// The colours.
     pub theme: ThemeName,
+    /// Whether the screen takes the mouse.
+    pub takes_mouse: bool,
     /// How the list can be shown, by name.
     pub views: Vec<View>,
     /// What each key does.
@@ -240,6 +245,8 @@ pub enum Command {
     Suspend,
     /// Clear the terminal and draw everything again.
     Redraw,
+    /// Let the terminal report the mouse, or no longer.
+    ReportMouse(bool),
     /// Set the terminal's title; it is clean.
     SetTitle(String),
     /// Ring.

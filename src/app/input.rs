@@ -3,6 +3,7 @@
 mod actions;
 mod forms;
 mod layers;
+mod mouse;
 mod moves;
 mod questions;
 
@@ -36,9 +37,11 @@ const WATCHED: Duration = Duration::from_secs(3);
 
 /// Takes what the user did.
 pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<Command>) {
-    state.is_dirty = true;
     match input {
         Input::Key(chord) => take_key(state, chord.normal(), now, todo),
+        Input::Mouse(action, column, row) => {
+            mouse::take_mouse(state, action, (column, row), now, todo);
+        }
         Input::Paste(pasted) => paste(state, &pasted, now),
         Input::Resize(columns, rows) => {
             state.size = (columns, rows);
@@ -54,7 +57,7 @@ pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<C
 
 fn paste(state: &mut State, pasted: &str, now: Stamp) {
     match state.overlays.last_mut() {
-        Some(Overlay::Palette { field, cursor }) => {
+        Some(Overlay::Palette { field, cursor } | Overlay::Help { field, cursor }) => {
             field.paste(pasted);
             *cursor = 0;
         }
@@ -83,7 +86,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
                 None => state.answer("pasted text needs a field; Tab goes to one"),
             }
         }
-        Some(Overlay::Help { .. } | Overlay::Page { .. } | Overlay::Menu { .. }) => {}
+        Some(Overlay::Page { .. } | Overlay::Menu { .. }) => {}
         None => {
             let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
             let keys = keys.join(" ");
@@ -110,7 +113,9 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
     // The layer on top takes the key; it is put back unless it closes itself.
     if let Some(overlay) = state.overlays.pop() {
         let stays = match overlay {
-            Overlay::Help { scroll } => help_key(state, scroll, action),
+            Overlay::Help { field, cursor } => {
+                help_key(state, field, cursor, action, chord, now, todo)
+            }
             Overlay::Page {
                 title,
                 lines,
@@ -119,8 +124,8 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
             Overlay::Menu {
                 menu,
                 cursor,
-                opened,
-            } => menu_key(state, menu, cursor, opened, action, chord, now, todo),
+                drawn,
+            } => menu_key(state, menu, cursor, drawn, action, chord, now, todo),
             Overlay::Palette { field, cursor } => {
                 palette_key(state, field, cursor, action, chord, now, todo)
             }
@@ -299,10 +304,18 @@ pub(super) fn is_copying(state: &State) -> bool {
     })
 }
 
-pub(super) fn open_menu(state: &mut State, menu: Menu, now: Stamp) {
+pub(super) fn open_menu(state: &mut State, menu: Menu) {
     state.overlays.push(Overlay::Menu {
         menu,
         cursor: 0,
-        opened: now.mono,
+        drawn: None,
     });
+}
+
+/// Says that a key was dropped because nobody could have read yet what it would have answered.
+pub(super) fn too_soon(state: &mut State, chord: Chord) {
+    state.answer(format!(
+        "{} was ignored: it came before you could read this; press it again",
+        pretty(chord)
+    ));
 }

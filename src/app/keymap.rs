@@ -635,7 +635,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "help",
         "keys",
-        "all keys",
+        "all keys: type to search, Enter runs the chosen one",
     ),
     bind(
         Action::Leave,
@@ -702,6 +702,22 @@ pub const BINDINGS: &[Binding] = &[
         "to the field before",
     ),
     bind(
+        Action::PageDown,
+        &["pgdn"],
+        &[Text],
+        "",
+        "next page",
+        "to the next page of matches",
+    ),
+    bind(
+        Action::PageUp,
+        &["pgup"],
+        &[Text],
+        "",
+        "page before",
+        "to the page of matches before",
+    ),
+    bind(
         Action::ChoiceBefore,
         &["left"],
         &[Form, Page],
@@ -766,6 +782,27 @@ pub const BINDINGS: &[Binding] = &[
         "copy its URL to the terminal's clipboard",
     ),
 ];
+
+/// A line of the help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelpLine {
+    /// The keys, or the command where there is no key; empty in a title and in the rest of a wrapped line.
+    pub keys: String,
+    /// What they do, or the title.
+    pub words: String,
+    /// The row of the table and its place among the lines that have one; a title has none.
+    pub binding: Option<(usize, &'static Binding)>,
+}
+
+impl HelpLine {
+    fn title(words: &str) -> Self {
+        Self {
+            keys: String::new(),
+            words: words.to_owned(),
+            binding: None,
+        }
+    }
+}
 
 /// The keys that hold: those of the table, with what the user changed.
 #[derive(Clone, Debug, PartialEq)]
@@ -846,31 +883,71 @@ impl Keymap {
             .find(|(row, _)| row.action == action && row.scopes.contains(&scope))
     }
 
-    /// The help in lines for a screen so many columns wide: a title has no keys, and what goes on below has a blank there.
-    pub fn help_page(&self, columns: u16) -> Vec<(String, String)> {
+    /// What the help shows for what is typed, wrapped for a screen so many columns wide.
+    pub fn help_page(&self, columns: u16, typed: &str) -> Vec<HelpLine> {
         // The keys, the frame and what lies beside it.
-        let room = usize::from(columns).min(96).saturating_sub(28).max(20);
+        let room = usize::from(columns).min(96).saturating_sub(29).max(20);
         let mut page = Vec::new();
-        for (keys, help) in self.help_lines() {
-            let mut keys = keys;
-            let mut line = String::new();
-            for word in help.split(' ') {
-                if !line.is_empty() && text::width(&line) + 1 + text::width(word) > room {
-                    page.push((keys, std::mem::take(&mut line)));
-                    keys = String::from(" ");
+        for mut line in self.help_found(typed) {
+            let whole = std::mem::take(&mut line.words);
+            for word in whole.split(' ') {
+                if !line.words.is_empty() && text::width(&line.words) + 1 + text::width(word) > room
+                {
+                    page.push(line.clone());
+                    line.keys.clear();
+                    line.words.clear();
                 }
-                if !line.is_empty() {
-                    line.push(' ');
+                if !line.words.is_empty() {
+                    line.words.push(' ');
                 }
-                line.push_str(word);
+                line.words.push_str(word);
             }
-            page.push((keys, line));
+            page.push(line);
         }
         page
     }
 
-    /// The help in lines: a title has no keys, and an action without a key has its command there.
-    pub fn help_lines(&self) -> Vec<(String, String)> {
+    /// What the help shows for what is typed: the whole table by the places where its keys hold, or what fits, best
+    /// first.
+    fn help_found(&self, typed: &str) -> Vec<HelpLine> {
+        let typed = typed.trim();
+        // Whoever is used to pagers begins a search with a slash.
+        let typed = typed
+            .strip_prefix('/')
+            .filter(|it| !it.is_empty())
+            .unwrap_or(typed);
+        if typed.is_empty() {
+            return self.help_all();
+        }
+        let lower = typed.to_lowercase();
+        let rank = |line: &HelpLine| {
+            let (_, binding) = line.binding?;
+            let is_key = line.keys.split(' ').any(|key| key == typed);
+            let says = |words: &str| words.to_lowercase().contains(&lower);
+            Some(match binding.word {
+                _ if is_key => 0,
+                word if word == lower => 1,
+                word if word.starts_with(&lower) => 2,
+                _ if says(&line.words) || says(binding.label) || says(&line.keys) => 3,
+                _ => return None,
+            })
+        };
+        let ranked = self.help_all().into_iter();
+        let mut found: Vec<(u8, HelpLine)> = ranked
+            .filter_map(|line| Some((rank(&line)?, line)))
+            .collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        let found = found.into_iter().enumerate();
+        found
+            .map(|(place, (_, mut line))| {
+                line.binding = line.binding.map(|(_, binding)| (place, binding));
+                line
+            })
+            .collect()
+    }
+
+    /// The whole table by the places where its keys hold; an action without a key has its command there.
+    fn help_all(&self) -> Vec<HelpLine> {
         let mut lines = Vec::new();
         let mut told: Vec<(Action, &str)> = Vec::new();
         for scope in Scope::ALL {
@@ -884,20 +961,31 @@ impl Keymap {
                 continue;
             }
             if !lines.is_empty() {
-                lines.push((String::new(), String::new()));
+                lines.push(HelpLine::title(""));
             }
-            lines.push((String::new(), scope.title().to_owned()));
+            lines.push(HelpLine::title(scope.title()));
             for (binding, chords) in of_scope {
+                let place = told.len();
                 told.push((binding.action, binding.help));
                 let keys: Vec<String> = chords.iter().map(|chord| pretty(*chord)).collect();
                 let keys = match keys.as_slice() {
                     [] => format!(":{}", binding.word),
                     keys => keys.join(" "),
                 };
-                lines.push((keys, binding.help.to_owned()));
+                lines.push(HelpLine {
+                    keys,
+                    words: binding.help.to_owned(),
+                    binding: Some((place, binding)),
+                });
             }
         }
         lines
+    }
+
+    /// The whole help as keys and words; a title has no keys.
+    pub fn help_lines(&self) -> Vec<(String, String)> {
+        let lines = self.help_all().into_iter();
+        lines.map(|line| (line.keys, line.words)).collect()
     }
 }
 
@@ -906,6 +994,11 @@ impl Binding {
     fn defaults(&self) -> Vec<Chord> {
         let chords = self.chords.iter();
         chords.filter_map(|chord| chord.parse().ok()).collect()
+    }
+
+    /// Whether it does something where nothing lies over the panes.
+    pub(super) fn is_of_panes(&self) -> bool {
+        self.scopes.iter().any(|scope| PANES.contains(scope))
     }
 
     /// What people call it.

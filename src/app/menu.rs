@@ -2,15 +2,21 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
+use crate::domain::{Ask, Mono, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
 use super::{
     Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
     select::hidden_of_marked,
 };
 
-/// Keys typed this soon after a dialog opened were meant for the screen below it.
-pub(super) const REFLEX: Duration = Duration::from_millis(400);
+/// Nobody reacts faster than this to what a screen shows: a key that comes sooner after a dialog was drawn was meant for
+/// what lay below it. Whoever knows the dialog and types on in one go is hardly held up.
+const REFLEX: Duration = Duration::from_millis(250);
+
+/// Whether a key that comes now can have been meant for a dialog that was first drawn then.
+pub(super) fn can_be_meant(drawn: Option<Mono>, now: Stamp) -> bool {
+    drawn.is_some_and(|at| now.mono.since(at) >= REFLEX)
+}
 
 /// No terminal takes more than this into its clipboard; what is longer is not laid out for it.
 const COPIED: usize = 1 << 20;

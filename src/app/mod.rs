@@ -40,14 +40,14 @@ pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Reread, Save
 pub use field::Field;
 pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
-pub use keymap::{Action, Keymap, Wish};
+pub use keymap::{Action, HelpLine, Keymap, Wish};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use line::{Pair, lines};
 pub use log::{Part, ResultText, TaskLog, WireText};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};
-pub use room::{Room, SMALLEST};
+pub use room::{Room, SMALLEST, detail_margin, servers_shown, tabs, tools_shown};
 pub use select::{Filter, Group, Grouping, Headcount, Line, SortKey, Title, first_line};
 pub use state::{
     Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,

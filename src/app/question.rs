@@ -7,7 +7,7 @@ use crate::domain::{
     Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
 };
 
-use super::{Entity, Field, FormField, State, menu::REFLEX};
+use super::{Entity, Field, FormField, State, menu::can_be_meant};
 
 /// A question that is being answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl QuestionForm {
 
     /// Whether a key that comes now can have been meant for it.
     pub(super) fn is_read(&self, now: Stamp) -> bool {
-        self.drawn.is_some_and(|at| now.mono.since(at) >= REFLEX)
+        can_be_meant(self.drawn, now)
     }
 
     /// Yes with what is filled in, or what is wrong with it.

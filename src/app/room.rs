@@ -1,6 +1,10 @@
 //! How the rows of the screen are shared out: plain numbers, so that moving by pages and drawing agree.
 
-use super::{Pane, State};
+use core::ops::Range;
+
+use crate::domain::text;
+
+use super::{Pane, State, Tab};
 
 /// The smallest screen that can be used.
 pub const SMALLEST: (u16, u16) = (40, 10);
@@ -64,6 +68,61 @@ impl Room {
         }
         room
     }
+}
+
+/// Columns left free on each side of the detail pane: on a wide screen its frame stands one column in, as the list does.
+pub fn detail_margin(columns: u16) -> u16 {
+    u16::from(columns >= 100)
+}
+
+/// Where the tabs of the detail pane stand in its first row, by the columns of the pane, and what they say.
+pub fn tabs(state: &State, columns: u16) -> Vec<(Tab, Range<u16>, String)> {
+    let id = state.cursor.as_ref().map_or("", |id| id.as_str());
+    // The id between two blanks, a line and a blank.
+    let wide = |words: &str| u16::try_from(text::width(words)).unwrap_or(u16::MAX);
+    let mut x = wide(id).saturating_add(5);
+    let is_shown = |tab: &Tab| columns >= 64 || *tab == state.tab;
+    let mut tabs = Vec::new();
+    for tab in Tab::ALL.into_iter().filter(is_shown) {
+        let words = if tab == state.tab {
+            format!("[{}]", tab.word())
+        } else {
+            tab.word().to_owned()
+        };
+        let end = x.saturating_add(wide(&words));
+        tabs.push((tab, x..end, words));
+        x = end.saturating_add(1);
+    }
+    tabs
+}
+
+/// The tab whose title stands in this column of the screen.
+pub(super) fn tab_at(state: &State, column: u16) -> Option<Tab> {
+    let margin = detail_margin(state.size.0);
+    let column = column.checked_sub(margin)?;
+    let tabs = tabs(state, state.size.0.saturating_sub(2 * margin));
+    let found = tabs
+        .into_iter()
+        .find(|(_, columns, _)| columns.contains(&column));
+    found.map(|(tab, ..)| tab)
+}
+
+/// Rows and columns of the list in the pane of tools, and the first tool shown.
+pub fn tools_shown((columns, rows): (u16, u16), cursor: usize) -> (u16, u16, usize) {
+    // Beside what is said of the chosen one, or above it.
+    let (rows, columns) = if columns >= 90 {
+        (rows.saturating_sub(2), columns * 2 / 5)
+    } else {
+        (rows.saturating_sub(2) / 2, columns)
+    };
+    let first = (cursor + 1).saturating_sub(usize::from(rows).max(1));
+    (rows, columns, first)
+}
+
+/// How many servers fit into their pane, three rows each, and the first one shown.
+pub fn servers_shown(rows: u16, cursor: usize) -> (usize, usize) {
+    let fitting = usize::from(rows.saturating_sub(2) / 3).max(1);
+    (fitting, (cursor + 1).saturating_sub(fitting))
 }
 
 /// The first line to show, so that `cursor` is inside `rows` of `count` lines and as little as possible moves.

@@ -301,10 +301,12 @@ impl Tab {
 /// Something that lies over the screen and takes the keys; the last one is on top.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// The keys.
+    /// The keys and what they do.
     Help {
-        /// Lines scrolled down.
-        scroll: usize,
+        /// What is searched for.
+        field: Field,
+        /// Which match is chosen.
+        cursor: usize,
     },
     /// The commands.
     Palette {
@@ -328,8 +330,8 @@ pub enum Overlay {
         menu: Menu,
         /// Which item is chosen.
         cursor: usize,
-        /// When it opened; keys typed right then were not meant for it.
-        opened: Mono,
+        /// When it was first on the screen; keys typed before were not meant for it.
+        drawn: Option<Mono>,
     },
     /// A new call.
     Call(Box<CallForm>),
@@ -401,6 +403,8 @@ pub struct Remark {
     pub until: Mono,
     /// It says that nothing is shown, so it goes with the first row.
     pub is_of_empty: bool,
+    /// The tasks whose change it announces; it goes once all of them have changed.
+    pub awaits: BTreeSet<TaskId>,
 }
 
 /// What the welcome-back banner counts from.
@@ -735,9 +739,12 @@ impl State {
     /// Notes that a frame with everything that is open now is on the screen: keys that come from now on can be meant
     /// for it.
     pub fn drawn(&mut self, now: Stamp) {
-        if let Some(Overlay::Question(form)) = self.overlays.last_mut() {
-            form.drawn.get_or_insert(now.mono);
-        }
+        let drawn = match self.overlays.last_mut() {
+            Some(Overlay::Question(form)) => &mut form.drawn,
+            Some(Overlay::Menu { drawn, .. }) => drawn,
+            _ => return,
+        };
+        drawn.get_or_insert(now.mono);
     }
 
     /// Whether a frame is due.
@@ -883,8 +890,25 @@ impl State {
             text: words.into(),
             until: now.after(ANSWER),
             is_of_empty: false,
+            awaits: BTreeSet::new(),
         });
         self.is_dirty = true;
+    }
+
+    /// Answers a key that asked for a change of these tasks.
+    pub(super) fn answer_until_changed(&mut self, words: impl Into<String>, tasks: &[TaskId]) {
+        self.answer(words);
+        if let Some(remark) = &mut self.remark {
+            remark.awaits.extend(tasks.iter().cloned());
+        }
+    }
+
+    /// Notes that a task has changed as it was asked to, so that no answer announces it any longer.
+    pub(super) fn has_changed(&mut self, id: &TaskId) {
+        let is_stale = |remark: &mut Remark| remark.awaits.remove(id) && remark.awaits.is_empty();
+        if self.remark.take_if(is_stale).is_some() {
+            self.is_dirty = true;
+        }
     }
 
     /// The key of an action as a sentence names it.

@@ -253,11 +253,12 @@ pub fn in_time(at: Wall, now: Stamp) -> String {
 /// Where keys go at present.
 pub fn scope(state: &State) -> Scope {
     match state.overlays.last() {
-        Some(Overlay::Help { .. } | Overlay::Page { .. } | Overlay::Menu { .. }) => Scope::Menu,
+        Some(Overlay::Page { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
         Some(
-            Overlay::Palette { .. }
+            Overlay::Help { .. }
+            | Overlay::Palette { .. }
             | Overlay::Filter(_)
             | Overlay::Search(_)
             | Overlay::SaveAs { .. },

@@ -40,6 +40,8 @@ pub fn update_all(
         if state.over.is_none() {
             has_come = true;
             notice_slept(state, now);
+            // Whatever comes may show, and a frame in which nothing changed writes nothing.
+            state.is_dirty = true;
             take(state, event, now, &mut todo);
         }
     }
@@ -66,14 +68,16 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
         Event::ResultRead { task, json } => {
             let text = ResultText::read(&task, json);
             state.results.insert(task, text);
-            state.is_dirty = true;
         }
         Event::WireRead { task, entries } => take_wire(state, &task, &entries),
         Event::ServersFound(found) if found.lines.is_empty() => {
+            state.remark = None;
             state.say(NoticeLevel::Info, Findings::NONE, now);
         }
         Event::ServersFound(Findings { lines, new, .. }) => {
-            input::open_menu(state, Menu::Import { lines, new }, now);
+            // They are no longer looked for.
+            state.remark = None;
+            input::open_menu(state, Menu::Import { lines, new });
         }
         Event::ServersTaken(taken) => {
             for line in &taken.lines {
@@ -116,18 +120,15 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                     digest,
                     is_program,
                 };
-                input::open_menu(state, menu, now);
+                input::open_menu(state, menu);
             }
             // It may be another one than this screen was started with.
             let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
         }
         Event::ConfigRead(read) => take_config(state, *read, now, todo),
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
-        Event::Tick => state.is_dirty = true,
-        Event::Resumed => {
-            state.has_focus = true;
-            state.is_dirty = true;
-        }
+        Event::Tick => {}
+        Event::Resumed => state.has_focus = true,
         Event::WantsToDrive => input::drive(state, todo),
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
@@ -148,6 +149,7 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
         roster,
         limits,
         theme,
+        takes_mouse,
         views,
         keys,
         remarks,
@@ -156,6 +158,9 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
     let setup = &mut state.setup;
     (setup.limits, setup.views, setup.keys) = (limits, views, keys);
     setup.look.theme = theme;
+    if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
+        todo.push(Command::ReportMouse(takes_mouse));
+    }
     let count = text::plural(count, "server");
     // What was wrong with the file before is wrong no more, or is said anew.
     let is_of_file = |text: &str| text.contains(file.as_str());
@@ -238,7 +243,6 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
             state.say(NoticeLevel::Error, &words, now);
         }
     }
-    state.is_dirty = true;
 }
 
 /// Nobody drives any more: what is shown is as of now, if it was followed until now.
@@ -274,11 +278,15 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         .map(|entity| (entity.belongs(), entity.view.task.status.clone()));
     let is_asked_for;
     let mut is_renamed = false;
+    let mut has_changed = false;
     if let Some(entity) = state.tasks.get_mut(&id) {
+        let (status, asked) = (entity.view.task.status.clone(), entity.view.task.asked);
         let was_forgotten = entity.view.task.forgotten_at.is_some();
         let old_title = entity.view.task.title().to_owned();
         let was_restored = matches!(entity.view.contact, Contact::Unwatched { .. });
         entity.take(view, now);
+        let task = &entity.view.task;
+        has_changed = task.status != status || asked.is_some() && task.asked.is_none();
         if was_restored && entity.home != entity.belongs() && entity.settled_at.is_some() {
             // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
             entity.settled_at = None;
@@ -314,6 +322,9 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             || (returns && state.returning.is_empty());
     }
     state.count(&id, true);
+    if has_changed {
+        state.has_changed(&id);
+    }
     input::close_gone(state, &id, now);
     if is_renamed {
         index_arguments(state, &id);
@@ -422,10 +433,10 @@ fn take_answer(
         }
         (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
             state.remark = None;
-            input::open_menu(state, Menu::SignIn { server, page }, now);
+            input::open_menu(state, Menu::SignIn { server, page });
         }
         (Pending::Drive, Err(Refused::Costs(words))) => {
-            input::open_menu(state, Menu::Drive(words), now);
+            input::open_menu(state, Menu::Drive(words));
         }
         (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
@@ -502,7 +513,6 @@ fn take_history(
         // What is read stays where it is while new lines come in below.
         state.scroll = (state.scroll + added).min(held.saturating_sub(1));
     }
-    state.is_dirty = true;
 }
 
 fn take_wire(state: &mut State, task: &TaskId, entries: &[WireEntry]) {
@@ -520,7 +530,6 @@ fn take_wire(state: &mut State, task: &TaskId, entries: &[WireEntry]) {
     if let Some(wire) = state.wire.as_mut().filter(|wire| wire.task == *task) {
         wire.lines = Some(lines);
         wire.is_asked = false;
-        state.is_dirty = true;
     }
 }
 
@@ -552,7 +561,6 @@ fn restore(
         state.away = Some(away::begin(state, saved_at, now.wall, false));
     }
     select::keep_in_sight(state);
-    state.is_dirty = true;
 }
 
 /// Asks for what the open tabs show and is only in the session file.

@@ -152,6 +152,7 @@ fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String
         file: path.map_or(String::new(), |path| path.display().to_string()),
         limits: config.usual_limits(),
         theme: config.theme.unwrap_or_default(),
+        takes_mouse: config.defaults.takes_mouse,
         views: config.views,
         keys: config.keys,
         remarks: config.remarks,
@@ -174,6 +175,10 @@ pub(super) fn show(
         ascii: context.global.ascii || !able.is_unicode,
         motion: !context.global.no_motion,
     };
+    let takes_mouse = context
+        .config
+        .as_ref()
+        .is_ok_and(|it| it.defaults.takes_mouse);
     // The demo is what it is, whatever is configured.
     let told = std::mem::replace(&mut context.config, Ok(Config::default()));
     let (config, unreadable) = match told {
@@ -222,6 +227,7 @@ pub(super) fn show(
             is_demo: extra.is_demo,
             tz: jiff::tz::TimeZone::system(),
             look,
+            takes_mouse,
             readonly: context.global.readonly,
             limits,
             notify: config.notify,

@@ -50,7 +50,7 @@ pub use entries::Entries;
 pub use era::{Era, ProtocolChoice, ProtocolVersion};
 pub use history::{Entry, Happening, Level, Words};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
-pub use input::Input;
+pub use input::{Input, MouseAction};
 pub use notify::{Desktop, Notify, Occasion, Overall, Tell};
 pub use pace::Pace;
 pub use price::Price;

@@ -141,6 +141,97 @@ pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
+/// Cuts clean names to `columns` so that no two that differ look the same: at the end, else in the middle, else before
+/// where they begin to differ; what is still alike gets its number.
+pub fn cut_apart(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
+    let whole: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut shown: Vec<String> = names
+        .iter()
+        .map(|name| cut(name, columns, ending).into_owned())
+        .collect();
+    for way in [Apart::Middle, Apart::Difference, Apart::Number] {
+        let alike = |one: usize| -> Vec<usize> {
+            let is_alike = |other: &usize| {
+                shown.get(one) == shown.get(*other) && whole.get(one) != whole.get(*other)
+            };
+            (0..shown.len()).filter(is_alike).collect()
+        };
+        let next: Vec<Option<String>> = names
+            .iter()
+            .enumerate()
+            .map(|(one, name)| {
+                let others: Vec<&str> = alike(one)
+                    .iter()
+                    .filter_map(|it| names.get(*it).copied())
+                    .collect();
+                (!others.is_empty()).then(|| way.cut((one, name), &others, columns, ending))
+            })
+            .collect();
+        for (shown, next) in shown.iter_mut().zip(next) {
+            if let Some(next) = next {
+                *shown = next;
+            }
+        }
+    }
+    shown
+}
+
+/// A way to cut names that look the same once their ends are cut off.
+#[derive(Clone, Copy)]
+enum Apart {
+    Middle,
+    Difference,
+    Number,
+}
+
+impl Apart {
+    fn cut(
+        self,
+        (number, name): (usize, &str),
+        others: &[&str],
+        columns: usize,
+        ending: &str,
+    ) -> String {
+        let letters: Vec<&str> = name.graphemes(true).collect();
+        let room = columns.saturating_sub(width(ending));
+        let head = |columns: usize| cut(name, columns, "").into_owned();
+        match self {
+            Self::Middle => {
+                let end = tail(&letters, room.div_ceil(2));
+                format!("{}{ending}{end}", head(room / 2))
+            }
+            Self::Difference => {
+                let same = |other: &&str| {
+                    let pairs = other.graphemes(true).zip(&letters);
+                    pairs.take_while(|(one, two)| one == *two).count()
+                };
+                let same = others.iter().map(same).min().unwrap_or(0);
+                let rest: String = letters.iter().skip(same).copied().collect();
+                // As much of the beginning as the rest leaves.
+                let begin = head(room.saturating_sub(width(&rest)).max(room / 4));
+                let left = columns.saturating_sub(width(&begin) + width(ending));
+                format!("{begin}{ending}{}", cut(&rest, left, ending))
+            }
+            Self::Number => {
+                let number = format!("{ending}{}", number + 1);
+                let left = columns.saturating_sub(width(&number));
+                format!("{}{number}", head(left))
+            }
+        }
+    }
+}
+
+/// The end of a text in at most `columns`.
+fn tail(letters: &[&str], columns: usize) -> String {
+    let mut used = 0;
+    let fits = |letter: &&&str| {
+        used += width(letter);
+        used <= columns
+    };
+    let kept: Vec<&str> = letters.iter().rev().take_while(fits).copied().collect();
+    kept.into_iter().rev().collect()
+}
+
 /// `1 task`, `2 tasks`.
 pub fn plural(count: u64, one: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
@@ -346,6 +437,26 @@ mod tests {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
 
     #[test]
+    fn names_are_cut_so_that_they_differ() {
+        for (names, columns, shown) in [
+            (&["lab", "build-box"][..], 9, &["lab", "build-box"][..]),
+            (
+                &["production-eu-1", "production-eu-2", "lab"],
+                9,
+                &["prod…eu-1", "prod…eu-2", "lab"],
+            ),
+            (
+                &["prod-eu-1-api-gateway", "prod-eu-2-api-gateway"],
+                9,
+                &["pr…1-api…", "pr…2-api…"],
+            ),
+            (&["production", "staging"], 6, &["produ…", "stagi…"]),
+        ] {
+            assert_eq!(cut_apart(names, columns, "…"), shown);
+        }
+    }
+
+    #[test]
     fn a_slip_is_told_from_another_word() {
         let known = ["model", "dataset_name", "epochs"];
         for (typed, meant) in [
@@ -506,6 +617,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn different_names_look_different_and_fit(
+            names in prop::collection::btree_set("[ab木]{1,14}", 1..8),
+            columns in 5_usize..12,
+        ) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let shown = cut_apart(&names, columns, "~");
+            let mut apart = shown.clone();
+            apart.sort();
+            apart.dedup();
+            prop_assert_eq!(apart.len(), names.len(), "{:?} {:?}", names, shown);
+            prop_assert!(shown.iter().all(|name| width(name) <= columns));
+        }
+
         #[test]
         fn nothing_hostile_survives_any_text(text in attacks()) {
             prop_assert!(!clean_line(&text).chars().any(is_hostile));

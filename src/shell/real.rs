@@ -137,6 +137,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let mut terminal = Terminal::take(fuse.clone(), opening.aside)?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
+    terminal.guard.report_mouse(opening.setup.takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
     let events = [Event::Input(Input::Resize(columns, rows)), saved(&paths)];
@@ -380,6 +381,7 @@ impl Surface for Terminal {
             }
             _ if self.pending.is_some() => {}
             Command::Redraw => self.screen.clear()?,
+            Command::ReportMouse(is_on) => self.guard.report_mouse(is_on)?,
             Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
             Command::Bell => self.screen.send(osc::BELL)?,
             Command::Notify(words) => {

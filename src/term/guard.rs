@@ -33,6 +33,10 @@ const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?10
 /// End a frame that may be half written; then the reverse of [`ENTER`], with plain attributes in between.
 const LEAVE: &str =
     "\u{1b}[?2026l\u{1b}[?1004l\u{1b}[?2004l\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[23;2t";
+/// Reports of presses and the wheel, in numbers of any size (SGR); only where the user wants it, because the terminal then
+/// no longer marks text.
+const MOUSE: &str = "\u{1b}[?1000h\u{1b}[?1006h";
+const NO_MOUSE: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 /// Takes the overall progress off the taskbar: nothing, by itself, or through tmux. Sent only if one was shown, in the same
 /// way: elsewhere it would pop up as a message.
 const CLEAR_PROGRESS: [&str; 3] = [
@@ -63,6 +67,8 @@ static FOUND: Mutex<Option<Found>> = Mutex::new(None);
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 /// Held while a frame is written.
 static PEN: Mutex<()> = Mutex::new(());
+/// Whether the terminal reports the mouse while it is ours.
+static HAS_MOUSE: AtomicBool = AtomicBool::new(false);
 /// A place in [`CLEAR_PROGRESS`].
 static PROGRESS_SHOWN: AtomicUsize = AtomicUsize::new(0);
 static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -98,6 +104,17 @@ impl Guard {
     /// Gives the terminal back for a while; nothing can be painted until [`Guard::reenter`].
     pub fn leave(&self) {
         leave();
+    }
+
+    /// Lets the terminal report the mouse from now on, or no longer; it holds whenever the terminal is taken again.
+    pub fn report_mouse(&self, is_on: bool) -> io::Result<()> {
+        // Before the bytes, so that whoever leaves in between takes back what may have been sent.
+        let was_on = HAS_MOUSE.swap(is_on, Ordering::SeqCst);
+        match (was_on, is_on) {
+            (false, true) => write_frame(MOUSE.as_bytes()),
+            (true, false) => write_frame(NO_MOUSE.as_bytes()),
+            _ => Ok(()),
+        }
     }
 
     /// The terminal.
@@ -146,7 +163,11 @@ fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
     IS_OURS.store(true, Ordering::SeqCst);
     let taken = retry(|| tcsetattr(tty.as_fd(), OptionalActions::Now, &raw))
         .map_err(io::Error::from)
-        .and_then(|()| write_frame(ENTER.as_bytes()));
+        .and_then(|()| write_frame(ENTER.as_bytes()))
+        .and_then(|()| {
+            let is_on = HAS_MOUSE.load(Ordering::SeqCst);
+            write_frame(if is_on { MOUSE.as_bytes() } else { b"" })
+        });
     if taken.is_err() {
         leave();
     }
@@ -180,6 +201,9 @@ pub fn leave() {
     let mut bytes = String::new();
     let shown = PROGRESS_SHOWN.swap(0, Ordering::SeqCst);
     bytes.push_str(CLEAR_PROGRESS.get(shown).unwrap_or(&""));
+    if HAS_MOUSE.load(Ordering::SeqCst) {
+        bytes.push_str(NO_MOUSE);
+    }
     bytes.push_str(LEAVE);
     // Nobody can be told of a failure, and the modes are put back whatever became of the bytes.
     if takes_bytes(tty, Duration::from_millis(PATIENCE_MS)) {

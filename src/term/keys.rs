@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Chord, Input, Key};
+use crate::domain::{Chord, Input, Key, MouseAction};
 
 const ESC: u8 = 0x1b;
 const CTRL_C: u8 = 0x03;
@@ -132,6 +132,9 @@ fn letter(bytes: &[u8], held: Held) -> Reading {
 
 /// `ESC [ parameters last`.
 fn sequence(parameters: &[u8], last: u8) -> Reading {
+    if let [b'<', report @ ..] = parameters {
+        return Reading::Input(mouse(report, last));
+    }
     // Answers to questions of somebody else begin so.
     if matches!(parameters.first(), Some(b'<'..=b'?')) {
         return Reading::Input(None);
@@ -154,6 +157,23 @@ fn sequence(parameters: &[u8], last: u8) -> Reading {
         _ => by_letter(last, held),
     };
     Reading::Input(input)
+}
+
+/// What the mouse did, in the words of SGR mode 1006: `button;column;row`, then `M`, or `m` for a release.
+fn mouse(report: &[u8], last: u8) -> Option<Input> {
+    let mut numbers = report.split(|byte| *byte == b';').map(number);
+    let mut next = || numbers.next().flatten();
+    let (button, column, row) = (next()?, next()?, next()?);
+    // Keys that are held down do not change what is meant.
+    let action = match button & !(4 | 8 | 16) {
+        0 => MouseAction::Press,
+        64 => MouseAction::WheelUp,
+        65 => MouseAction::WheelDown,
+        _ => return None,
+    };
+    // The terminal counts from 1.
+    let from_0 = |place: u32| u16::try_from(place.checked_sub(1)?).ok();
+    (last == b'M').then_some(Input::Mouse(action, from_0(column)?, from_0(row)?))
 }
 
 /// The number of a parameter, without what may follow after a colon.
@@ -276,7 +296,7 @@ mod tests {
         match input {
             Input::Key(chord) => chord.to_string(),
             Input::Paste(text) => format!("paste {text:?}"),
-            other => format!("{other:?}"),
+            other => format!("{other:?}").replace(' ', ""),
         }
     }
 
@@ -314,6 +334,15 @@ mod tests {
             ("\u{1b}[I\u{1b}[O", "FocusGained FocusLost"),
             ("\u{1b}[97;5u\u{1b}[13;2u", "ctrl-a shift-enter"),
             ("\u{1b}\u{1b}[A", "esc up"),
+            (
+                "\u{1b}[<0;1;1M\u{1b}[<0;1;1m\u{1b}[<64;80;24M\u{1b}[<69;300;2Mj",
+                "Mouse(Press,0,0) Mouse(WheelUp,79,23) Mouse(WheelDown,299,1) j",
+            ),
+            // Not for us: other buttons, a drag, the wheel to the side, no place at all.
+            (
+                "\u{1b}[<2;1;1M\u{1b}[<32;1;1M\u{1b}[<66;1;1M\u{1b}[<0;0;1M\u{1b}[<0;1M\u{1b}[<0;99999;1Mq",
+                "q",
+            ),
             // Not for us: Insert, Super, an answer, a place of the cursor.
             ("\u{1b}[2~\u{1b}[1;9A\u{1b}[?62;1c\u{1b}[3;4Rq", "q"),
         ] {

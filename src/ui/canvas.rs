@@ -5,7 +5,6 @@ use core::ops::Range;
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
-    style::Style,
 };
 
 use crate::{
@@ -89,10 +88,6 @@ impl<'b> Canvas<'b> {
 
     pub(crate) fn glyphs(&self) -> &'static Glyphs {
         Glyphs::of(self.look)
-    }
-
-    pub(crate) fn style(&self, role: Role) -> Style {
-        self.theme.style(role)
     }
 
     /// Writes text at a place, cut to `columns`, and returns the column after it.

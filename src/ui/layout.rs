@@ -79,9 +79,9 @@ const AGE: u16 = 7;
 const LEAVE: u16 = 7;
 
 impl Columns {
-    /// Shares out the columns of the screen. What leaves first as it narrows: ID, AGE, SERVER, LEAVE, then END,
-    /// then PROGRESS; STATE and TASK stay.
-    pub(crate) fn of(columns: u16) -> Self {
+    /// Shares out the columns of the screen, where the widest name of a server takes `server_name`. What leaves first as
+    /// it narrows: ID, AGE, SERVER, LEAVE, then END, then STATE, whose sign stays; TASK and PROGRESS stay.
+    pub(crate) fn of(columns: u16, server_name: u16) -> Self {
         let fixed = [ID, AGE, SERVER, LEAVE];
         let (task_least, progress_least) = (20, 30);
         let mut shown = 4;
@@ -93,19 +93,16 @@ impl Columns {
             shown -= 1;
         }
         let has_end = columns >= 52;
-        let has_progress = columns >= 44;
         let width = |rank: usize, columns: u16| if shown > rank { columns } else { 0 };
-        let (leave, server, age, id) = (
-            width(0, LEAVE),
-            width(1, SERVER),
-            width(2, AGE),
-            width(3, ID),
-        );
-        let end = if has_end { END } else { 0 };
-        let flexible = columns.saturating_sub(LEAD + STATE + id + server + end + age + leave);
-        let task = if !has_progress {
-            flexible
-        } else if columns < 80 {
+        let (leave, age, id) = (width(0, LEAVE), width(2, AGE), width(3, ID));
+        let (state, end) = if has_end { (STATE, END) } else { (0, 0) };
+        let flexible = columns.saturating_sub(LEAD + state + id + end + age + leave);
+        // What its names need and a blank, as far as the others have enough.
+        let most = flexible.saturating_sub(task_least + progress_least);
+        let most = most.min(columns / 6).max(SERVER);
+        let server = width(1, server_name.saturating_add(1).clamp(SERVER, most));
+        let flexible = flexible.saturating_sub(server);
+        let task = if columns < 80 {
             flexible * 52 / 100
         } else {
             (flexible * 44 / 100).clamp(20, 60)
@@ -117,7 +114,7 @@ impl Columns {
             column
         };
         Self {
-            state: place(STATE),
+            state: place(state),
             id: place(id),
             task: place(task),
             server: place(server),
@@ -138,7 +135,7 @@ mod tests {
     fn columns_leave_in_a_fixed_order_and_never_overlap() {
         let mut before = 9;
         for columns in (0..=300).rev() {
-            let shared = Columns::of(columns);
+            let shared = Columns::of(columns, 40);
             let all = [
                 shared.state,
                 shared.id,
@@ -160,8 +157,34 @@ mod tests {
             );
             before = shown;
         }
-        let narrow = Columns::of(80);
+        let narrow = Columns::of(80, 9);
         assert!(narrow.id.columns == 0 && narrow.leave.columns == 0 && narrow.end.columns > 0);
-        assert!(Columns::of(120).id.columns > 0);
+        assert!(Columns::of(120, 9).id.columns > 0);
+    }
+
+    #[test]
+    fn gives_server_names_room_in_proportion() {
+        for (columns, name, wide) in [
+            (100, 30, 11),
+            (120, 4, 10),
+            (120, 15, 16),
+            (120, 90, 20),
+            (200, 30, 31),
+            (200, 90, 33),
+            (80, 30, 0),
+        ] {
+            let shared = Columns::of(columns, name);
+            assert_eq!(shared.server.columns, wide, "{columns} {name}");
+            assert!(shared.task.columns >= 19 && shared.progress.columns >= 20);
+        }
+    }
+
+    #[test]
+    fn shows_progress_rather_than_state_words_at_40_columns() {
+        for columns in 40..52 {
+            let shared = Columns::of(columns, 9);
+            assert_eq!(shared.state.columns, 0);
+            assert!(shared.progress.columns >= 18 && shared.task.columns >= 18);
+        }
     }
 }

@@ -27,8 +27,10 @@ pub(crate) enum Role {
     BarRest,
     /// The cut of contact.
     Cut,
-    /// The cursor's mark and the chosen item.
+    /// The cursor in a text, a button or choice that has the keys.
     Cursor,
+    /// The chosen row, whatever its parts mean by themselves.
+    Selected,
     /// A key to press.
     Key,
     Border,
@@ -94,6 +96,12 @@ impl Theme {
     /// The style of a role.
     pub(crate) fn style(self, role: Role) -> Style {
         let plain = Style::new();
+        if role == Role::Selected {
+            return plain
+                .fg(Color::Reset)
+                .remove_modifier(Modifier::DIM | Modifier::UNDERLINED)
+                .add_modifier(Modifier::REVERSED);
+        }
         let Some(palette) = self.palette else {
             return match role {
                 Role::Plain | Role::Running | Role::Bar | Role::BarRest | Role::Done => plain,
@@ -106,11 +114,13 @@ impl Theme {
                 Role::Dim | Role::Waiting | Role::Cancelled | Role::Border => {
                     plain.add_modifier(Modifier::DIM)
                 }
-                Role::Cursor | Role::Found => plain.add_modifier(Modifier::REVERSED),
+                Role::Cursor | Role::Found | Role::Selected => {
+                    plain.add_modifier(Modifier::REVERSED)
+                }
             };
         };
         match role {
-            Role::Plain => plain,
+            Role::Plain | Role::Selected => plain,
             Role::Strong => plain.add_modifier(Modifier::BOLD),
             Role::Dim | Role::Border | Role::BarRest | Role::Waiting | Role::Cancelled => {
                 plain.add_modifier(Modifier::DIM)

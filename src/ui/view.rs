@@ -91,7 +91,13 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
     part(layout.leave, &mut |c| bottom::leave(c, state));
     // Below the dialogs: what is asked there has to be read in full, and messages are kept.
     if state.pane != Pane::Messages {
-        overlays::toasts(canvas, state, 1);
+        // Nor over the titles of what is shown.
+        let shown = match (state.pane, layout.list.height) {
+            (Pane::Tasks, 0) => layout.detail.y + 1,
+            (Pane::Tasks, _) => layout.list.y,
+            _ => layout.list.y + 1,
+        };
+        overlays::toasts(canvas, state, shown.saturating_sub(area.y));
     }
     overlays::overlays(canvas, state, now);
 }

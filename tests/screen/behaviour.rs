@@ -2327,7 +2327,7 @@ fn the_keys_stay_in_sight_below_the_help_and_a_tall_form() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.keys("?");
     assert!(screen.draw().contains("Esc close"), "{}", screen.draw());
-    screen.keys("G");
+    screen.keys(&"pgdn ".repeat(20));
     assert!(screen.draw().contains("copy its URL"), "{}", screen.draw());
     let many: Vec<String> = (1..=20)
         .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
@@ -2516,4 +2516,113 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
     screen.event(Event::Input(Input::FocusGained));
     screen.keys(":").type_in("reload").keys("enter");
     assert_eq!(looks(&screen), []);
+}
+
+#[test]
+fn a_key_dropped_by_a_dialog_is_named() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("x").wait(100).keys("y");
+    assert_eq!(asks(&screen), []);
+    assert_eq!(
+        answer(&screen),
+        "y was ignored: it came before you could read this; press it again"
+    );
+    assert!(screen.draw().contains("y was ignored"), "{}", screen.draw());
+    screen.wait(100).keys("esc");
+    // Typed by somebody who knows what follows.
+    screen.keys("x").wait(300).keys("y");
+    assert_eq!(asks(&screen), [Ask::Cancel(id("q7m2xk"))]);
+}
+
+#[test]
+fn every_event_makes_a_frame_due() {
+    let found = Event::ServersFound(longhaul::app::Findings {
+        lines: vec!["new lab: http://127.0.0.1:8931/mcp".to_owned()],
+        new: 1,
+        ..Default::default()
+    });
+    let mut screen = Screen::new(WIDE, colour());
+    screen.keys("i");
+    assert!(answer(&screen).contains("looking for the servers"));
+    screen.state.take_dirty();
+    screen.event(found);
+    assert!(screen.state.take_dirty());
+    // What it said was under way is over.
+    assert_eq!(screen.state.remark, None);
+}
+
+#[test]
+fn an_answer_goes_once_the_task_has_changed_as_it_says() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("p");
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    let mut view = morning().remove(3);
+    view.task.asked = Some(longhaul::domain::Asked {
+        what: longhaul::domain::AskedFor::Pausing,
+        at: screen.now.wall,
+    });
+    screen.news(view.clone());
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    (view.task.asked, view.task.status) = (None, Status::Paused);
+    screen.news(view);
+    assert_eq!(screen.state.remark, None);
+    assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());
+}
+
+#[test]
+fn help_takes_typing_and_lets_nothing_through() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    // Every letter of it means something in the list.
+    screen.keys("? / t r a c e");
+    assert!(screen.state.marks.is_empty());
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("record what goes over the wire") && !drawn.contains("the next match"),
+        "{drawn}"
+    );
+    screen.keys("enter");
+    assert!(screen.state.overlays.is_empty());
+    assert!(matches!(asks(&screen).as_slice(), [Ask::Trace { .. }]));
+
+    // A key finds what it does, and Esc closes without doing it.
+    screen.todo.clear();
+    screen.keys("? p");
+    let drawn = screen.draw();
+    let place = |words: &str| drawn.find(words).unwrap_or(usize::MAX);
+    assert!(
+        place("ask the server to pause") < place("to the next pane"),
+        "{drawn}"
+    );
+    screen.keys("esc");
+    assert_eq!((asks(&screen), screen.state.overlays.len()), (vec![], 0));
+
+    // What only works elsewhere says so, and what fits nothing does nothing.
+    screen
+        .keys("? ctrl-s")
+        .type_in("send the form")
+        .keys("enter");
+    assert_eq!(answer(&screen), "Ctrl-S works in a form");
+    screen.keys("ctrl-u").type_in("no such thing").keys("enter");
+    assert!(answer(&screen).contains("no key or command fits"));
+    assert_eq!(screen.state.overlays.len(), 1);
+    screen.keys("ctrl-u down down enter");
+    assert!(screen.state.overlays.is_empty(), "the third: down");
+    assert_eq!(asks(&screen), []);
+}
+
+#[test]
+fn a_page_is_closed_only_by_the_keys_that_close() {
+    let mut screen = Screen::new(USUAL, colour());
+    screen.state.overlays.push(Overlay::Page {
+        title: "What was found".to_owned(),
+        lines: vec!["one".to_owned()],
+        scroll: 0,
+    });
+    screen.keys("t r a c e");
+    assert_eq!(screen.state.overlays.len(), 1);
+    assert_eq!(answer(&screen), "j k scroll, Esc closes");
+    screen.keys("q");
+    assert!(screen.state.overlays.is_empty() && screen.state.is_over().is_none());
 }

@@ -4,6 +4,10 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod list;
+#[cfg(test)]
+mod mouse;
+#[cfg(test)]
 mod pictures;
 #[cfg(test)]
 mod properties;

@@ -76,7 +76,7 @@ fn no_key_typed_before_the_question_could_be_read_does_anything() {
         .keys("enter")
         .keys("tab tab enter ctrl-s tab y enter esc");
     assert_eq!((form(&screen).at, answers(&screen)), (None, Vec::new()));
-    assert!(remark(&screen).contains("before the question could be read"));
+    assert!(remark(&screen).contains("it came before you could read this"));
     // Drawn, but no eye is that fast.
     screen.state.drawn(screen.now);
     screen.keys("tab tab enter");

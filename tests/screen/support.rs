@@ -570,7 +570,9 @@ impl Screen {
         self
     }
 
+    /// Time passes, once what came before is on the screen.
     pub(crate) fn wait(&mut self, millis: i64) -> &mut Self {
+        self.state.drawn(self.now);
         let wait = Duration::from_millis(u64::try_from(millis).unwrap());
         self.now = Stamp {
             mono: self.now.mono.after(wait),

@@ -73,7 +73,7 @@ pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             }
         )
     });
-    open_menu(state, Menu::Leave, now);
+    open_menu(state, Menu::Leave);
 }
 
 /// Why nothing acts in a window that only looks.
@@ -275,7 +275,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             step(state, isize::MIN / 2);
         }
         Action::Last => step(state, isize::MAX / 2),
-        Action::Open => open(state, now, todo),
+        Action::Open => open(state, todo),
         Action::Back => back(state, now),
         Action::NextPane => next_pane(state),
         Action::TabBefore => turn_tab(state, -1),
@@ -312,7 +312,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             state.is_folded = !state.is_folded;
             select::arrange(state);
         }
-        Action::Views => open_menu(state, Menu::Views, now),
+        Action::Views => open_menu(state, Menu::Views),
         Action::Group => {
             state.grouping = state.grouping.next();
             select::arrange(state);
@@ -356,16 +356,16 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         }
         Action::Pause => pause(state, now, todo),
         Action::Resume => resume(state, todo),
-        Action::Cancel => cancel(state, now),
+        Action::Cancel => cancel(state),
         Action::Edit => edit(state),
         Action::Answer => open_question(state),
         Action::Adopt => adopt(state, todo),
         Action::CopyMenu => {
             if let Some(id) = state.cursor.clone() {
-                open_menu(state, Menu::Copy(id), now);
+                open_menu(state, Menu::Copy(id));
             }
         }
-        Action::Export => open_menu(state, Menu::Export(chosen(state)), now),
+        Action::Export => open_menu(state, Menu::Export(chosen(state))),
         Action::Print => {
             if let Some(entity) = state.selected() {
                 todo.push(Command::Print(print_text(state, entity)));
@@ -405,7 +405,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::TakeOut => {
             if let (Some(task), Some(part)) = (state.cursor.clone(), part_here(state).cloned()) {
                 let part = Box::new(part);
-                open_menu(state, Menu::Part { task, part }, now);
+                open_menu(state, Menu::Part { task, part });
             }
         }
         Action::Times => state.has_times = !state.has_times,
@@ -426,8 +426,11 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             field: Field::default(),
             cursor: 0,
         }),
-        Action::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
-        Action::Break => open_menu(state, Menu::Break, now),
+        Action::Help => state.overlays.push(Overlay::Help {
+            field: Field::default(),
+            cursor: 0,
+        }),
+        Action::Break => open_menu(state, Menu::Break),
         Action::Leave => quit_key(state, now, todo),
         Action::Interrupt => interrupt(state, now, todo),
         Action::Suspend => todo.push(Command::Suspend),
@@ -469,7 +472,7 @@ pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     }
 }
 
-pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn open(state: &mut State, todo: &mut Vec<Command>) {
     match state.pane {
         Pane::Tasks => {
             let Some(entity) = state.selected() else {
@@ -483,7 +486,7 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                 mark_seen(state, &id, todo);
             }
             match status {
-                Status::Unknown(_) | Status::Lost(_) => open_menu(state, Menu::WhatNow(id), now),
+                Status::Unknown(_) | Status::Lost(_) => open_menu(state, Menu::WhatNow(id)),
                 Status::InputRequired if why_not(state, Action::Answer).is_none() => {
                     open_question(state);
                 }
@@ -491,7 +494,7 @@ pub(super) fn open(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
                 Status::Failed
                     if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
                 {
-                    open_menu(state, Menu::WhatNow(id), now);
+                    open_menu(state, Menu::WhatNow(id));
                 }
                 _ if state.focus == Focus::Detail && state.is_zoomed && has_folds(state) => {
                     fold_here(state);
@@ -647,7 +650,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         let age = text::span(now.wall.since(asked.at));
         if entity.view.task.resumability.checkpoint {
             let id = id.clone();
-            return open_menu(state, Menu::StopNow(id), now);
+            return open_menu(state, Menu::StopNow(id));
         }
         return state.answer(format!(
             "pausing was asked {age} ago; {} cancels it for good",
@@ -725,7 +728,7 @@ pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
         state.marks.remove(id);
     }
     let passed = passed_over(state);
-    state.answer(format!("{what}{hidden}{passed}"));
+    state.answer_until_changed(format!("{what}{hidden}{passed}"), asked);
 }
 
 /// The marked tasks that something meant nothing to, and how they stand.
@@ -748,7 +751,7 @@ fn passed_over(state: &State) -> String {
     format!("; {} passed over, still marked: {why}", statuses.len())
 }
 
-pub(super) fn cancel(state: &mut State, now: Stamp) {
+pub(super) fn cancel(state: &mut State) {
     let tasks: Vec<TaskId> = chosen(state)
         .into_iter()
         .filter(|id| {
@@ -760,7 +763,7 @@ pub(super) fn cancel(state: &mut State, now: Stamp) {
     if tasks.is_empty() {
         return state.answer("all of these have ended; there is nothing to cancel");
     }
-    open_menu(state, Menu::Cancel(tasks), now);
+    open_menu(state, Menu::Cancel(tasks));
 }
 
 pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &mut Vec<Command>) {
@@ -774,7 +777,8 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
         return if let [one] = going.as_slice() {
             // Its link knows whether a cancel was asked for and ignored, and says so if not.
             ask(state, Ask::GiveUp(one.clone()), Pending::Plain, todo);
-            state.answer(format!("asked to stop following {one}"));
+            let words = format!("asked to stop following {one}");
+            state.answer_until_changed(words, std::slice::from_ref(one));
         } else {
             let key = state.key(Action::Cancel);
             state.answer(format!(

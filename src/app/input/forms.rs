@@ -372,7 +372,7 @@ pub(super) fn send(
     };
     if form.origin.is_some()
         && !form.is_agreed
-        && form.tool.as_ref().is_none_or(Tool::may_harm_again)
+        && form.tool.as_ref().is_some_and(Tool::may_harm_again)
     {
         let menu = Menu::Repeat {
             server,
@@ -380,7 +380,7 @@ pub(super) fn send(
             doubt: Tool::doubt_of_repeat(form.tool.as_ref()),
             is_unchecked,
         };
-        return open_menu(state, menu, now);
+        return open_menu(state, menu);
     }
     if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
         let line = format!(

@@ -13,7 +13,7 @@ use super::{
         call::name_from_url,
         keymap::Action,
         line::{self, TypedCall},
-        menu::{self, Act, REFLEX},
+        menu::{self, Act, can_be_meant},
         palette, select,
         state::Pending,
         update::quit,
@@ -26,22 +26,80 @@ use super::{
     forms::repeat,
     mark_seen,
     moves::{find_from_here, show_tab, show_tools, to_tasks},
+    too_soon,
 };
 
 /// How long "cancel all and leave" waits for proof.
 const CANCEL_ALL: Duration = Duration::from_secs(5);
 
-pub(super) fn help_key(state: &mut State, at: usize, action: Option<Action>) -> Option<Overlay> {
-    let lines = state.setup.keys.help_page(state.size.0).len();
-    // As many as the page has above the footer.
-    let around = if state.size.1 < 20 { 3 } else { 6 };
-    let rows = usize::from(state.size.1).saturating_sub(around).max(1);
-    let scroll = scrolled(at, lines.saturating_sub(rows), rows, action)?;
-    Some(Overlay::Help { scroll })
+pub(super) fn help_key(
+    state: &mut State,
+    mut field: Field,
+    cursor: usize,
+    action: Option<Action>,
+    chord: Chord,
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) -> Option<Overlay> {
+    let page = state.setup.keys.help_page(state.size.0, field.text());
+    // The last line of a wrapped row stands for it.
+    let found: Vec<_> = page.iter().filter_map(|line| line.binding).collect();
+    let last = found.last().map_or(0, |(place, _)| *place);
+    // About as many as the page has above the footer.
+    let rows = usize::from(state.size.1).saturating_sub(10).max(1);
+    if let Some(cursor) = chosen_after(action, cursor, last, rows) {
+        return Some(Overlay::Help { field, cursor });
+    }
+    match action {
+        Some(Action::Back) => None,
+        Some(Action::Accept) => {
+            let chosen = found.iter().find(|(place, _)| *place == cursor);
+            match chosen {
+                Some((_, binding)) if !binding.is_of_panes() => {
+                    let place = binding.scopes.first().map_or("", |scope| scope.title());
+                    let key = state.setup.keys.first_key(binding);
+                    state.answer(format!("{key} works {}", place.to_lowercase()));
+                    return Some(Overlay::Help { field, cursor });
+                }
+                Some((_, binding)) => perform(state, binding.action, now, todo),
+                None => {
+                    let typed = text::clean_line(field.text()).into_owned();
+                    state.answer(format!("no key or command fits {typed:?}"));
+                    return Some(Overlay::Help { field, cursor });
+                }
+            }
+            None
+        }
+        _ => {
+            if type_in(&mut field, chord) {
+                return None;
+            }
+            Some(Overlay::Help { field, cursor: 0 })
+        }
+    }
+}
+
+/// Types into the line above a list; `true` where that closes it, because what is not there was deleted.
+fn type_in(field: &mut Field, chord: Chord) -> bool {
+    let was_empty = field.is_empty();
+    field.key(chord);
+    was_empty && chord.key == Key::Backspace
+}
+
+/// Which match is chosen after a key that moves among so many; `None` for every other key.
+fn chosen_after(action: Option<Action>, at: usize, last: usize, page: usize) -> Option<usize> {
+    let moved = match action? {
+        Action::NextField => at + 1,
+        Action::FieldBefore => at.saturating_sub(1),
+        Action::PageDown => at + page,
+        Action::PageUp => at.saturating_sub(page),
+        _ => return None,
+    };
+    Some(moved.min(last))
 }
 
 pub(super) fn page_key(
-    state: &State,
+    state: &mut State,
     title: String,
     lines: Vec<String>,
     at: usize,
@@ -49,7 +107,15 @@ pub(super) fn page_key(
 ) -> Option<Overlay> {
     // A line may be wrapped to several rows, so a page is at least half of what could stand there.
     let rows = usize::from(state.size.1 / 2).saturating_sub(2).max(1);
-    let scroll = scrolled(at, lines.len().saturating_sub(1), rows, action)?;
+    let is_close = matches!(action, Some(Action::Back | Action::Leave | Action::Accept));
+    if is_close {
+        return None;
+    }
+    let scroll = scrolled(at, lines.len().saturating_sub(1), rows, action).unwrap_or_else(|| {
+        let [down, up, close] = [Action::Down, Action::Up, Action::Back].map(|it| state.key(it));
+        state.answer(format!("{down} {up} scroll, {close} closes"));
+        at
+    });
     Some(Overlay::Page {
         title,
         lines,
@@ -57,7 +123,7 @@ pub(super) fn page_key(
     })
 }
 
-/// Where a page stands after a key; `None` once it has been read.
+/// Where a page stands after a key; `None` for a key that does not scroll.
 fn scrolled(at: usize, most: usize, rows: usize, action: Option<Action>) -> Option<usize> {
     Some(match action {
         Some(Action::Down) => (at + 1).min(most),
@@ -66,7 +132,6 @@ fn scrolled(at: usize, most: usize, rows: usize, action: Option<Action>) -> Opti
         Some(Action::PageUp) => at.saturating_sub(rows),
         Some(Action::First) => 0,
         Some(Action::Last) => most,
-        // Any other key has read enough.
         _ => return None,
     })
 }
@@ -79,7 +144,7 @@ pub(super) fn menu_key(
     state: &mut State,
     menu: Menu,
     cursor: usize,
-    opened: Mono,
+    drawn: Option<Mono>,
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
@@ -91,7 +156,7 @@ pub(super) fn menu_key(
         Some(Overlay::Menu {
             menu,
             cursor,
-            opened,
+            drawn,
         })
     };
     let letter = chord.typed();
@@ -113,7 +178,8 @@ pub(super) fn menu_key(
         }
         return None;
     }
-    if menu.is_grave() && now.mono.since(opened) < REFLEX {
+    if menu.is_grave() && !can_be_meant(drawn, now) {
+        too_soon(state, chord);
         return stay(cursor, menu);
     }
     let picked = match (by_key, action) {
@@ -146,7 +212,7 @@ pub(super) fn menu_key(
         let menu = Overlay::Menu {
             menu,
             cursor: picked,
-            opened,
+            drawn,
         };
         state.overlays.push(menu);
         return Some(Overlay::Page {
@@ -230,16 +296,12 @@ pub(super) fn palette_key(
 ) -> Option<Overlay> {
     let matches = palette::matches(field.text());
     let last = matches.len().saturating_sub(1);
+    let rows = usize::from(state.size.1).saturating_sub(10).max(1);
+    if let Some(cursor) = chosen_after(action, cursor, last, rows) {
+        return Some(Overlay::Palette { field, cursor });
+    }
     match action {
         Some(Action::Back) => None,
-        Some(Action::NextField) => Some(Overlay::Palette {
-            field,
-            cursor: (cursor + 1).min(last),
-        }),
-        Some(Action::FieldBefore) => Some(Overlay::Palette {
-            field,
-            cursor: cursor.saturating_sub(1),
-        }),
         Some(Action::Accept) => {
             let typed = field.text().trim().to_owned();
             if run_line(state, &typed, now, todo) {
@@ -252,10 +314,7 @@ pub(super) fn palette_key(
             None
         }
         _ => {
-            let before = field.text().len();
-            field.key(chord);
-            // Deleting what is not there closes the line, as in an editor.
-            if before == 0 && chord.key == Key::Backspace {
+            if type_in(&mut field, chord) {
                 return None;
             }
             Some(Overlay::Palette { field, cursor: 0 })

@@ -9,6 +9,7 @@ use super::{
     },
     ask,
     forms::fill,
+    too_soon,
 };
 
 /// Opens the oldest question of the task under the cursor.
@@ -34,7 +35,7 @@ pub(super) fn question_key(
 ) -> Option<Overlay> {
     let is_close = action == Some(Action::Back);
     if form.drawn.is_none() || !is_close && !form.is_read(now) {
-        state.answer("typed before the question could be read; nothing was done");
+        too_soon(state, chord);
         return Some(Overlay::Question(form));
     }
     if is_close {

@@ -10,11 +10,15 @@ use crate::{
 };
 
 /// What can be said in `[defaults]`.
-const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion and \
-                    keychain";
+const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
+                    mouse and keychain";
 
 /// What `[defaults]` says.
 #[derive(Debug, Default, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own that the user turns"
+)]
 pub(crate) struct Defaults {
     /// `--session`.
     pub(in crate::cli) session: Option<String>,
@@ -30,6 +34,8 @@ pub(crate) struct Defaults {
     pub(in crate::cli) ascii: bool,
     /// `--no-motion`.
     pub(in crate::cli) no_motion: bool,
+    /// The screen takes the mouse.
+    pub(in crate::cli) takes_mouse: bool,
     /// The key to the tokens is not to be in a keychain.
     pub(in crate::cli) no_keychain: bool,
 }
@@ -57,6 +63,7 @@ impl Reading<'_> {
                 }
                 "ascii" => defaults.ascii = self.switch(name, value).unwrap_or_default(),
                 "motion" => defaults.no_motion = self.switch(name, value) == Some(false),
+                "mouse" => defaults.takes_mouse = self.switch(name, value).unwrap_or_default(),
                 "keychain" => defaults.no_keychain = self.switch(name, value) == Some(false),
                 other => {
                     let words = format!("{other:?} is no default; there are {KEYS}");

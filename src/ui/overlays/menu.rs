@@ -104,9 +104,9 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         if let Some(why) = &item.why_not {
             window.put(x + 1, y, &format!("({why})"), Role::Dim);
         }
-        if is_on && window.style(Role::Done).fg.is_none() {
+        if is_on {
             let wide = window.columns();
-            window.lay(0, y, wide, Role::Cursor);
+            window.lay(0, y, wide, Role::Selected);
         }
         y += 1;
     }

@@ -21,7 +21,7 @@ const TOAST_LINES: usize = 2;
 pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     for overlay in &state.overlays {
         match overlay {
-            Overlay::Help { scroll } => pages::help(canvas, state, *scroll),
+            Overlay::Help { field, cursor } => pages::help(canvas, state, field, *cursor),
             Overlay::Page {
                 title,
                 lines,

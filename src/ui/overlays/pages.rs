@@ -1,7 +1,7 @@
 //! The keys and the commands.
 
 use crate::{
-    app::{Field, State, lines, matches, pane_scope, why_not},
+    app::{Field, HelpLine, State, lines, matches, pane_scope, why_not},
     domain::text,
 };
 
@@ -10,28 +10,52 @@ use super::{
     typed,
 };
 
-/// All keys, from the one table.
-pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, scroll: usize) {
-    let lines = state.setup.keys.help_page(canvas.columns());
+/// The keys and commands that fit what is typed, from the one table.
+pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor: usize) {
+    let lines = state.setup.keys.help_page(canvas.columns(), field.text());
     let rows = canvas.rows();
     let columns = canvas.window_columns(92);
-    let total = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let total = u16::try_from(lines.len().max(1)).unwrap_or(u16::MAX);
     let mut window = canvas.window(
         columns,
-        total.saturating_add(2).min(above_footer(rows)),
+        total.saturating_add(4).min(above_footer(rows)),
         "Keys",
     );
-    let room = usize::from(window.rows());
-    let scroll = scroll.min(lines.len().saturating_sub(room));
-    for ((keys, help), y) in lines.iter().skip(scroll).take(room).zip(0_u16..) {
-        if keys.is_empty() {
-            window.put(0, y, help, Role::Heading);
-        } else {
-            window.put_in(1, y, 18, keys, Role::Key);
-            window.put(20, y, help, Role::Plain);
+    let x = typed::field(&mut window, 0, 0, "/ ", field, true);
+    if field.is_empty() {
+        let words = "type to search, Enter runs the chosen one, Esc closes";
+        window.put(x + 1, 0, words, Role::Dim);
+    }
+    if lines.is_empty() {
+        window.put(0, 2, "No key or command fits.", Role::Dim);
+        return;
+    }
+    let room = usize::from(window.rows().saturating_sub(2)).max(1);
+    let is_on = |line: &HelpLine| line.binding.is_some_and(|(place, _)| place == cursor);
+    let end = lines.iter().rposition(is_on).map_or(0, |at| at + 1);
+    let first = end.saturating_sub(room);
+    let sign = window.glyphs().cursor;
+    for (line, y) in lines.iter().skip(first).take(room).zip(2_u16..) {
+        let role = match line.binding {
+            None => Role::Heading,
+            Some(_) if is_on(line) => Role::Strong,
+            Some(_) => Role::Plain,
+        };
+        if line.binding.is_none() {
+            window.put(0, y, &line.words, role);
+            continue;
+        }
+        if is_on(line) && !line.keys.is_empty() {
+            window.put(0, y, sign, Role::Focus);
+        }
+        window.put_in(2, y, 18, &line.keys, Role::Key);
+        window.put(21, y, &line.words, role);
+        if is_on(line) {
+            let wide = window.columns();
+            window.lay(0, y, wide, Role::Selected);
         }
     }
-    let below = lines.len().saturating_sub(scroll + room);
+    let below = lines.len().saturating_sub(first + room);
     if below > 0 {
         let last = window.rows().saturating_sub(1);
         let end = window.columns();
@@ -142,5 +166,9 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             window.put(0, 1, &words, Role::Plain);
         }
         window.put(20, y, &words, Role::Dim);
+        if is_on {
+            let wide = window.columns();
+            window.lay(0, y, wide, Role::Selected);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! The detail pane: one task in six tabs.
 
 use crate::{
-    app::{Action, Entity, Focus, Mark, State, Tab, TaskLog, finds, in_time, waits, wants},
+    app::{
+        Action, Entity, Focus, Mark, State, Tab, TaskLog, detail_margin, finds, in_time, tabs,
+        waits, wants,
+    },
     domain::{Contact, Elicitation, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
 };
 
@@ -18,13 +21,12 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     };
     let has_keys = state.focus == Focus::Detail;
     let border = if has_keys { Role::Focus } else { Role::Border };
-    // On a wide screen the frame stands one column in, as the list does.
-    let margin = u16::from(canvas.columns() >= 100);
+    let margin = detail_margin(canvas.columns());
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let mut canvas = canvas.part(margin, 0, columns.saturating_sub(2 * margin), rows);
     let canvas = &mut canvas;
     canvas.framed(border);
-    tabs(canvas, state, entity);
+    titles(canvas, state, entity);
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let mut inside = canvas.part(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
     match state.tab {
@@ -34,24 +36,20 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
 }
 
-fn tabs(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
+fn titles(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
     let id = entity.view.task.id.as_str();
     let line = canvas.glyphs().line;
     let mut x = canvas.put(1, 0, &format!(" {id} "), Role::Strong);
     x = canvas.put(x, 0, line, Role::Border);
-    x = canvas.put(x, 0, " ", Role::Plain);
+    canvas.put(x, 0, " ", Role::Plain);
     let columns = canvas.columns();
-    let narrow = columns < 64;
-    for tab in Tab::ALL {
-        let is_on = tab == state.tab;
-        if narrow && !is_on {
-            continue;
-        }
-        if is_on {
-            x = canvas.put(x, 0, &format!("[{}]", tab.word()), Role::Focus);
+    for (tab, place, words) in tabs(state, columns) {
+        let role = if tab == state.tab {
+            Role::Focus
         } else {
-            x = canvas.put(x, 0, tab.word(), Role::Plain);
-        }
+            Role::Plain
+        };
+        x = canvas.put(place.start, 0, &words, role);
         x = canvas.put(x, 0, " ", Role::Plain);
     }
     let [before, after, zoom] =

@@ -1,5 +1,8 @@
 //! The list of tasks: window first, format second.
 
+use core::ops::Range;
+use std::collections::BTreeMap;
+
 use crate::{
     app::{Action, Entity, Focus, Group, Headcount, Line, SortKey, State, Title, until, waits_for},
     domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
@@ -14,7 +17,7 @@ use super::super::{
 
 /// The titles of the columns; the one that the list is sorted by carries an arrow.
 pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
-    let columns = Columns::of(canvas.columns());
+    let columns = columns_of(canvas, state);
     let end = if columns.is_narrow { "LEFT" } else { "END" };
     let sorted = |key: SortKey| state.sort == key;
     let titles = [
@@ -66,7 +69,8 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
 
 /// The visible lines.
 pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let columns = Columns::of(canvas.columns());
+    let columns = columns_of(canvas, state);
+    let servers = server_names(state, columns.server, canvas.glyphs().more);
     let rows = usize::from(canvas.rows());
     let top = crate::app::first_line(state, rows);
     let lines = state.lines.iter().enumerate().skip(top).take(rows);
@@ -79,7 +83,16 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
                     if is_cursor && state.focus == Focus::List {
                         canvas.keep_in_sight(y..y + 1);
                     }
-                    row(canvas, y, columns, state, entity, is_cursor, now);
+                    let server = &entity.view.task.server;
+                    let name = servers.get(server.as_str());
+                    let name = name.map_or(server.as_str(), String::as_str);
+                    let bar = row(canvas, y, (columns, name), state, entity, is_cursor, now);
+                    if is_cursor {
+                        // All but the bar, of which the part that is done would be dark.
+                        let wide = canvas.columns();
+                        canvas.lay(0, y, bar.start, Role::Selected);
+                        canvas.lay(bar.end, y, wide.saturating_sub(bar.end), Role::Selected);
+                    }
                 }
             }
         }
@@ -144,15 +157,39 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads:
     canvas.repeat(x + 1, y, left, line, Role::Border);
 }
 
+/// The columns of the list as wide as the names of the servers want them.
+fn columns_of(canvas: &Canvas<'_>, state: &State) -> Columns {
+    let names = state.servers.iter().map(|server| server.name.as_str());
+    let widest = names.map(|name| text::width(&text::clean_line(name))).max();
+    Columns::of(
+        canvas.columns(),
+        u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX),
+    )
+}
+
+/// The names of the servers that do not fit into their column, cut so that no two look the same.
+fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, String> {
+    let room = usize::from(column.columns.saturating_sub(1));
+    let names = state.servers.iter().map(|server| server.name.as_str());
+    let clean: Vec<_> = names.clone().map(text::clean_line).collect();
+    if room == 0 || clean.iter().all(|name| text::width(name) <= room) {
+        return BTreeMap::new();
+    }
+    let clean: Vec<&str> = clean.iter().map(AsRef::as_ref).collect();
+    let shown = text::cut_apart(&clean, room, more);
+    names.map(str::to_owned).zip(shown).collect()
+}
+
+/// One task; returns the columns of its bar, none where there is none.
 fn row(
     canvas: &mut Canvas<'_>,
     y: u16,
-    columns: Columns,
+    (columns, server): (Columns, &str),
     state: &State,
     entity: &Entity,
     is_cursor: bool,
     now: Stamp,
-) {
+) -> Range<u16> {
     let glyphs = canvas.glyphs();
     let task = &entity.view.task;
     let shown = words::state_of(state, entity, glyphs, now);
@@ -202,9 +239,19 @@ fn row(
         canvas.glyphs().more,
     );
     put(canvas, y, at, &name, name_role);
-    let server = text::clean_line(task.server.as_str());
-    put(canvas, y, columns.server, &server, Role::Plain);
-    progress(canvas, y, columns.progress, state, entity, now);
+    put(canvas, y, columns.server, server, Role::Plain);
+    let mut at = columns.progress;
+    // Where STATE has no column, what does not simply run says so before its progress, as far as both fit.
+    let is_open = matches!(task.status, Status::Running | Status::Paused);
+    if columns.state.columns == 0 && is_open && shown.word != "running" {
+        let wide = u16::try_from(text::width(&shown.word) + 1).unwrap_or(u16::MAX);
+        if wide + PERCENT < at.columns {
+            put(canvas, y, at, &shown.word, shown.role);
+            at.x += wide;
+            at.columns -= wide;
+        }
+    }
+    let bar = progress(canvas, y, at, state, entity, now);
     end(canvas, y, columns.end, state, entity, now);
     let age = age(entity, now);
     put(canvas, y, columns.age, &age, Role::Dim);
@@ -214,18 +261,11 @@ fn row(
         let role = price_role(price);
         put(canvas, y, columns.leave, price.word(), role);
     }
-    if is_cursor {
-        let x = columns.state.x;
-        let end = columns.task.x + columns.task.columns.saturating_sub(1);
-        let role = if canvas.style(Role::Done).fg.is_none() {
-            Role::Cursor
-        } else {
-            Role::Strong
-        };
-        canvas.lay(x, y, end.saturating_sub(x), role);
-    }
+    at.x..at.x + bar
 }
 
+/// Columns of a percentage.
+const PERCENT: u16 = 5;
 /// Columns of `DIES` and the blank after it.
 const DIES: u16 = 5;
 
@@ -272,6 +312,7 @@ pub(in crate::ui) fn name(state: &State, entity: &Entity, columns: usize, more: 
     format!("{title} {}", text::cut(&value, rest, more))
 }
 
+/// How far it is, or how it ended; returns the columns of its bar.
 fn progress(
     canvas: &mut Canvas<'_>,
     y: u16,
@@ -279,10 +320,10 @@ fn progress(
     state: &State,
     entity: &Entity,
     now: Stamp,
-) {
+) -> u16 {
     let room = column.columns.saturating_sub(1);
     if room == 0 {
-        return;
+        return 0;
     }
     let task = &entity.view.task;
     let at = task.progress.as_ref().map(words::count);
@@ -290,7 +331,7 @@ fn progress(
     if entity.view.is_unsaved {
         let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
         cell.put(x + 1, 0, &at.unwrap_or_default(), Role::Plain);
-        return;
+        return 0;
     }
     match &task.status {
         Status::Completed => {
@@ -334,9 +375,10 @@ fn progress(
         }
         Status::Running | Status::Paused => match waits_for(state, entity) {
             Some(words) => with_last(&mut cell, &words, at, Role::Needs),
-            None => bar(&mut cell, state, entity, now),
+            None => return bar(&mut cell, state, entity, now),
         },
     }
+    0
 }
 
 /// A text, and what has to stay readable behind it.
@@ -361,8 +403,9 @@ fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role
 /// Columns kept for a rate such as `49.3/s` and the gap before it, so that bars can be compared.
 const RATE_COLUMNS: u16 = 9;
 
-/// The bar of what is under way: with a total a part and a percentage, without one a wave and the count.
-fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
+/// The bar of what is under way: with a total a part and a percentage, without one a wave and the count. Returns its
+/// columns.
+fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) -> u16 {
     let columns = cell.columns();
     let task = &entity.view.task;
     let is_stale = !matches!(
@@ -389,7 +432,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         let words = task.remark.as_deref().or(of_task).unwrap_or("no word yet");
         let words = text::clean_line(words);
         cell.put(wide + 2, 0, &words, Role::Dim);
-        return;
+        return wide;
     };
     let count = words::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
@@ -407,7 +450,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         if let Some(message) = message {
             cell.put(x + 1, 0, &message, Role::Dim);
         }
-        return;
+        return wide;
     };
     // The same length in every row, so that bars can be compared; where it is narrow, the count gives way.
     let count_wide = u16::try_from(text::width(&count)).unwrap_or(u16::MAX);
@@ -421,8 +464,8 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
         5
     };
     let wide = columns.saturating_sub(beside).min(20);
-    let x = stripe(cell, wide, ratio, bar_role);
-    let mut x = cell.put(x, 0, &format!("{percent:>4}%"), Role::Plain);
+    let bar = stripe(cell, wide, ratio, bar_role);
+    let mut x = cell.put(bar, 0, &format!("{percent:>4}%"), Role::Plain);
     if has_count {
         x = cell.put(x + 2, 0, &count, Role::Plain);
     }
@@ -434,6 +477,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
     {
         cell.put(x + 2, 0, &message, Role::Dim);
     }
+    bar
 }
 
 /// The stripe of a bar, where there is room for one; returns the column after it.
@@ -447,16 +491,18 @@ fn stripe(cell: &mut Canvas<'_>, wide: u16, share: f64, role: Role) -> u16 {
     cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest)
 }
 
-/// The bar of a share that was read out of the server's words: with the sign of a guess, and those words.
-fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) {
+/// The bar of a share that was read out of the server's words: with the sign of a guess, and those words. Returns its
+/// columns.
+fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
     let percent = words::guess(share);
     let wide = cell.columns();
     let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
-    let x = stripe(cell, wide, share, role);
-    let x = cell.put(x, 0, &format!("{percent:>5}"), Role::Plain);
+    let bar = stripe(cell, wide, share, role);
+    let x = cell.put(bar, 0, &format!("{percent:>5}"), Role::Plain);
     if let Some(said) = task.said() {
         cell.put(x + 2, 0, &text::clean_line(said), Role::Dim);
     }
+    bar
 }
 
 /// A wave that runs through the bar while something works and nobody knows how long.

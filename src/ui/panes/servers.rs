@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Action, State, task_offer, wants},
+    app::{Action, State, servers_shown, task_offer, wants},
     domain::{LinkState, Stamp, text},
 };
 
@@ -34,8 +34,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
     let glyphs = canvas.glyphs();
     let columns = canvas.columns();
     let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
-    let fitting = usize::from(canvas.rows().saturating_sub(2) / 3).max(1);
-    let first = (cursor + 1).saturating_sub(fitting);
+    let (fitting, first) = servers_shown(canvas.rows(), cursor);
     for ((place, server), slot) in state
         .servers
         .iter()
@@ -58,6 +57,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         let x = canvas.put(x.max(state_at) + 2, y, &shown.word, shown.role);
         let url = text::clean_line(&server.url);
         canvas.put(x.max(url_at) + 2, y, &url, Role::Dim);
+        if is_on {
+            canvas.lay(0, y, columns, Role::Selected);
+        }
         let mut parts = Vec::new();
         if let Some(info) = &server.server_info {
             parts.push(text::clean_line(info).trim().to_owned());

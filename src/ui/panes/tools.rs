@@ -1,7 +1,7 @@
 //! The tools of a server, with what the chosen one takes.
 
 use crate::{
-    app::{Action, State},
+    app::{Action, State, tools_shown},
     domain::{ArgumentKind, LinkState, Obstacle, ServerName, Tool, text},
 };
 
@@ -67,15 +67,9 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     }
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let split = columns >= 90;
-    let left = if split { columns * 2 / 5 } else { columns };
-    let list_rows = if split {
-        rows.saturating_sub(2)
-    } else {
-        rows.saturating_sub(2) / 2
-    };
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
+    let (list_rows, left, above) = tools_shown((columns, rows), cursor);
     let room = usize::from(list_rows).max(1);
-    let above = (cursor + 1).saturating_sub(room);
     let [up, down] = canvas.glyphs().arrows;
     let more = [(above, up), (list.len().saturating_sub(above + room), down)];
     let more: Vec<String> = more
@@ -142,6 +136,10 @@ pub(in crate::ui) fn tool_list<'t>(
                 &text::clean_line(line.trim()),
                 Role::Dim,
             );
+        }
+        if is_on {
+            let wide = canvas.columns();
+            canvas.lay(0, y, wide, Role::Selected);
         }
     }
 }

@@ -1,0 +1,153 @@
+//! The mouse: what lies under it, and what a press or the wheel does there. Nothing here leaves out a question that a
+//! key would have to answer: over a dialog only the wheel does something.
+
+use crate::domain::{Chord, Key, MouseAction, Stamp};
+
+use super::{
+    super::{
+        Command, Focus, Line, Overlay, Pane, Room, State, Tab, first_line,
+        room::{servers_shown, tab_at, tools_shown},
+        select,
+    },
+    actions::open,
+    moves::{scroll, show_tab, step},
+    take_key,
+};
+
+/// Rows that one notch of the wheel moves.
+const NOTCH: isize = 3;
+
+/// What is under the mouse.
+enum Hit {
+    /// A line of the pane that is shown, from 0.
+    Line(usize),
+    /// The title of a tab.
+    Tab(Tab),
+    /// Anything else in the detail pane.
+    Detail,
+    Nothing,
+}
+
+pub(super) fn take_mouse(
+    state: &mut State,
+    action: MouseAction,
+    at: (u16, u16),
+    now: Stamp,
+    todo: &mut Vec<Command>,
+) {
+    let wheel = match action {
+        MouseAction::Press => None,
+        MouseAction::WheelUp => Some((-NOTCH, Key::Up)),
+        MouseAction::WheelDown => Some((NOTCH, Key::Down)),
+    };
+    if let Some(overlay) = state.overlays.last() {
+        let is_list = matches!(
+            overlay,
+            Overlay::Help { .. }
+                | Overlay::Palette { .. }
+                | Overlay::Page { .. }
+                | Overlay::Menu { .. }
+        );
+        if let Some((_, key)) = wheel.filter(|_| is_list) {
+            take_key(state, Chord::plain(key), now, todo);
+        }
+        return;
+    }
+    super::see(state, now, todo);
+    state.last_key = Some(now.mono);
+    state.looked_since = Some(now.mono);
+    state.remark = None;
+    let hit = hit(state, at);
+    match wheel {
+        Some((by, _)) => turn(state, &hit, by),
+        None => press(state, &hit, todo),
+    }
+}
+
+/// What is under a cell of the screen, from 0.
+fn hit(state: &State, (column, row): (u16, u16)) -> Hit {
+    let room = Room::of(state, state.size);
+    let list = room.header + room.banner + room.titles;
+    let detail = list + room.list;
+    if row < list {
+        return Hit::Nothing;
+    }
+    if row >= detail {
+        return match state.selected() {
+            Some(_) if row == detail && room.detail > 0 => {
+                tab_at(state, column).map_or(Hit::Detail, Hit::Tab)
+            }
+            Some(_) if row < detail + room.detail => Hit::Detail,
+            _ => Hit::Nothing,
+        };
+    }
+    let below = usize::from(row - list);
+    // The other panes have a title and an empty row above their lines.
+    let line = match state.pane {
+        Pane::Tasks => Some(first_line(state, usize::from(room.list)) + below),
+        Pane::Tools => {
+            let (rows, columns, first) = tools_shown((state.size.0, room.list), state.cursors[0]);
+            let line = below.checked_sub(2);
+            let line = line.filter(|at| *at < usize::from(rows) && column < columns);
+            line.map(|line| first + line)
+        }
+        Pane::Servers => {
+            let (_, first) = servers_shown(room.list, state.cursors[1]);
+            below.checked_sub(2).map(|below| first + below / 3)
+        }
+        Pane::Messages => None,
+    };
+    line.map_or(Hit::Nothing, Hit::Line)
+}
+
+/// A notch of the wheel moves what is under the mouse, whatever has the keys.
+fn turn(state: &mut State, hit: &Hit, by: isize) {
+    match (state.pane, hit) {
+        (Pane::Tasks, Hit::Detail | Hit::Tab(_)) => {
+            // It shows the present and has nothing to scroll.
+            if state.tab != Tab::Now {
+                scroll(state, by);
+            }
+        }
+        (Pane::Tasks, _) => {
+            select::move_by(state, by);
+        }
+        (Pane::Servers, _) => step(state, by.signum()),
+        _ => step(state, by),
+    }
+}
+
+/// A press chooses what is under the mouse; a second one on the same row opens it.
+fn press(state: &mut State, hit: &Hit, todo: &mut Vec<Command>) {
+    match (state.pane, hit) {
+        (Pane::Tasks, Hit::Line(line)) => {
+            let Some(Line::Row(id)) = state.lines.get(*line).cloned() else {
+                return;
+            };
+            if state.focus == Focus::List && state.cursor.as_ref() == Some(&id) {
+                return open(state, todo);
+            }
+            state.focus = Focus::List;
+            select::move_to_task(state, &id);
+        }
+        (Pane::Tasks, Hit::Tab(tab)) => {
+            state.focus = Focus::Detail;
+            show_tab(state, *tab);
+        }
+        (Pane::Tasks, Hit::Detail) => state.focus = Focus::Detail,
+        (pane @ (Pane::Tools | Pane::Servers), Hit::Line(line)) => {
+            let count = super::moves::pane_lines(state, pane);
+            let cursor = match pane {
+                Pane::Tools => &mut state.cursors[0],
+                _ => &mut state.cursors[1],
+            };
+            if *line >= count {
+                return;
+            }
+            if std::mem::replace(cursor, *line) == *line {
+                open(state, todo);
+            }
+        }
+        _ => {}
+    }
+}

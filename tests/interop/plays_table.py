@@ -78,6 +78,7 @@ ROWS = [
     Row(
         "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
     ),
+    Row("rmcp_store-stateful", "rmcp_store", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False),
     Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     # Its session is the connection, so a call that loses it stops.
     Row("sdk_sse-http_sse", "sdk_sse", Way.NO_IDS, "slow_count", HTTP_SSE, ask=("ask_name",)),
@@ -500,7 +501,7 @@ CASES: list[tuple[str, Callable[[Stage, Row], str]]] = [
 # One row a way has the cases that only repeat what the way does.
 QUICK_ONCE = {
     "hole": {"fastmcp4-task", "node_sdk1-task"},
-    "silence": {"sdk-stateful", "node_sdk1-stateful", "rmcp-stateful"},
+    "silence": {"sdk-stateful", "node_sdk1-stateful", "rmcp_store-stateful"},
     "silence-twice": {"node_sdk1-stateful"},
     "silence-409": {"node_sdk1-stateful"},
     "slow": set(),
@@ -520,9 +521,10 @@ def offers(row: Row, case: str) -> bool:
         return bool(row.ask) and not (case == "ask-kill" and row.way is Way.NO_IDS)
     if case == "hole":
         return row.way is Way.TASK
-    # Only a stream with ids can be requested again, and the journal shows what ran.
+    # Only a stream with ids can be requested again, and the journal shows what ran. The cache of rmcp forgets a call once
+    # it has finished, so there is nothing to recover.
     if case == "slow" or case.startswith("silence"):
-        return row.way is Way.IDS and row.journal
+        return row.way is Way.IDS and row.journal and row.server != "rmcp"
     # A task of 2025-11-25 belongs to its session: nobody else can take it over.
     return case != "adopt" or (row.way is Way.TASK and row.era == MODERN)
 

@@ -16,6 +16,7 @@ Servers:
     sdk2        the official Python SDK 2.x (`sdk2_server.py`): both eras, no tasks
     fastmcp4    FastMCP 4.x (`fastmcp4_server.py`): both eras, background tasks (the extension of 2026-07-28)
     rmcp        the official Rust SDK 3.x (`rmcp_server/`): both eras, its task manager (the same extension)
+    rmcp_store  the same with an event store in memory
     node_sdk1   the official TypeScript SDK 1.x (`node_sdk1/`): event ids, the experimental tasks of 2025-11-25
     node_sdk2   the official TypeScript SDK 2.x (`node_sdk2/`): both eras, the stateful one without sessions
     everything  server-everything as published: event ids that go silent, the experimental tasks of 2025-11-25

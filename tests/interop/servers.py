@@ -116,6 +116,17 @@ def node(name: str, script: str, *words: str) -> Callable[[Path], list[str]]:
 
 def rust(cache: Path) -> list[str]:
     """The server that cargo builds; cargo itself knows whether there is anything to do."""
+    with LOCKS[cache / "rmcp"]:
+        return build_rust(cache)
+
+
+def rust_with_store(cache: Path) -> list[str]:
+    """The same server, with an event store."""
+    return [*rust(cache), "--store"]
+
+
+def build_rust(cache: Path) -> list[str]:
+    """Build the server."""
     manifest = HERE / "rmcp_server/Cargo.toml"
     target = cache / "rmcp"
     print("building rmcp ...", file=sys.stderr, flush=True)
@@ -131,6 +142,7 @@ SERVERS: dict[str, Callable[[Path], list[str]]] = {
     "sdk2": python("sdk2"),
     "fastmcp4": python("fastmcp4"),
     "rmcp": rust,
+    "rmcp_store": rust_with_store,
     "node_sdk1": node("sdk1", "server.mjs"),
     "node_sdk2": node("sdk2", "server.mjs"),
     "everything": node(

@@ -1,7 +1,7 @@
 //! A server on the official Rust SDK (rmcp 3.8) with its task manager: both eras on one URL, the tasks extension in the
-//! modern one. No event store: in the stateful era there is only the SDK's own cache of 16 events a stream.
+//! modern one. Without `--store` there is only the SDK's own cache of 16 events a stream in the stateful era.
 //!
-//! `interop-rmcp-server --port PORT [--journal FILE]`; the first line of stdout is `listening PORT`. The journal is as in
+//! `interop-rmcp-server [--store] --port PORT [--journal FILE]`; the first line of stdout is `listening PORT`. The journal is as in
 //! `parts.py`: one line `started RUN`, `step RUN N`, `asked`, `ended RUN` or `stopped RUN` each.
 
 use std::{
@@ -34,6 +34,10 @@ use rmcp::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::sleep};
+
+mod store;
+
+use store::MemoryStore;
 
 /// What a question wants to know.
 const KEY: &str = "who";
@@ -358,7 +362,11 @@ impl ServerHandler for Server {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (mut port, mut file) = (0, None);
-    let mut words = std::env::args().skip(1);
+    let mut words = std::env::args().skip(1).peekable();
+    let mut sessions = LocalSessionManager::default();
+    if words.next_if_eq("--store").is_some() {
+        sessions = sessions.with_event_store(Arc::new(MemoryStore::default()));
+    }
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         match name.as_str() {
             "--port" => port = value.parse()?,
@@ -376,7 +384,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let service = StreamableHttpService::new(
         move || Ok(server.clone()),
-        Arc::new(LocalSessionManager::default()),
+        Arc::new(sessions),
         StreamableHttpServerConfig::default(),
     );
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;

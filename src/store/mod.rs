@@ -8,6 +8,7 @@
 
 mod atomic;
 mod error;
+mod limit;
 mod lock;
 mod log;
 mod paths;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use atomic::{create_atomically, write_atomically};
 pub use error::{Advice, ReadAdvice, StoreError};
+pub use limit::survive_file_size_limit;
 pub use lock::DriverLock;
 pub use paths::Paths;
 pub use private::{Edition, Held, PrivateFile};

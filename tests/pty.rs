@@ -629,7 +629,9 @@ fn draws_on_a_part_of_a_terminal_without_end() {
     tui.grow_without_end();
     tui.press("?");
     tui.wait_for("Keys");
-    tui.press("\x1bq");
+    tui.press("\x1b");
+    tui.wait_until("the list", |screen| !screen.contents().contains("─ Keys ─"));
+    tui.press("q");
     assert_eq!(tui.end().0, 0);
     let mut addressed: Vec<(u32, u32)> = Vec::new();
     let raw = String::from_utf8_lossy(tui.raw()).into_owned();

@@ -44,6 +44,10 @@ struct IssuerMetadata {
 
 /// Everything that a sign-in needs to know of the other side.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what an authorization server says of itself are facts of their own"
+)]
 pub(super) struct Found {
     /// The issuer, letter for letter.
     pub(super) issuer: String,

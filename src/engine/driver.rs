@@ -524,7 +524,7 @@ impl Driver<'_> {
     }
 
     /// Continues what the file holds. The credentials that come with `servers` are there before anything is sent; those
-    /// that come with a name alone may be meant for the place that the configuration gives it since.
+    /// that come with a name alone are meant for the place that the configuration gives it.
     fn restore(
         &mut self,
         records: Vec<LinkRecord>,
@@ -533,9 +533,16 @@ impl Driver<'_> {
         now: Stamp,
     ) {
         for record in records {
+            let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
+            let configured = self.rosters.of_name(&record.name);
+            let configured = configured.and_then(|it| it.url.as_deref());
+            let is_there = configured.is_none_or(|url| origin(url) == origin(&record.url));
             let is_it = |server: &&ServerRef| {
-                let is_there = server.url.as_ref() == Some(&record.url);
-                server.name == record.name && is_there
+                let is_named = server
+                    .url
+                    .as_ref()
+                    .map_or(is_there, |url| *url == record.url);
+                server.name == record.name && is_named
             };
             let server = servers.iter().find(is_it);
             let headers = server.map_or(Vec::new(), |server| server.headers.clone());

@@ -361,8 +361,8 @@ impl Inner {
                 matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
             let challenge = is_of_credentials.then(|| {
                 let mut challenge = challenge_of(response.headers())?;
-                let scope = challenge.scope.as_mut();
-                scope.map(|scope| *scope = self.secrets.mask(scope).into_owned());
+                let scope = challenge.scope.as_deref();
+                challenge.scope = scope.map(|scope| self.secrets.mask(scope).into_owned());
                 Some(challenge)
             });
             let mut refusal = refused(response, self.secrets.gate(), tapped.as_ref()).await;

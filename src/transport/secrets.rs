@@ -268,7 +268,7 @@ impl Secrets {
 
     /// Puts secrets back where a text that came through the gate returns to its server.
     pub(super) fn restore<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.restored(text, |secret| secret.to_owned())
+        self.restored(text, str::to_owned)
     }
 
     /// As [`Self::restore`], for JSON.
@@ -305,18 +305,15 @@ impl Secrets {
         };
         let mut out = first.to_owned();
         for piece in pieces {
-            match piece
+            let known = piece
                 .split_once(']')
-                .and_then(|(label, rest)| Some((value_of(label)?, rest)))
-            {
-                Some((value, rest)) => {
-                    out.push_str(&value);
-                    out.push_str(rest);
-                }
-                None => {
-                    out.push_str(MARKER);
-                    out.push_str(piece);
-                }
+                .and_then(|(label, rest)| Some((value_of(label)?, rest)));
+            if let Some((value, rest)) = known {
+                out.push_str(&value);
+                out.push_str(rest);
+            } else {
+                out.push_str(MARKER);
+                out.push_str(piece);
             }
         }
         Cow::Owned(out)
@@ -473,15 +470,12 @@ fn plain(json: &str) -> String {
             .strip_prefix("\\u00")
             .and_then(|rest| u8::from_str_radix(rest.get(..2)?, 16).ok())
             .filter(|byte| (b' '..=b'~').contains(byte) && !matches!(byte, b'"' | b'\\'));
-        let length = match letter {
-            Some(letter) => {
-                out.push(char::from(letter));
-                6
-            }
-            None => {
-                out.extend(escape.chars().take(2));
-                escape.chars().take(2).map(char::len_utf8).sum()
-            }
+        let length = if let Some(letter) = letter {
+            out.push(char::from(letter));
+            6
+        } else {
+            out.extend(escape.chars().take(2));
+            escape.chars().take(2).map(char::len_utf8).sum()
         };
         rest = escape.get(length..).unwrap_or_default();
     }
@@ -493,7 +487,7 @@ fn plain(json: &str) -> String {
 /// each cookie.
 fn parts(name: &str, value: &str) -> Vec<String> {
     if name.trim().eq_ignore_ascii_case("cookie") {
-        let cookies = value.split(';').map(|cookie| cookie.trim());
+        let cookies = value.split(';').map(str::trim);
         let values =
             cookies.map(|cookie| cookie.split_once('=').map_or(cookie, |(_, value)| value));
         return values.map(str::to_owned).collect();

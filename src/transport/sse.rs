@@ -123,16 +123,13 @@ impl Sse {
             Cow::Borrowed(_) => id,
         });
         // One line of data without a name is what nearly every event is, and leaves nothing to parse.
-        let (event, data) = match one_line(&text) {
+        let (event, data) = if let Some(data) = one_line(&text) {
             // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
-            Some(data) => {
-                let data = String::from_utf8(text.slice(data).into()).unwrap_or_default();
-                (None, data)
-            }
-            None => {
-                let (event, data) = self.parse(text);
-                (Some(event).filter(|event| event != "message"), data)
-            }
+            let data = String::from_utf8(text.slice(data).into()).unwrap_or_default();
+            (None, data)
+        } else {
+            let (event, data) = self.parse(text);
+            (Some(event).filter(|event| event != "message"), data)
         };
         if event.as_deref() == Some("endpoint") && !data.is_empty() {
             if let Some(tapped) = &self.tapped {

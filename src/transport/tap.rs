@@ -153,7 +153,9 @@ impl Known {
 
 /// The first bytes of a text, and how many follow.
 fn beginning(text: &str) -> (String, u64) {
-    let end = text.floor_char_boundary(DATA_BYTES);
+    let is_end = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=DATA_BYTES.min(text.len())).rev().find(is_end);
+    let end = end.unwrap_or_default();
     let kept = text.get(..end).unwrap_or_default();
     let rest = text.len().saturating_sub(end);
     (kept.to_owned(), u64::try_from(rest).unwrap_or(u64::MAX))

@@ -90,6 +90,9 @@ struct Known {
     metadata_elsewhere: Option<String>,
     iss: Option<&'static str>,
     is_without_registration: bool,
+    /// Neither has metadata, and both are at one origin, as MCP 2025-03-26 allows; this is the status of the places where
+    /// they would be.
+    undescribed: Option<u16>,
     reads_documents: bool,
     is_refusing_refreshes: bool,
     // What was given out.
@@ -305,6 +308,18 @@ async fn mcp(
     body: String,
 ) -> Response {
     let resource = "/.well-known/oauth-protected-resource";
+    let undescribed = world.change(|known| known.undescribed);
+    if let Some(status) = undescribed.filter(|_| uri.path() != "/mcp") {
+        let is_metadata = uri.path().starts_with("/.well-known/");
+        let is_gone = uri.path() == "/register" && world.change(|it| it.is_without_registration);
+        return if is_metadata {
+            StatusCode::from_u16(status).unwrap().into_response()
+        } else if is_gone {
+            StatusCode::NOT_FOUND.into_response()
+        } else {
+            issue(State(world), uri, headers, body).await
+        };
+    }
     if uri.path().starts_with(resource) {
         return world.change(|known| {
             if let Some(elsewhere) = &known.metadata_elsewhere {
@@ -343,6 +358,10 @@ async fn mcp(
         let Some(scope) = scope else {
             known.unauthorized += 1;
             let place = format!("{}{resource}/mcp", known.mcp);
+            if undescribed.is_some() {
+                let challenge = "Bearer scope=\"tools\"".to_owned();
+                return says(StatusCode::UNAUTHORIZED, challenge);
+            }
             return says(
                 StatusCode::UNAUTHORIZED,
                 format!("Basic realm=\"x\", Bearer resource_metadata=\"{place}\", scope=\"tools\""),
@@ -795,6 +814,53 @@ fn servers_that_do_not_hold_what_they_say_get_nothing() {
             assert!(known.registrations.is_empty(), "{words}");
         });
         assert!(!desk.logins().exists(), "{words}");
+    }
+}
+
+#[test]
+fn signs_in_at_the_origin_of_a_server_without_metadata() {
+    let (world, desk) = (World::new(), Desk::new());
+    let url = world.url();
+    world.change(|known| known.undescribed = Some(404));
+    let ran = desk.sign_in(&["login", &url]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
+    world.change(|known| {
+        let asked = &known.authorized[0];
+        assert_eq!(asked["code_challenge_method"], "S256");
+        assert_eq!(asked["resource"], url);
+        assert_eq!(known.registrations.len(), 1);
+        // Refreshed at the same place.
+        known.live.clear();
+    });
+    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
+    let last = world.change(|known| known.grants.last().cloned()).unwrap();
+    assert_eq!(last.0["grant_type"], "refresh_token");
+}
+
+#[test]
+fn assumes_no_endpoints_where_metadata_may_exist() {
+    type Spoil = fn(&mut Known);
+    let cases: [(&str, Option<i32>, Spoil); 2] = [
+        ("HTTP 503", Some(4), |known| known.undescribed = Some(503)),
+        // A server with keys of its own and no sign-in at all.
+        ("--bearer-env", Some(3), |known| {
+            known.undescribed = Some(404);
+            known.is_without_registration = true;
+        }),
+    ];
+    for (words, code, spoil) in cases {
+        let (world, desk) = (World::new(), Desk::new());
+        let url = world.url();
+        world.change(spoil);
+        let ran = desk.run(&["login", &url]);
+        assert_eq!(ran.code, code, "{words}: {ran:#?}");
+        assert!(ran.err.contains(words), "{words}: {ran:#?}");
+        world.change(|known| {
+            assert!(known.authorized.is_empty() && known.registrations.is_empty());
+        });
     }
 }
 

@@ -625,3 +625,100 @@ fn a_log_cut_or_spoiled_anywhere_gives_what_was_committed_before_that_place_and_
         }
     });
 }
+
+/// What somebody else could have put into a session file: in the place of a table, beside it, within it.
+const FOREIGN: [(&str, &str); 4] = [
+    (
+        "view",
+        "DROP TABLE task; CREATE VIEW task (id, body, is_settled, once, created_at, forgotten_at) AS
+         WITH RECURSIVE more (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more)
+         SELECT n, '{}', 1, NULL, n, NULL FROM more;",
+    ),
+    (
+        "trigger",
+        "CREATE TRIGGER gone AFTER INSERT ON task BEGIN DELETE FROM task; END;",
+    ),
+    (
+        "table task",
+        "ALTER TABLE task ADD COLUMN costly TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000))) VIRTUAL;",
+    ),
+    (
+        "index costly",
+        "CREATE INDEX costly ON task (abs(created_at));",
+    ),
+];
+
+#[test]
+fn sets_aside_a_session_file_that_somebody_else_made() {
+    let addr = server::one_tool("work", work);
+    let url = format!("http://{addr}/mcp");
+    for (what, sql) in FOREIGN {
+        let dir = tempfile::tempdir().unwrap();
+        let call = || {
+            finish(&mut program(
+                dir.path(),
+                &["-s", &url, "call", "work", "size:=1"],
+            ))
+        };
+        assert_eq!(call().code, Some(0), "{what}");
+        let db = paths(dir.path()).db();
+        Connection::open(&db).unwrap().execute_batch(sql).unwrap();
+        let before = fs::read(&db).unwrap();
+
+        let listed = finish(&mut program(dir.path(), &["ls"]));
+        assert_eq!(
+            (listed.code, listed.out.as_str()),
+            (Some(73), ""),
+            "{what}: {listed:#?}"
+        );
+        assert!(listed.err.contains(what), "{what}: {listed:#?}");
+        assert_eq!(fs::read(&db).unwrap(), before, "{what}: only read");
+
+        let called = call();
+        assert_eq!(called.code, Some(0), "{what}: {called:#?}");
+        assert!(
+            called.err.contains("set aside whole"),
+            "{what}: {called:#?}"
+        );
+        assert!(called.err.contains(what), "{what}: {called:#?}");
+        let listed = finish(&mut program(dir.path(), &["ls", "--all", "--json"])).document();
+        assert_eq!(
+            listed.as_array().unwrap().len(),
+            1,
+            "{what}: the new call is kept"
+        );
+        let mut kept = fs::read_dir(db.parent().unwrap()).unwrap().flatten();
+        let is_same = |entry: fs::DirEntry| fs::read(entry.path()).is_ok_and(|it| it == before);
+        assert!(kept.any(is_same), "{what}: it is kept as it was");
+    }
+}
+
+#[test]
+fn treats_the_limit_on_file_sizes_as_a_full_disk() {
+    let addr = server::one_tool("work", work);
+    let url = format!("http://{addr}/mcp");
+    let dir = tempfile::tempdir().unwrap();
+    let call = ["-s", &url, "call", "work", "steps:=10", "size:=400000"];
+    let unlimited = program(dir.path(), &call);
+    let mut limited = std::process::Command::new("/bin/sh");
+    limited
+        .args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\""])
+        .arg(unlimited.get_program())
+        .args(unlimited.get_args())
+        .env_clear()
+        .envs(
+            unlimited
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut running = Running::start(&mut limited);
+    running.says("may not grow any larger");
+    running.signal(Signal::TERM);
+    let ran = running.end();
+    assert!(ran.code.is_some(), "no signal killed it: {ran:#?}");
+    let listed = finish(&mut program(dir.path(), &["ls", "--all", "--json"])).document();
+    assert_eq!(listed[0]["tool"], "work");
+}

@@ -576,3 +576,145 @@ fn a_terminal_that_stands_still_holds_nobody_up() {
         assert!(waits < 6000, "it does not end");
     }
 }
+
+/// Every signal that a program can catch but those that stop it or report a fault of its own, some without a name among
+/// them.
+const SIGNALS: [u8; 34] = [
+    1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+    34, 35, 36, 40, 49, 50, 62, 63, 64,
+];
+/// Those of them that do not end a program: they mean nothing, or another thing.
+const HARMLESS: [u8; 9] = [7, 11, 13, 17, 18, 20, 23, 25, 28];
+
+/// Where the program is when a signal comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    List,
+    Overlay,
+    Form,
+    Plain,
+    Call,
+}
+
+impl At {
+    fn open(self, house: &House, number: u8) -> Tui {
+        if self == Self::Call {
+            let session = format!("s{number}");
+            let url = format!("http://{}/mcp", house.server_addr());
+            let call = ["--session", &session, "-s", &url, "call"];
+            let slow = [
+                "resumable_data_processing",
+                "dataset_name=a",
+                "delay_ms=60000",
+            ];
+            let mut tui = house.open(&[&call[..], &slow].concat(), USUAL);
+            tui.wait_until("a word", |screen| !screen.contents().trim().is_empty());
+            return tui;
+        }
+        let mut tui = house.open(&["--session", "demo"], USUAL);
+        tui.wait_for_line(&["send_burst", "done"]);
+        match self {
+            Self::List | Self::Call => {}
+            Self::Overlay => {
+                tui.press("?");
+                tui.wait_for("─ Keys ─");
+            }
+            Self::Form => {
+                tui.press("n");
+                tui.wait_for("get_forecast");
+            }
+            Self::Plain => {
+                tui.press("Y");
+                tui.wait_until("plain text", |screen| !screen.alternate_screen());
+                tui.wait_for("(Enter goes back)");
+            }
+        }
+        tui
+    }
+}
+
+/// A task that is done.
+fn burst(house: &House) {
+    let url = format!("http://{}/mcp", house.server_addr());
+    let ran = house.run(&["-s", &url, "call", "send_burst", "count=1"]);
+    assert!(ran.status.success(), "{ran:?}");
+}
+
+fn send(number: u8, pid: Pid) {
+    let kill = format!("kill -{number} {}", pid.as_raw_nonzero());
+    // It may have ended already.
+    let _ = std::process::Command::new("/bin/sh")
+        .args(["-c", &kill])
+        .stderr(std::process::Stdio::null())
+        .status();
+}
+
+#[test]
+fn every_signal_leaves_the_terminal_restored() {
+    let places = [At::List, At::Overlay, At::Form, At::Plain, At::Call];
+    std::thread::scope(|scope| {
+        for at in places {
+            scope.spawn(move || {
+                let house = House::serving();
+                burst(&house);
+                for number in SIGNALS {
+                    let mut tui = at.open(&house, number);
+                    send(number, tui.pid());
+                    // Ctrl-C comes back from plain text, and a call may ask for another one.
+                    let is_asked = number == 2 && matches!(at, At::Plain | At::Call);
+                    let is_harmless = HARMLESS.contains(&number) || is_asked;
+                    if is_harmless {
+                        send(15, tui.pid());
+                    }
+                    let (code, _) = tui.end();
+                    assert!(
+                        tui.is_given_back(),
+                        "{at:?}, signal {number}:\n{}",
+                        tui.text()
+                    );
+                    let expected = 128 + u32::from(if is_harmless { 15 } else { number });
+                    // A command says by its code that the task goes on; 1 is that of a program that was killed.
+                    let is_right = if at == At::Call {
+                        code != 1
+                    } else {
+                        code == expected
+                    };
+                    assert!(is_right, "{at:?}, signal {number}: {code}\n{}", tui.text());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn draws_on_a_part_of_a_terminal_without_end() {
+    let house = House::serving();
+    burst(&house);
+    let mut tui = house.open(&["--session", "demo"], USUAL);
+    tui.wait_for_line(&["send_burst", "done"]);
+    tui.resize((1000, 500));
+    tui.grow_without_end();
+    tui.press("?");
+    tui.wait_for("Keys");
+    tui.press("\x1b");
+    tui.wait_until("the list", |screen| !screen.contents().contains("─ Keys ─"));
+    tui.press("q");
+    assert_eq!(tui.end().0, 0);
+    let mut addressed: Vec<(u32, u32)> = Vec::new();
+    let raw = String::from_utf8_lossy(tui.raw()).into_owned();
+    for piece in raw.split("\u{1b}[").skip(1) {
+        let end = piece.find(|letter: char| !letter.is_ascii_digit() && letter != ';');
+        let (place, rest) = piece.split_at(end.unwrap_or(piece.len()));
+        if rest.starts_with('H')
+            && let Some((row, column)) = place.split_once(';')
+        {
+            addressed.push((row.parse().unwrap(), column.parse().unwrap()));
+        }
+    }
+    assert!(
+        addressed.iter().any(|(row, _)| *row > 100),
+        "it was drawn anew"
+    );
+    let is_inside = |(row, column): &(u32, u32)| *row <= 500 && *column <= 1000;
+    assert!(addressed.iter().all(is_inside));
+}

@@ -1,6 +1,7 @@
 //! Results that are more than text: saved and opened byte for byte, and nothing opened without a yes.
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test fails by panicking, its helpers too, and writes a script of its own"
 )]
@@ -11,11 +12,12 @@ mod support;
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
-use futures_util::stream;
+use axum::{Router, http::StatusCode, response::IntoResponse as _};
+use futures_util::{StreamExt as _, stream};
 use pty::House;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{
-    program::{Ran, run},
+    program::{Ran, Running, program, run},
     server,
 };
 
@@ -147,4 +149,156 @@ fn the_desktop_is_given_a_private_copy_after_a_yes_and_the_copy_goes_at_the_end(
     tui.press("qq");
     assert_eq!(tui.end().0, 0);
     assert!(!copy.exists());
+}
+
+/// A server that cuts every text of its own inside an emoji; its one tool answers with `result` as it is written here.
+fn cut_inside_emoji(result: &'static str) -> SocketAddr {
+    let handle = async move |body: String| -> axum::response::Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let (id, method) = (&message["id"], message["method"].as_str().unwrap());
+        let version = &message["params"]["protocolVersion"];
+        let token = &message["params"]["_meta"]["progressToken"];
+        let result = match method {
+            "initialize" => format!(
+                r#"{{"protocolVersion":{version},"capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"lab \ud83d","version":"1"}}}}"#
+            ),
+            "tools/list" => r#"{"tools":[{"name":"cut","title":"T\ude00","description":"About \ud83d it",
+                "inputSchema":{"type":"object","properties":{"size":{"type":"integer","description":"How \ud83d big"}}}}]}"#
+                .replace('\n', ""),
+            "tools/call" if message["params"]["arguments"]["size"] == 7 => {
+                let error = format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-5,"message":"no \ud83d more"}}}}"#
+                );
+                return ([("content-type", "application/json")], error).into_response();
+            }
+            "tools/call" => {
+                let events = [
+                    format!(r#"{{"method":"notifications/progress","params":{{"progressToken":{token},"progress":1,"message":"step \uD83D"}}}}"#),
+                    r#"{"method":"notifications/message","params":{"level":"info","data":"line \udc00"}}"#.to_owned(),
+                    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+                ];
+                let events = events.map(|event| format!("data: {event}\n\n")).concat();
+                return ([("content-type", "text/event-stream")], events).into_response();
+            }
+            _ if id.is_null() => return StatusCode::ACCEPTED.into_response(),
+            _ => "{}".to_owned(),
+        };
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+        ([("content-type", "application/json")], answer).into_response()
+    };
+    server::serve(Router::new().route("/mcp", axum::routing::post(handle)))
+}
+
+#[test]
+fn keeps_everything_beside_a_lone_surrogate() {
+    const RESULT: &str = r#"{"content":[{"type":"text","text":"good first block"},{"type":"text","text":"cut \ud83d off \ud83d\ude00 C:\\ud83d"}]}"#;
+    const SHOWN: &str = "good first block\ncut \u{fffd} off \u{1f600} C:\\ud83d\n";
+    let house = House::new();
+    let state = house.path();
+    let url = format!("http://{}/mcp", cut_inside_emoji(RESULT));
+    let ran = run(state, &["-s", &url, "--json", "call", "cut"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let events = ran.events();
+    let of = |kind: &str| {
+        let mut found = events.iter().filter(|event| event["event"] == kind);
+        found
+            .next()
+            .unwrap_or_else(|| panic!("{kind} in {ran:?}"))
+            .clone()
+    };
+    assert_eq!(of("progress")["message"], "step \u{fffd}");
+    assert_eq!(of("log")["data"], "line \u{fffd}");
+    assert_eq!(
+        of("settled")["result"]["content"][0]["text"],
+        "good first block"
+    );
+    let id = of("started")["id"].as_str().unwrap().to_owned();
+
+    let shown = run(state, &["result", &id]);
+    assert_eq!(shown.out, SHOWN);
+    assert_eq!(run(state, &["result", &id, "--raw"]).out, SHOWN.trim_end());
+    let document = run(state, &["--json", "result", &id]).document();
+    assert_eq!(
+        document["content"].as_array().map(Vec::len),
+        Some(2),
+        "{document}"
+    );
+
+    let tools = run(state, &["-s", &url, "tools", "--json"]);
+    for words in ["About \u{fffd} it", "How \u{fffd} big"] {
+        assert!(tools.out.contains(words), "{tools:?}");
+    }
+    let servers = run(state, &["servers", "test", &url]);
+    assert_eq!(servers.code, Some(0), "{servers:?}");
+    assert!(servers.out.contains("lab \u{fffd} 1"), "{servers:?}");
+    let failed = run(state, &["-s", &url, "call", "cut", "size=7"]);
+    assert!(failed.err.contains("no \u{fffd} more"), "{failed:?}");
+}
+
+#[test]
+fn asks_a_question_with_a_lone_surrogate_in_each_text() {
+    const QUESTION: &str = r#"{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Which \ud83d?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":"Na\ude00me"}},"required":["name"]}}}"#;
+    let addr = server::one_tool("ask", |_| {
+        stream::iter([format!("data: {QUESTION}\n\n")]).chain(stream::pending())
+    });
+    let house = House::new();
+    let url = format!("http://{addr}/mcp");
+    let mut ran = Running::start(&mut program(
+        house.path(),
+        &["-s", &url, "--json", "call", "ask"],
+    ));
+    let asked = ran.prints(|event| event["event"] == "input_required");
+    ran.signal(rustix::process::Signal::TERM);
+    ran.end();
+    let request = asked.to_string();
+    for words in ["Which \u{fffd}?", "Na\u{fffd}me"] {
+        assert!(request.contains(words), "{request}");
+    }
+}
+
+#[test]
+fn reads_lone_surrogates_of_a_program() {
+    let house = House::new();
+    let script = r#"while read -r line; do
+        id=$(printf %s "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
+        case "$line" in
+        *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"p","version":"1"}}}\n' "$id";;
+        *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"cut","inputSchema":{"type":"object"}}]}}\n' "$id";;
+        *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"cut \\ud83d"}]}}\n' "$id";;
+        *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
+        esac
+    done"#;
+    let script_file = house.path().join("server.sh");
+    fs::write(&script_file, script).unwrap();
+    let config = format!("[servers.p]\ncommand = \"/bin/sh\"\nargs = [{script_file:?}]\n");
+    fs::write(house.path().join("config.toml"), config).unwrap();
+    let approved = run(house.path(), &["servers", "approve", "p", "--yes"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    let ran = run(house.path(), &["-s", "p", "call", "cut"]);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(0), "cut \u{fffd}\n"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn shows_a_result_of_another_shape_as_what_it_is() {
+    for (result, shown) in [
+        ("7", "7\n"),
+        ("\"done\"", "\"done\"\n"),
+        ("{\"rows\":3}", "{\n  \"rows\": 3\n}\n"),
+        ("{\"content\":\"done\"}", "{\n  \"content\": \"done\"\n}\n"),
+    ] {
+        let house = House::new();
+        let url = format!("http://{}/mcp", cut_inside_emoji(result));
+        let ran = run(house.path(), &["-s", &url, "call", "cut"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), shown), "{ran:?}");
+        let list = run(house.path(), &["ls", "--all", "--json"]).document();
+        let id = list[0]["id"].as_str().unwrap();
+        let document = run(house.path(), &["--json", "result", id]).document();
+        assert_eq!(document.to_string(), result);
+        let listed = run(house.path(), &["ls", "--all"]).out;
+        assert!(listed.contains(result), "{listed}");
+    }
 }

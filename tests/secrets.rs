@@ -20,7 +20,7 @@ use std::{
     process::Command,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -34,7 +34,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
-use longhaul::store::write_atomically;
+use longhaul::store::{Paths, write_atomically};
 use pty::House;
 use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
@@ -897,4 +897,279 @@ fn longest_log(dir: &Path) -> u64 {
         .map(|size| size.parse().unwrap())
         .max()
         .unwrap_or(0)
+}
+
+/// The bearer token, the header, the key in the address, the variable of a program, and the server session that follow are
+/// repeated by a server wherever it can say anything.
+const REPEATED: [&str; 4] = [
+    "canary-bearer-4f3a2b1c",
+    "canary/header\"4d9e=",
+    "canary-query-7c6b5a",
+    "canary-session-0a1b2c3d",
+];
+
+/// How a secret may stand in a JSON text: as serde writes it, with escaped slashes, and with needless escapes.
+fn written(secret: &str) -> [String; 3] {
+    let quoted = json!(secret).to_string();
+    let quoted = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    let quoted = quoted.unwrap().to_owned();
+    let slashed = quoted.replace('/', "\\/");
+    let escaped = quoted.replace('c', "\\u0063").replace('=', "\\u003d");
+    [quoted, slashed, escaped]
+}
+
+/// All of them in all ways, for a JSON text.
+fn all_written() -> String {
+    REPEATED
+        .iter()
+        .flat_map(|secret| written(secret))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A server that repeats every secret that it was given. `GET`s with the right cursor alone bring the results.
+#[derive(Clone, Default)]
+struct Parrot {
+    cursors: Arc<Mutex<Vec<String>>>,
+    caller: Arc<Mutex<Value>>,
+    /// So long every GET is answered with 409.
+    is_held: Arc<AtomicBool>,
+}
+
+impl Parrot {
+    /// An id that holds every secret.
+    fn id(number: u32) -> String {
+        format!("{}:{number}", REPEATED.join("|"))
+    }
+}
+
+async fn parrot(
+    State(parrot): State<Parrot>,
+    method: Method,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let message: Value = serde_json::from_str(&body).unwrap_or_default();
+    let kind = message["method"].as_str().unwrap_or(method.as_str());
+    let (id, said) = (&message["id"], all_written());
+    let plain = REPEATED.join(" ");
+    let text = |body: String| {
+        let head = [
+            ("content-type", "application/json"),
+            ("mcp-session-id", REPEATED[3]),
+        ];
+        (head, body).into_response()
+    };
+    let result = |result: &str| {
+        text(format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
+        ))
+    };
+    let stream = |events: &[(u32, String)]| {
+        let events = events.iter();
+        let events = events.map(|(id, data)| format!("id: {}\ndata: {data}\n\n", Parrot::id(*id)));
+        let head = [("content-type", "text/event-stream")];
+        (head, events.collect::<String>()).into_response()
+    };
+    match kind {
+        "server/discover" => StatusCode::BAD_REQUEST.into_response(),
+        "initialize" => result(&format!(
+            r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}},"logging":{{}}}},"serverInfo":{{"name":"parrot {said}","version":"1"}}}}"#
+        )),
+        "tools/list" => {
+            let tool = |name: &str| {
+                format!(
+                    r#"{{"name":"{name}","description":"{said}","inputSchema":{{"type":"object","properties":{{"a":{{"type":"string","description":"{said}"}}}}}}}}"#
+                )
+            };
+            let tools = ["cut", "refuse", "lead", "fail"].map(tool);
+            result(&format!(r#"{{"tools":[{}]}}"#, tools.join(",")))
+        }
+        "tools/call" => match message["params"]["name"].as_str().unwrap() {
+            "refuse" => (
+                StatusCode::FORBIDDEN,
+                format!("Incorrect API key provided: {plain}"),
+            )
+                .into_response(),
+            "lead" => {
+                let there = format!("/{}?{}", REPEATED[0], REPEATED[2]);
+                (StatusCode::FOUND, [("location", there)]).into_response()
+            }
+            "fail" => text(format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"no: {said}","data":"{said}"}}}}"#
+            )),
+            _ => {
+                *parrot.caller.lock().unwrap() = id.clone();
+                let token = &message["params"]["_meta"]["progressToken"];
+                stream(&[
+                    (
+                        1,
+                        format!(
+                            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1,"message":"{said}"}}}}"#
+                        ),
+                    ),
+                    (
+                        2,
+                        format!(
+                            r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","logger":"{said}","data":"{said}"}}}}"#
+                        ),
+                    ),
+                    (
+                        3,
+                        format!(
+                            r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":{{"deep":["{said}"]}}}}}}"#
+                        ),
+                    ),
+                ])
+            }
+        },
+        "GET" => {
+            let Some(cursor) = headers.get("last-event-id") else {
+                return StatusCode::METHOD_NOT_ALLOWED.into_response();
+            };
+            let cursor = String::from_utf8(cursor.as_bytes().to_vec()).unwrap();
+            parrot.cursors.lock().unwrap().push(cursor.clone());
+            if parrot.is_held.load(Ordering::SeqCst) {
+                return (StatusCode::CONFLICT, plain).into_response();
+            }
+            if cursor != Parrot::id(3) {
+                return (StatusCode::NOT_FOUND, plain).into_response();
+            }
+            let caller = parrot.caller.lock().unwrap().clone();
+            stream(&[(
+                4,
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{caller},"result":{{"content":[{{"type":"text","text":"done {said}"}}],"structuredContent":{{"said":"{said}"}}}}}}"#
+                ),
+            )])
+        }
+        _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
+        _ => result("{}"),
+    }
+}
+
+/// What a program shows of a secret however it is written: none of its parts that nobody else says.
+fn assert_silent(text: &str, what: &str) {
+    assert!(!text.contains("canary"), "{what}: {text}");
+    assert!(!text.contains("\\u0063anary"), "{what}: {text}");
+}
+
+#[test]
+fn shows_and_saves_no_secret_that_a_server_repeats() {
+    let parrot_ = Parrot::default();
+    let addr = server::serve(Router::new().fallback(parrot).with_state(parrot_.clone()));
+    let url = format!("http://{addr}/mcp?key={}", REPEATED[2]);
+    let house = House::new();
+    let header = format!("X-Api-Key: {}", REPEATED[1]);
+    let secrets = ["-H", &header, "--bearer-env", "TOKEN", "-vvv", "--trace"];
+    let ask = |words: &[&str]| {
+        let mut command = program(house.path(), &[&secrets[..], words].concat());
+        let ran = finish(command.env("TOKEN", REPEATED[0]));
+        assert_silent(&said(&ran), &words.join(" "));
+        ran
+    };
+    ask(&["-s", &url, "tools"]);
+    for (tool, code) in [("refuse", 3), ("lead", 2), ("fail", 1)] {
+        let ran = ask(&["-s", &url, "call", tool]);
+        assert_eq!(ran.code, Some(code), "{ran:#?}");
+        assert!(said(&ran).contains("[redacted:"), "{ran:#?}");
+    }
+    // The ids are masked here, and right on the wire.
+    let cut = ask(&["-s", &url, "call", "cut", "--json"]);
+    assert_eq!(cut.code, Some(0), "{cut:#?}");
+    let cursors = std::mem::take(&mut *parrot_.cursors.lock().unwrap());
+    assert_eq!(cursors.first(), Some(&Parrot::id(3)));
+    let id = cut.events()[0]["id"].as_str().unwrap().to_owned();
+    for words in [
+        &["show", &id][..],
+        &["show", &id, "--json"],
+        &["result", &id],
+        &["result", &id, "--raw"],
+        &["--json", "result", &id],
+        &["logs", &id],
+        &["logs", &id, "--json"],
+        &["ls", "--all", "--json"],
+        &["export", &id],
+        &["trace"],
+        &["servers", "list"],
+        &["servers", "test", &url],
+        &["doctor", "--server", &url],
+    ] {
+        ask(words);
+    }
+
+    let arguments = [&secrets[..], &["attach", &id]].concat();
+    let token = [("TOKEN", REPEATED[0])];
+    let mut tui = house.open_with(&token, pty::program(), &arguments, (200, 60));
+    tui.wait_for("[Now]");
+    for tab in ["[Log]", "[Result]", "[Arguments]", "[Trace]", "[Resume]"] {
+        tui.press("]");
+        tui.wait_for(tab);
+    }
+    tui.press("2");
+    tui.wait_for_line(&["refuse", "[redacted:"]);
+    tui.press("3");
+    tui.wait_for_line(&["?…"]);
+    tui.press("4");
+    tui.press("q\u{3}\u{3}");
+    tui.end();
+    assert_silent(&String::from_utf8_lossy(tui.raw()), "the screen");
+
+    // Where the address and the server session are needed they are kept, and nowhere else.
+    assert_nowhere(house.path(), &REPEATED[..2], &REPEATED[2..]);
+    let db = Paths::resolve(Some(house.path().to_owned()), "default")
+        .unwrap()
+        .db();
+    let connection = rusqlite::Connection::open(db).unwrap();
+    for (table, column) in [("task", "body"), ("result", "json"), ("history", "body")] {
+        let mut query = connection
+            .prepare(&format!("SELECT {column} FROM {table}"))
+            .unwrap();
+        let rows = query.query_map([], |row| {
+            Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned())
+        });
+        for row in rows.unwrap() {
+            assert_silent(&row.unwrap(), table);
+        }
+    }
+}
+
+#[test]
+fn finds_its_place_by_a_masked_id_after_it_was_killed() {
+    let parrot_ = Parrot::default();
+    let addr = server::serve(Router::new().fallback(parrot).with_state(parrot_.clone()));
+    parrot_.is_held.store(true, Ordering::SeqCst);
+    let url = format!("http://{addr}/mcp?key={}", REPEATED[2]);
+    let house = House::new();
+    let header = format!("X-Api-Key: {}", REPEATED[1]);
+    let command = |words: &[&str]| {
+        let secrets = ["-H", &header, "--bearer-env", "TOKEN"];
+        let mut command = program(house.path(), &[&secrets[..], words].concat());
+        command.env("TOKEN", REPEATED[0]);
+        command
+    };
+    // It stops behind the last event of the first stream, with nothing to resume from but what is on disk.
+    let mut first = Running::start(&mut command(&["-s", &url, "call", "cut", "--json"]));
+    let started = first.prints(|event| event["event"] == "started");
+    first.prints(|event| event["event"] == "log");
+    first.signal(Signal::KILL);
+    first.end();
+    parrot_.cursors.lock().unwrap().clear();
+    let id = started["id"].as_str().unwrap();
+    // Without the header nothing is sent from the wrong place, and nothing is lost.
+    let mut watching = Running::start(&mut program(house.path(), &["watch", id]));
+    watching.says("[redacted:");
+    watching.signal(Signal::TERM);
+    watching.end();
+    assert_eq!(parrot_.cursors.lock().unwrap().len(), 0);
+    parrot_.is_held.store(false, Ordering::SeqCst);
+    let ran = finish(&mut command(&["-s", &url, "resume", id]));
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let ran = finish(&mut command(&["-s", &url, "watch", id]));
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_silent(&said(&ran), "watch");
+    for cursor in parrot_.cursors.lock().unwrap().iter() {
+        assert!(cursor.starts_with(REPEATED[0]), "{cursor}");
+        assert!(!cursor.contains("redacted"), "{cursor}");
+    }
 }

@@ -270,7 +270,8 @@ fn noise_on_stdout_is_passed_over() {
     let ran = ok(call(dir.path(), &["noise"]));
     assert_eq!(ran.out.trim(), "after the noise");
     assert!(
-        ran.err.contains("no message: Loading the model with … ..."),
+        ran.err
+            .contains("no message: Loading the model with [redacted:secret] ..."),
         "{ran:#?}"
     );
     assert!(!ran.err.contains("hunter22"), "{ran:#?}");

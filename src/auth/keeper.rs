@@ -478,6 +478,15 @@ impl SignIn for Keeper {
         Box::pin(self.current())
     }
 
+    fn private(&self) -> Vec<SecretString> {
+        let known = self.desk.known();
+        let login = known.login.as_ref();
+        let secrets = login
+            .into_iter()
+            .flat_map(|it| [&it.refresh, &it.client.secret]);
+        secrets.flatten().map(|secret| secret.0.clone()).collect()
+    }
+
     fn refused<'s>(
         &'s self,
         sent: Option<&'s SecretString>,

@@ -44,6 +44,10 @@ struct IssuerMetadata {
 
 /// Everything that a sign-in needs to know of the other side.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what an authorization server says of itself are facts of their own"
+)]
 pub(super) struct Found {
     /// The issuer, letter for letter.
     pub(super) issuer: String,
@@ -61,6 +65,8 @@ pub(super) struct Found {
     /// Whether every answer names its issuer (RFC 9207).
     pub(super) names_itself: bool,
     pub(super) reads_client_documents: bool,
+    /// Whether it has metadata; else the endpoints are those that MCP 2025-03-26 assumes.
+    pub(super) is_described: bool,
 }
 
 /// Finds the authorization server of the MCP endpoint `server`.
@@ -77,11 +83,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<Found, A
                 host(server)
             )));
         }
-        // Servers of 2025-03-26 are their own authorization server, at the root of their origin.
-        let origin = server.origin().ascii_serialization();
-        let issuers = [origin.clone(), format!("{origin}/")];
-        let found = issuer_metadata(fetcher, server, &issuers).await?;
-        return complete(server, found, canonical(server), challenge.scope, &[]);
+        return own_issuer(fetcher, server, challenge.scope).await;
     };
     let resource = match &of_resource.resource {
         Some(resource) if covers(resource, server.as_str()) => resource.clone(),
@@ -106,7 +108,8 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<Found, A
             host(server)
         )));
     };
-    let found = issuer_metadata(fetcher, server, &[issuer]).await?;
+    let found = issuer_metadata(fetcher, server, std::slice::from_ref(&issuer)).await?;
+    let found = found.ok_or_else(|| undescribed(&issuer))?;
     complete(
         server,
         found,
@@ -114,6 +117,42 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<Found, A
         challenge.scope,
         &of_resource.scopes_supported,
     )
+}
+
+/// Servers of 2025-03-26 are their own authorization server, at the root of their origin, and need not describe it: then
+/// `/authorize`, `/token` and `/register` stand there (MCP 2025-03-26, basic/authorization, "Fallbacks for Servers without
+/// Metadata Discovery").
+///
+/// The revision of a server is not known before the sign-in, as it refuses the handshake too. That it demands a token and
+/// names no metadata anywhere is the evidence: later revisions require a resource document, and a server of such a
+/// revision that lacks it has no other way to be signed in to. Metadata that are there and wrong, or that cannot be had
+/// just now, are no reason for the fallback. Everything stays at the origin that the user named, and PKCE is used as
+/// always; without metadata nobody can promise it, and that revision requires it.
+async fn own_issuer(
+    fetcher: &Fetcher,
+    server: &Url,
+    challenged: Option<String>,
+) -> Result<Found, AuthError> {
+    let origin = server.origin().ascii_serialization();
+    let issuers = [origin.clone(), format!("{origin}/")];
+    if let Some(found) = issuer_metadata(fetcher, server, &issuers).await? {
+        return complete(server, found, canonical(server), challenged, &[]);
+    }
+    let endpoint = |path: &str| address("address to sign in", at(server, path).as_str(), server);
+    Ok(Found {
+        authorization_endpoint: endpoint("/authorize")?,
+        token_endpoint: endpoint("/token")?,
+        registration_endpoint: Some(endpoint("/register")?),
+        revocation_endpoint: None,
+        scope: challenged.filter(|scope| !scope.is_empty()),
+        auth_methods: None,
+        gives_offline_access: false,
+        names_itself: false,
+        reads_client_documents: false,
+        is_described: false,
+        issuer: origin,
+        resource: canonical(server),
+    })
 }
 
 fn complete(
@@ -171,6 +210,7 @@ fn complete(
             .any(|it| it == "offline_access"),
         names_itself: found.authorization_response_iss_parameter_supported,
         reads_client_documents: found.client_id_metadata_document_supported,
+        is_described: true,
         issuer,
         resource,
     })
@@ -206,14 +246,23 @@ async fn resource_metadata(
     Ok(None)
 }
 
-/// The metadata of the authorization server that is called by one of `issuers`, which mean the same place.
+/// What to say where an authorization server has no metadata and nothing shows that there is one.
+pub(super) fn undescribed(issuer: &str) -> AuthError {
+    AuthError::Distrusted(format!(
+        "no metadata found of the authorization server {}; without them nobody knows whether it can be trusted. Use a \
+         token of yours with --bearer-env",
+        said(issuer)
+    ))
+}
+
+/// The metadata of the authorization server that is called by one of `issuers`, which mean the same place, if it has any.
 async fn issuer_metadata(
     fetcher: &Fetcher,
     server: &Url,
     issuers: &[String],
-) -> Result<IssuerMetadata, AuthError> {
+) -> Result<Option<IssuerMetadata>, AuthError> {
     let Some(issuer) = issuers.first() else {
-        return Err(AuthError::Distrusted("no authorization server".to_owned()));
+        return Ok(None);
     };
     let url = address("authorization server", issuer, server)?;
     let path = url.path().trim_end_matches('/');
@@ -228,23 +277,19 @@ async fn issuer_metadata(
     for path in places {
         let found: Option<IssuerMetadata> = document(fetcher, &at(&url, &path)).await?;
         match found {
-            Some(found) if issuers.contains(&found.issuer) => return Ok(found),
+            Some(found) if issuers.contains(&found.issuer) => return Ok(Some(found)),
             Some(found) => other = other.or(Some(found.issuer)),
             None => {}
         }
     }
-    Err(AuthError::Distrusted(match other {
-        Some(other) => format!(
+    match other {
+        None => Ok(None),
+        Some(other) => Err(AuthError::Distrusted(format!(
             "the authorization server {} says that it is {}, which is another one letter for letter; nothing was sent to it",
             said(issuer),
             said(&other)
-        ),
-        None => format!(
-            "no metadata found of the authorization server {}; without them nobody knows whether it can be trusted. Use a \
-             token of yours with --bearer-env",
-            said(issuer)
-        ),
-    }))
+        ))),
+    }
 }
 
 /// A JSON document, `None` if there is none at this place.

@@ -11,7 +11,7 @@ use super::{
     flow::Wish,
     host,
     logins::{ClientAuth, OwnClient, Secret},
-    metadata::Found,
+    metadata::{Found, undescribed},
     said,
     tokens::refusal_in,
 };
@@ -78,15 +78,16 @@ pub(super) async fn client(
             }
         )));
     };
-    register(fetcher, endpoint, methods, redirect_uri).await
+    register(fetcher, endpoint, found, redirect_uri).await
 }
 
 async fn register(
     fetcher: &Fetcher,
     endpoint: &Url,
-    methods: Option<&[String]>,
+    found: &Found,
     redirect_uri: &str,
 ) -> Result<OwnClient, AuthError> {
+    let methods = found.auth_methods.as_deref();
     let is_public = methods.is_none_or(|methods| methods.iter().any(|it| it == "none"));
     let auth = if is_public {
         ClientAuth::None
@@ -111,6 +112,9 @@ async fn register(
             host(endpoint)
         ))
     };
+    if !found.is_described && matches!(answer.status, 404 | 405) {
+        return Err(undescribed(&found.issuer));
+    }
     if !(200..300).contains(&answer.status) {
         let (_, why) = refusal_in(&answer, &[]);
         return Err(refused(why));

@@ -61,17 +61,22 @@ pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
     line.trim_end().to_owned()
 }
 
-/// The text of a result (a CallToolResult); what is no text is named with its type and size.
+/// The text of a result (a CallToolResult); what is no text is named with its type and size. A result of another shape is
+/// shown as what it is.
 pub(super) fn result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
-    let mut out: Vec<String> = blocks.into_iter().flatten().map(block).collect();
-    if out.is_empty()
-        && let Some(structured) = value.get("structuredContent")
-    {
-        out.push(super::json::pretty(structured));
+    let structured = value.get("structuredContent");
+    match (
+        blocks,
+        structured.filter(|_| blocks.is_none_or(Vec::is_empty)),
+    ) {
+        (_, Some(structured)) => super::json::pretty(structured),
+        (Some(blocks), None) => blocks.iter().map(block).collect::<Vec<_>>().join("\n"),
+        // Also JSON that cannot be read, as when it is nested too deep.
+        (None, None) if value.is_string() => text::clean_block(json).into_owned(),
+        (None, None) => super::json::pretty(&value),
     }
-    out.join("\n")
 }
 
 /// The first block that is neither text nor a link, from 1.
@@ -181,7 +186,17 @@ mod tests {
             result(r#"{"structuredContent":{"a":1}}"#),
             "{\n  \"a\": 1\n}"
         );
-        assert_eq!(result("no json"), "");
+        for (json, shown) in [
+            (r#"{"content":[]}"#, ""),
+            ("7", "7"),
+            ("null", "null"),
+            ("{}", "{}"),
+            ("\"done\"", "\"done\""),
+            ("no json", "no json"),
+            (r#"{"content":"done"}"#, "{\n  \"content\": \"done\"\n}"),
+        ] {
+            assert_eq!(result(json), shown);
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
         TaskId, TaskView, text,
     },
     engine::{Options, Session, Subscription},
-    term::patient::end_writes_on_signals,
+    term::{patient::end_writes_on_signals, signals::Others},
 };
 
 /// How long a driver stays silent about what keeps it.
@@ -56,6 +56,7 @@ pub(super) struct Live {
     was_warned: bool,
     interrupt: Signal,
     ends: [Signal; 3],
+    others: Others,
 }
 
 /// Ids in a sentence.
@@ -76,6 +77,7 @@ impl Live {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
+        let others = Others::catch().map_err(deaf)?;
         let config = config::roster(context.config()?.servers.clone());
         let hook = context.config()?.hook();
         // Once is enough, also where a command opens the session twice.
@@ -115,6 +117,7 @@ impl Live {
             was_warned: false,
             interrupt,
             ends,
+            others,
         })
     }
 
@@ -174,6 +177,7 @@ impl Live {
                 _ = terminate.recv() => Event::Ended,
                 _ = hangup.recv() => Event::Ended,
                 _ = quit.recv() => Event::Ended,
+                _ = self.others.next() => Event::Ended,
                 () = self.news.changed() => continue,
             };
             return Ok(signal);
@@ -194,7 +198,9 @@ impl Live {
     /// A signal that has come, without waiting for one.
     fn signalled(&mut self) -> Option<Event> {
         let ends = self.ends.iter_mut();
-        if ends.filter_map(|end| end.recv().now_or_never()).count() > 0 {
+        if ends.filter_map(|end| end.recv().now_or_never()).count() > 0
+            || self.others.next().now_or_never().is_some()
+        {
             return Some(Event::Ended);
         }
         let interrupted = self.interrupt.recv().now_or_never();

@@ -61,7 +61,7 @@ use crate::{
     domain::{Task, TaskId},
     engine::Clock,
     shell::real::FileMark,
-    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
+    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer, survive_file_size_limit},
     term::{guard, patient::Patient},
 };
 
@@ -252,6 +252,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     let mut err = Patient::new(std::io::stderr());
     let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     guard::install_panic_hook();
+    // Without it such a write ends the program, as it did before.
+    let _ = survive_file_size_limit();
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
     terminal.clear_bar();
     let Ok(outcome) = outcome else {

@@ -31,7 +31,9 @@ use crate::{
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{Arrival, Method, Refusal},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
-    transport::{Fetcher, Http, HttpOptions, SignIn, Stdio, StdioOptions, Tap, ensure_provider},
+    transport::{
+        Fetcher, Http, HttpOptions, Secrets, SignIn, Stdio, StdioOptions, Tap, ensure_provider,
+    },
 };
 
 /// The newest values go to the readers at most this often; a person sees no more.
@@ -84,6 +86,8 @@ struct Linked {
     headers: Vec<(String, String)>,
     /// What whoever asked has filled in from the configuration, as long as that stays as it is.
     filled: Vec<(String, String)>,
+    /// What its server must not make us show; older values stay known for as long as it stays where it is.
+    secrets: Secrets,
     tap: Tap,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
@@ -244,7 +248,7 @@ pub(super) async fn drive(
             text,
         }));
     }
-    driver.restore(restored.links, restored.tasks, now);
+    driver.restore(restored.links, restored.tasks, &options.servers, now);
     driver.configure(options.config.clone(), None, now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
@@ -519,9 +523,33 @@ impl Driver<'_> {
         self.rest.shown_every(self.publish_every);
     }
 
-    fn restore(&mut self, records: Vec<LinkRecord>, tasks: Vec<RestoredTask>, now: Stamp) {
+    /// Continues what the file holds. The credentials that come with `servers` are there before anything is sent; those
+    /// that come with a name alone are meant for the place that the configuration gives it.
+    fn restore(
+        &mut self,
+        records: Vec<LinkRecord>,
+        tasks: Vec<RestoredTask>,
+        servers: &[ServerRef],
+        now: Stamp,
+    ) {
         for record in records {
-            self.add_link(record, Vec::new(), now);
+            let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
+            let configured = self.rosters.of_name(&record.name);
+            let configured = configured.and_then(|it| it.url.as_deref());
+            let is_there = configured.is_none_or(|url| origin(url) == origin(&record.url));
+            let is_it = |server: &&ServerRef| {
+                let is_named = server
+                    .url
+                    .as_ref()
+                    .map_or(is_there, |url| *url == record.url);
+                server.name == record.name && is_named
+            };
+            let server = servers.iter().find(is_it);
+            let headers = server.map_or(Vec::new(), |server| server.headers.clone());
+            self.add_link(record, headers, now);
+            if let (Some(server), Some(linked)) = (server, self.links.last_mut()) {
+                linked.filled.clone_from(&server.filled);
+            }
         }
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
@@ -567,6 +595,7 @@ impl Driver<'_> {
             signing_in: None,
             headers,
             filled: Vec::new(),
+            secrets: Secrets::default(),
             tap,
             held: VecDeque::new(),
             durable: 0,
@@ -726,6 +755,7 @@ impl Driver<'_> {
                 // They were given for the server at the old place.
                 linked.headers.clear();
                 linked.filled.clear();
+                linked.secrets = Secrets::default();
             }
         }
         linked.is_touched = true;
@@ -1488,7 +1518,8 @@ impl Linked {
             )),
         };
         let options = program.and_then(|program| {
-            configured.process(program, unread).map_err(|variable| {
+            let process = configured.process(program, unread, &self.secrets);
+            process.map_err(|variable| {
                 format!("{name} wants the variable {variable}, and it is not set here; it was not started")
             })
         });
@@ -1518,7 +1549,7 @@ impl Linked {
         }
         let record = self.link.record();
         let given = self.given();
-        let more = match configured.headers(record, &given) {
+        let more = match configured.headers(record, &given, &self.secrets) {
             Ok(more) => more,
             Err(why) => {
                 // As if the server had said what it says without the header.
@@ -1532,6 +1563,7 @@ impl Linked {
         let mut options = HttpOptions::new(record.url.clone());
         options.unread = unread.clone();
         options.headers = given.chain(more).collect();
+        options.secrets = self.secrets.clone();
         options.tap = Some(self.tap.clone());
         let is_authorized =
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
@@ -1574,14 +1606,13 @@ fn refused_here() -> Arrival {
 
 impl Configured<'_> {
     /// How to start a program; `Err` names the first variable that holds nothing.
-    fn process(&self, program: &Program, unread: &Tally) -> Result<StdioOptions, String> {
-        let secrets = std::cell::RefCell::new(Vec::new());
-        let holds = |variable: &str| {
-            let secret = (self.environment)(variable)?;
-            let value = secret.expose_secret().to_owned();
-            secrets.borrow_mut().push(secret);
-            Some(value)
-        };
+    fn process(
+        &self,
+        program: &Program,
+        unread: &Tally,
+        secrets: &Secrets,
+    ) -> Result<StdioOptions, String> {
+        let holds = |variable: &str| self.value(variable, secrets);
         let mut options = StdioOptions::new(program.command.clone());
         let args = program.filled_args(holds)?;
         options.args = args.into_iter().map(SecretString::from).collect();
@@ -1589,13 +1620,20 @@ impl Configured<'_> {
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
         for (name, value) in &program.env {
             let value = SecretString::from(value.fill(holds).map_err(str::to_owned)?);
-            options.untold.push(value.clone());
+            secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
         options.cwd.clone_from(&program.cwd);
         options.unread = unread.clone();
-        options.secrets = secrets.into_inner();
+        options.secrets = secrets.clone();
         Ok(options)
+    }
+
+    /// The value of a variable, which the server must not make us show.
+    fn value(&self, variable: &str, secrets: &Secrets) -> Option<String> {
+        let secret = (self.environment)(variable)?;
+        secrets.add_variable(variable, &secret);
+        Some(secret.expose_secret().to_owned())
     }
 
     /// The headers of the configuration that belong to where the link is and are not `given` already.
@@ -1636,6 +1674,7 @@ impl Configured<'_> {
         &self,
         record: &LinkRecord,
         given: &[(String, String)],
+        secrets: &Secrets,
     ) -> Result<Vec<(String, SecretString)>, String> {
         let wanted = self.wanted(record, given);
         if wanted.is_empty() {
@@ -1652,10 +1691,7 @@ impl Configured<'_> {
                  nothing was sent. Use an https:// URL, or say --insecure-http each time"
             ));
         }
-        let holds = |variable: &str| {
-            let secret = (self.environment)(variable);
-            secret.map(|secret| secret.expose_secret().to_owned())
-        };
+        let holds = |variable: &str| self.value(variable, secrets);
         wanted
             .into_iter()
             .map(|(header, value)| match value.fill(holds) {

@@ -523,33 +523,40 @@ pub struct CallResult {
     pub is_error: bool,
     /// The text of the first text block.
     pub text: Option<String>,
+    /// The beginning of a result that is no object or has no list of content: its JSON is all that it says.
+    pub bare: Option<String>,
 }
 
-/// Reads a CallToolResult (MCP 2025-11-25, server/tools); anything else reads as a success without text.
+/// Reads a CallToolResult (MCP 2025-11-25, server/tools), whatever its shape: anything that does not say that it failed
+/// is a success.
 pub fn call_result(result: &str) -> CallResult {
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
         #[serde(borrow, default)]
-        content: Vec<&'a RawValue>,
-        #[serde(default)]
-        is_error: Option<bool>,
+        content: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        structured_content: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        is_error: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Block {
         #[serde(default)]
         text: Option<String>,
     }
-    let Ok(shape) = serde_json::from_str::<Shape<'_>>(result) else {
-        return CallResult::default();
-    };
+    let shape: Shape<'_> = serde_json::from_str(result).unwrap_or_default();
+    let blocks = shape.content.map(RawValue::get);
+    let blocks = blocks.and_then(|json| serde_json::from_str::<Vec<&RawValue>>(json).ok());
+    let is_bare = blocks.is_none() && shape.structured_content.is_none();
     CallResult {
-        is_error: shape.is_error.unwrap_or(false),
-        text: shape.content.iter().find_map(|raw| {
+        is_error: shape.is_error.is_some_and(|raw| raw.get() == "true"),
+        text: blocks.into_iter().flatten().find_map(|raw| {
             serde_json::from_str::<Block>(raw.get())
                 .ok()
                 .and_then(|b| b.text)
         }),
+        bare: is_bare.then(|| said(Cow::Borrowed(result)).into_owned()),
     }
 }
 
@@ -726,9 +733,40 @@ mod tests {
             result,
             CallResult {
                 is_error: true,
-                text: Some("hi".into())
+                text: Some("hi".into()),
+                bare: None,
             }
         );
+    }
+
+    #[test]
+    fn a_result_of_another_shape_is_shown_as_what_it_is() {
+        for (result, is_error, text) in [
+            ("7", false, None),
+            ("\"done\"", false, None),
+            ("[]", false, None),
+            ("null", false, None),
+            ("{}", false, None),
+            (r#"{"ok":1,"isError":true}"#, true, None),
+            (r#"{"content":"done","isError":true}"#, true, None),
+        ] {
+            let bare = Some(result.to_owned());
+            let expected = CallResult {
+                is_error,
+                text,
+                bare,
+            };
+            assert_eq!(call_result(result), expected, "{result}");
+        }
+        for result in [
+            r#"{"content":[]}"#,
+            r#"{"structuredContent":{}}"#,
+            r#"{"content":[{"type":"image"}]}"#,
+        ] {
+            assert_eq!(call_result(result), CallResult::default(), "{result}");
+        }
+        let mixed = call_result(r#"{"content":[{"text":"a"}],"isError":"yes"}"#);
+        assert_eq!((mixed.is_error, mixed.text.as_deref()), (false, Some("a")));
     }
 
     proptest! {

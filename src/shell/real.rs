@@ -301,7 +301,7 @@ impl Terminal {
                     }
                     // Ctrl-C: here the terminal makes a signal of it.
                     Signal::Interrupt => break,
-                    Signal::Terminate | Signal::HangUp | Signal::Quit => {
+                    Signal::Terminate | Signal::HangUp | Signal::Quit | Signal::Other(_) => {
                         self.pending = Some(signal);
                         return Ok(());
                     }
@@ -337,6 +337,7 @@ impl Surface for Terminal {
             Signal::Interrupt => Outside::Signal(2),
             Signal::Quit => Outside::Signal(3),
             Signal::Terminate => Outside::Signal(15),
+            Signal::Other(number) => Outside::Signal(number),
             Signal::Stop => Outside::Stop,
             Signal::Continue => {
                 // Stopped by somebody else; its modes may have changed meanwhile.

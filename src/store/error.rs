@@ -4,6 +4,7 @@ use std::{io, path::Path, path::PathBuf};
 
 use rusqlite::ErrorCode;
 
+use super::limit::has_met_file_size_limit;
 use crate::domain::text;
 
 /// Why the session's files could not be used; each text goes on after "could not".
@@ -298,6 +299,9 @@ pub(super) fn words(error: &rusqlite::Error) -> String {
         _ if is_end_missing(error) => "its end is missing".to_owned(),
         Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
         Some(ErrorCode::ReadOnly) => "the file or its disk is read-only".to_owned(),
+        Some(ErrorCode::SystemIoFailure) if has_met_file_size_limit() => {
+            "a file may not grow any larger here (ulimit -f)".to_owned()
+        }
         Some(ErrorCode::SystemIoFailure) => "the disk reports an error".to_owned(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another process keeps it locked".to_owned()

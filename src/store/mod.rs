@@ -9,6 +9,7 @@
 mod atomic;
 mod error;
 mod hook_events;
+mod limit;
 mod lock;
 mod log;
 mod paths;
@@ -21,6 +22,7 @@ mod writer;
 pub use atomic::{create_atomically, write_atomically};
 pub use error::{Advice, ReadAdvice, StoreError};
 pub use hook_events::{HookEvent, HookEvents};
+pub use limit::survive_file_size_limit;
 pub use lock::DriverLock;
 pub use paths::Paths;
 pub use private::{Edition, Held, PrivateFile};

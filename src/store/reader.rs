@@ -20,6 +20,7 @@ use super::{
 };
 use crate::domain::{
     Entry, EventId, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
+    without_lone_surrogates,
 };
 
 /// A connection that only reads; works while another process writes, and before there is a file.
@@ -95,6 +96,14 @@ impl Reader {
             }
             let (connection, version) =
                 opened.map_err(|error| StoreError::reading(&self.path, &error))?;
+            if version <= schema::VERSION {
+                let found = schema::foreign_object(&connection);
+                let found = found.map_err(|error| StoreError::reading(&self.path, &error))?;
+                if let Some(why) = found {
+                    let path = self.path.clone();
+                    return Err(StoreError::Damaged { path, why });
+                }
+            }
             // The driver is about to make the tables.
             if version == 0 {
                 return Ok(None);
@@ -309,7 +318,8 @@ impl Reader {
                 .query_row([task.as_str()], |row| {
                     let json: Box<serde_json::value::RawValue> =
                         parse(row.get_ref(0)?.as_bytes()?)?;
-                    Ok(String::from(Box::<str>::from(json)))
+                    // Older versions saved them as they came.
+                    Ok(without_lone_surrogates(Box::<str>::from(json).into()))
                 })
                 .optional()
         })

@@ -4,6 +4,8 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
+use crate::domain::text;
+
 /// `lhau`: marks the file as ours for `file` and for ourselves.
 pub(super) const APPLICATION_ID: i32 = 0x6c68_6175;
 
@@ -92,6 +94,31 @@ pub(super) fn migrate(connection: &mut Connection, from: u32) -> rusqlite::Resul
     transaction.commit()
 }
 
+/// Why a file that calls itself ours is not to be used: everything in it that has the name of one of our tables, or belongs
+/// to one, has to be exactly what this program makes, and there are no triggers and views.
+///
+/// Somebody else may have made the file. A view in the place of a table can be without end, a trigger can take out what is
+/// written, and a column can be computed at any cost.
+pub(super) fn foreign_object(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let bare = |sql: &str| sql.split_whitespace().collect::<String>();
+    let ours = bare(&MIGRATIONS.concat());
+    let mut query =
+        connection.prepare("SELECT type, name, lower(tbl_name), sql FROM sqlite_schema")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+        let (table, sql): (String, Option<String>) = (row.get(2)?, row.get(3)?);
+        let is_of_ours = ours.contains(&bare(&format!("CREATE TABLE {table} (")));
+        // Those that SQLite makes by itself have no statement.
+        let is_ours = sql.is_none_or(|sql| ours.contains(&format!("{};", bare(&sql))));
+        if matches!(kind.as_str(), "trigger" | "view") || is_of_ours && !is_ours {
+            let (kind, name) = (text::clean_line(&kind), text::clean_line(&name));
+            return Ok(Some(format!("longhaul did not make its {kind} {name}")));
+        }
+    }
+    Ok(None)
+}
+
 /// Opens the file, following no symlink.
 pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
@@ -102,5 +129,10 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connect
     // The bundled SQLite gathers statistics for its plans, and would plan a statement anew for each value that is bound to
     // it: a flush of many tasks parses more than it writes then.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Somebody else may have made the file; nothing in it is to run.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     Ok(connection)
 }

@@ -193,6 +193,16 @@ impl Writer {
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(fail)?;
+        let application: i32 = connection
+            .pragma_query_value(None, "application_id", |row| row.get(0))
+            .map_err(fail)?;
+        let found = schema::version(&connection).map_err(fail)?;
+        if application == schema::APPLICATION_ID
+            && found <= schema::VERSION
+            && let Some(why) = schema::foreign_object(&connection).map_err(fail)?
+        {
+            return Err(Trouble::Damaged(why));
+        }
         let verdict: String = connection
             .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
             .map_err(fail)?;
@@ -207,12 +217,8 @@ impl Writer {
         if is_cut(db, &connection, page_size, &log)? {
             return Err(Trouble::Damaged("its end is missing".to_owned()));
         }
-        let found = schema::version(&connection).map_err(fail)?;
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(fail)?;
-        let application: i32 = connection
-            .pragma_query_value(None, "application_id", |row| row.get(0))
             .map_err(fail)?;
         if (found > 0 || tables > 0) && application != schema::APPLICATION_ID {
             return Err(StoreError::refused(db, "it is a database of another program").into());

@@ -80,10 +80,16 @@ impl InputStream {
     }
 }
 
-/// Columns and rows of a terminal; 80 by 24 where it does not say.
+/// The largest part of a terminal that is drawn on, in columns and rows. Any program can set a terminal to 65,535 x 65,535,
+/// and a picture of that takes hundreds of gigabytes.
+const LARGEST: (u16, u16) = (1000, 500);
+
+/// Columns and rows of a terminal, as far as they are drawn on; 80 by 24 where it does not say.
 pub fn size(tty: impl AsFd) -> (u16, u16) {
     match rustix::termios::tcgetwinsize(tty) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            (size.ws_col.min(LARGEST.0), size.ws_row.min(LARGEST.1))
+        }
         _ => (80, 24),
     }
 }

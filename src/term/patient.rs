@@ -15,6 +15,8 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use super::signals::others;
+
 /// How often a write that nobody takes looks whether we are to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often it looks before Ctrl-C ends it: a reader that is only slow loses nothing by it.
@@ -44,7 +46,7 @@ pub fn end_writes_on_signals() -> io::Result<()> {
         Heard::default()
     });
     if !is_listening {
-        for signal in [SIGTERM, SIGHUP, SIGQUIT] {
+        for signal in [SIGTERM, SIGHUP, SIGQUIT].into_iter().chain(others()) {
             signal_hook::flag::register(signal, Arc::clone(&heard.is_to_end))?;
         }
         signal_hook::flag::register(SIGINT, Arc::clone(&heard.is_interrupted))?;

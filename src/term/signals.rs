@@ -1,6 +1,6 @@
 //! Signals as values, and stopping for a while as the shell's job control wants it.
 
-use std::{io, time::Duration};
+use std::{future::poll_fn, io, task::Poll, time::Duration};
 
 use tokio::signal::unix::{self, SignalKind};
 
@@ -17,6 +17,8 @@ pub enum Signal {
     HangUp,
     /// SIGQUIT.
     Quit,
+    /// Another one that ends a process, by its number.
+    Other(u8),
     /// SIGTSTP: from outside, because in raw mode Ctrl-Z is a key.
     Stop,
     /// SIGCONT: after a stop that we may not have asked for, so the terminal is to be taken anew.
@@ -38,8 +40,72 @@ pub struct Signals {
     terminate: unix::Signal,
     hang_up: unix::Signal,
     quit: unix::Signal,
+    others: Others,
     stop: unix::Signal,
     resume: unix::Signal,
+}
+
+/// The other signals that end a process which does not catch them: timers, limits, power, and those without a meaning.
+///
+/// Those that report a fault of the process itself (ILL, FPE, SEGV, BUS) are not among them: whoever catches such a signal
+/// and goes on meets the same fault again.
+#[derive(Debug)]
+pub struct Others(Vec<(u8, unix::Signal)>);
+
+/// Their numbers.
+pub(super) fn others() -> impl Iterator<Item = i32> {
+    use rustix::process::Signal;
+    let common = [
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::XCPU,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::TRAP,
+        Signal::ABORT,
+        Signal::SYS,
+    ];
+    // Elsewhere these are ignored or do not exist.
+    #[cfg(target_os = "linux")]
+    let of_linux = [Signal::IO, Signal::STKFLT, Signal::POWER];
+    #[cfg(not(target_os = "linux"))]
+    let of_linux: [Signal; 0] = [];
+    #[cfg(target_os = "linux")]
+    // Those below 34 belong to the C library.
+    let real_time = 34..=64;
+    #[cfg(not(target_os = "linux"))]
+    let real_time = 0..0;
+    let named = common.into_iter().chain(of_linux);
+    named.map(Signal::as_raw).chain(real_time)
+}
+
+impl Others {
+    /// Starts to catch them; has to be called within a runtime.
+    ///
+    /// # Errors
+    /// Where the system does not let us listen.
+    pub fn catch() -> io::Result<Self> {
+        let caught = others().map(|number| {
+            let signal = unix::signal(SignalKind::from_raw(number))?;
+            Ok((u8::try_from(number).unwrap_or_default(), signal))
+        });
+        caught.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Waits for the next one, and gives its number. Dropping the wait loses nothing.
+    pub async fn next(&mut self) -> u8 {
+        poll_fn(|cx| {
+            let came = |(number, signal): &mut (u8, unix::Signal)| {
+                signal.poll_recv(cx).is_ready().then_some(*number)
+            };
+            self.0
+                .iter_mut()
+                .find_map(came)
+                .map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
 }
 
 impl Signals {
@@ -50,6 +116,7 @@ impl Signals {
             terminate: unix::signal(SignalKind::terminate())?,
             hang_up: unix::signal(SignalKind::hangup())?,
             quit: unix::signal(SignalKind::quit())?,
+            others: Others::catch()?,
             stop: unix::signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
             resume: unix::signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
         })
@@ -62,6 +129,7 @@ impl Signals {
             _ = self.hang_up.recv() => Signal::HangUp,
             _ = self.terminate.recv() => Signal::Terminate,
             _ = self.quit.recv() => Signal::Quit,
+            number = self.others.next() => Signal::Other(number),
             _ = self.interrupt.recv() => Signal::Interrupt,
             _ = self.stop.recv() => Signal::Stop,
             _ = self.resume.recv() => Signal::Continue,

@@ -25,6 +25,7 @@ use url::Url;
 
 use super::frame::DEFAULT_CAP_BYTES;
 use super::refusal::{self, media_type, text_of};
+use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
 use super::tap::{Tap, Tapped, Watched};
 use super::words;
@@ -122,6 +123,8 @@ pub struct HttpOptions {
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// What is held of events that have not come to their end; a process shares one among all its servers.
     pub unread: Tally,
+    /// What the server must not make us show; the headers and tokens above, and what comes by itself, are added.
+    pub secrets: Secrets,
     /// Where what goes over the wire is told.
     pub tap: Option<Tap>,
 }
@@ -131,6 +134,11 @@ pub trait SignIn: Send + Sync {
     /// The token to send with the next request, refreshed before if its time is nearly over; `None` before a sign-in.
     /// `Err` says in words why nothing can be sent.
     fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>>;
+
+    /// What else belongs to the sign-in and is shown to its issuer alone.
+    fn private(&self) -> Vec<SecretString> {
+        Vec::new()
+    }
 
     /// The server refused a request for its credentials. Another token is sent with the same request, once; `Err` may
     /// have words for whoever reads of the refusal.
@@ -153,6 +161,7 @@ impl HttpOptions {
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
             unread: Tally::default(),
+            secrets: Secrets::default(),
             tap: None,
         }
     }
@@ -181,12 +190,14 @@ impl Http {
     pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
         let url = check_url(&options.url)?;
         let headers = check_headers(&options)?;
-        if let Some(tap) = &options.tap {
-            let given = options.headers.iter().map(|(_, value)| value);
-            for secret in given.chain(&options.bearer) {
-                tap.hide(secret);
-            }
+        let secrets = options.secrets;
+        for (name, value) in &options.headers {
+            secrets.add(name, value);
         }
+        if let Some(bearer) = &options.bearer {
+            secrets.add(AUTHORIZATION.as_str(), bearer);
+        }
+        secrets.add_url(&url);
         Ok(Self {
             inner: Arc::new(Inner {
                 url,
@@ -197,6 +208,7 @@ impl Http {
                 cap_bytes: options.cap_bytes,
                 extra_roots: options.extra_roots,
                 unread: options.unread,
+                secrets,
                 tap: options.tap,
                 client: Mutex::new(None),
             }),
@@ -215,7 +227,8 @@ impl Http {
     /// As [`Self::exchange`]; the tap tells of it as this task's.
     pub fn exchange_for(&self, task: Option<TaskId>, request: Request) -> Exchange {
         let inner = Arc::clone(&self.inner);
-        let tapped = inner.tap.as_ref().map(|tap| tap.exchange(task));
+        let tap = inner.tap.as_ref();
+        let tapped = tap.map(|tap| tap.exchange(task, &inner.secrets));
         let watched = tapped.clone().map(Watched::new);
         Exchange {
             stage: Stage::Opening(Box::pin(async move { inner.open(request, tapped).await })),
@@ -240,6 +253,7 @@ struct Inner {
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
     unread: Tally,
+    secrets: Secrets,
     tap: Option<Tap>,
     /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
     client: Mutex<Option<Ready>>,
@@ -254,14 +268,24 @@ pub(super) struct Ready {
 
 impl Inner {
     async fn open(&self, request: Request, tapped: Option<Tapped>) -> Opening {
-        if let (Some(tap), Some(session)) = (&self.tap, &request.session) {
-            tap.hide_learnt(session);
+        if let Some(session) = &request.session {
+            self.secrets.add_session(session);
+        }
+        let mut token = match self.token().await {
+            Ok(token) => token,
+            Err(why) => return Opening::Over(unsent(self.secrets.mask(&why))),
+        };
+        if let Some(refused) = self.missing_secret(&request) {
+            return Opening::Over(refused);
         }
         let mut url = match &request.target {
             None => self.url.clone(),
             Some(target) => match same_origin(&self.url, target.as_bytes()) {
                 Ok(url) => url,
-                Err(why) => return Opening::Over(unsent(format!("its endpoint {why}"))),
+                Err(why) => {
+                    let why = format!("its endpoint {why}");
+                    return Opening::Over(unsent(self.secrets.mask(&why)));
+                }
             },
         };
         let (method, mut headers, body) = match self.parts(request) {
@@ -272,14 +296,10 @@ impl Inner {
             Ok(ready) => ready,
             Err(why) => return Opening::Over(unsent(why)),
         };
-        // Before every request, so that a long wait between two of them never sends a token that is over.
-        let mut token = match &self.sign_in {
-            Some(sign_in) => match sign_in.token().await {
-                Ok(token) => token,
-                Err(why) => return Opening::Over(unsent(why)),
-            },
-            None => None,
-        };
+        // Told as it was decided, sent as the server knows it.
+        let told = body;
+        let body = told.as_deref();
+        let body = body.map(|body| Bytes::from(self.secrets.restore_json(body).into_owned()));
         let mut redirects = 0;
         let mut has_asked_again = false;
         loop {
@@ -288,12 +308,10 @@ impl Inner {
                     return Opening::Over(unsent("the token of its sign-in fits into no header"));
                 };
                 headers.insert(AUTHORIZATION, value);
-                if let Some(tap) = &self.tap {
-                    tap.hide_learnt(token.expose_secret());
-                }
+                self.secrets.add_token(token);
             }
             if let Some(tapped) = &tapped {
-                tapped.request(&method, &url, &headers, body.as_deref());
+                tapped.request(&method, &url, &headers, told.as_deref());
             }
             let mut sending = client
                 .request(method.clone(), url.clone())
@@ -309,10 +327,10 @@ impl Inner {
                 }
             };
             let status = response.status();
+            if let Some(session) = text_of(response.headers(), SESSION_ID) {
+                self.secrets.add_session(session);
+            }
             if let Some(tapped) = &tapped {
-                if let Some(session) = text_of(response.headers(), SESSION_ID) {
-                    tapped.tap().hide_learnt(session);
-                }
                 tapped.answer(status, response.headers());
             }
             if status.is_success() {
@@ -334,19 +352,20 @@ impl Inner {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
-                            said: Some(said),
+                            said: Some(self.secrets.mask(&said).into_owned()),
                         })));
                     }
                 }
             }
             let is_of_credentials =
                 matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            let challenge = is_of_credentials.then(|| challenge_of(response.headers()));
-            let mut refusal = refused(response, tapped.as_ref()).await;
-            if let (Some(said), Some(token)) = (&mut refusal.said, &token) {
-                // Some say which token it was that they do not take.
-                *said = said.replace(token.expose_secret(), "…");
-            }
+            let challenge = is_of_credentials.then(|| {
+                let mut challenge = challenge_of(response.headers())?;
+                let scope = challenge.scope.as_deref();
+                challenge.scope = scope.map(|scope| self.secrets.mask(scope).into_owned());
+                Some(challenge)
+            });
+            let mut refusal = refused(response, self.secrets.gate(), tapped.as_ref()).await;
             if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
                 match sign_in.refused(token.as_ref(), status, challenge).await {
                     // Refused for its credentials alone, a request was not acted upon.
@@ -356,18 +375,53 @@ impl Inner {
                         continue;
                     }
                     Ok(_) | Err(None) => {}
-                    Err(words) => refusal.said = words,
+                    Err(words) => {
+                        refusal.said = words.map(|words| self.secrets.mask(&words).into_owned());
+                    }
                 }
             }
             return Opening::Over(Arrival::Refused(Box::new(refusal)));
         }
     }
 
+    /// The token of the sign-in, asked for before every request, so that a long wait between two of them never sends a
+    /// token that is over.
+    async fn token(&self) -> Result<Option<SecretString>, String> {
+        let Some(sign_in) = &self.sign_in else {
+            return Ok(None);
+        };
+        let token = sign_in.token().await?;
+        for secret in sign_in.private() {
+            self.secrets.add_private(&secret);
+        }
+        if let Some(token) = &token {
+            self.secrets.add_token(token);
+        }
+        Ok(token)
+    }
+
+    /// What is heard instead of an answer where the event id to resume from holds a secret that is not known here: the
+    /// server would not know the place.
+    fn missing_secret(&self, request: &Request) -> Option<Arrival> {
+        let Method::Get { cursor } = &request.method else {
+            return None;
+        };
+        let missing = self.secrets.missing(cursor.as_deref()?)?;
+        Some(Arrival::Refused(Box::new(Refusal {
+            status: StatusCode::UNAUTHORIZED.as_u16(),
+            retry_after: None,
+            error: None,
+            said: Some(format!(
+                "not asked: the id of the last event holds {missing}, which was not given here"
+            )),
+        })))
+    }
+
     /// Method, headers and body of a request, or why it cannot be sent.
     fn parts(
         &self,
         request: Request,
-    ) -> Result<(reqwest::Method, HeaderMap, Option<Bytes>), String> {
+    ) -> Result<(reqwest::Method, HeaderMap, Option<String>), String> {
         let mut headers = self.headers.clone();
         if let Some(session) = request.session {
             let value = secret(session.as_bytes())
@@ -386,19 +440,19 @@ impl Inner {
                 for (name, value) in routing {
                     let name = HeaderName::from_bytes(name.as_bytes())
                         .map_err(|_| format!("{name} cannot be the name of a header"))?;
-                    let value = HeaderValue::from_str(&value)
+                    let value = HeaderValue::from_str(&self.secrets.restore(&value))
                         .map_err(|_| format!("the value of {name} cannot be sent in a header"))?;
                     headers.insert(name, value);
                 }
                 headers.insert(ACCEPT, both);
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                (reqwest::Method::POST, headers, Some(Bytes::from(body)))
+                (reqwest::Method::POST, headers, Some(body))
             }
             Method::Get { cursor } => {
                 headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
                 // An empty id takes the cursor back, and no header stands for that.
                 if let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) {
-                    let value = secret(cursor.as_bytes())
+                    let value = secret(self.secrets.restore(&cursor).as_bytes())
                         .ok_or("the event id to go on from holds bytes that no header may carry")?;
                     headers.insert(LAST_EVENT_ID, value);
                 }
@@ -440,7 +494,9 @@ impl Inner {
             Some("text/event-stream") => Body::Stream,
             _ if length == Some(0) => Body::Empty,
             Some("application/json") => Body::Json,
-            _ => Body::Other { media },
+            _ => Body::Other {
+                media: media.map(|media| self.secrets.mask(&media).into_owned()),
+            },
         };
         let cap = self.cap_bytes;
         let reader = match body {
@@ -450,7 +506,8 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Box::new(Sse::new(cap).tapped(tapped)),
+                sse: Box::new(Sse::new(cap).guarded(self.secrets.gate(), tapped)),
+                secrets: self.secrets.clone(),
                 url,
                 held: self.unread.part(),
             },
@@ -460,6 +517,7 @@ impl Inner {
                 seen: 0,
                 cap,
                 is_kept: body == Body::Json,
+                gate: self.secrets.gate(),
                 tapped,
                 held: self.unread.part(),
             },
@@ -563,7 +621,7 @@ pub(super) fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
 }
 
 /// Reads what belongs to a response other than 2xx, as far as it comes in time.
-async fn refused(response: Response, tapped: Option<&Tapped>) -> Refusal {
+async fn refused(response: Response, mut gate: Gate, tapped: Option<&Tapped>) -> Refusal {
     let status = response.status();
     let headers = response.headers().clone();
     let mut bytes = response.bytes_stream();
@@ -579,10 +637,11 @@ async fn refused(response: Response, tapped: Option<&Tapped>) -> Refusal {
     };
     // Late is no worse than absent: what has come is read.
     let _ = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await;
+    let body = gate.message(String::from_utf8_lossy(&body).into_owned());
     if let Some(tapped) = tapped.filter(|_| !body.is_empty()) {
-        tapped.body(&String::from_utf8_lossy(&body));
+        tapped.body(&body);
     }
-    refusal::read(status, &headers, &body)
+    refusal::read(status, &headers, body.as_bytes())
 }
 
 /// The arrivals of one exchange; see [`Http::exchange`].
@@ -624,6 +683,7 @@ enum Reader {
     Events {
         bytes: ByteStream,
         sse: Box<Sse>,
+        secrets: Secrets,
         /// Where it comes from.
         url: Url,
         held: Part,
@@ -635,6 +695,7 @@ enum Reader {
         seen: usize,
         cap: usize,
         is_kept: bool,
+        gate: Gate,
         tapped: Option<Tapped>,
         held: Part,
     },
@@ -648,14 +709,21 @@ impl Reader {
             Self::Events {
                 bytes,
                 sse,
+                secrets,
                 url,
                 held,
             } => loop {
                 match sse.take() {
                     Some(Arrival::Endpoint { target: Ok(text) }) => {
-                        let target = same_origin(url, text.as_bytes())
-                            .map(String::from)
-                            .map_err(|why| format!("its endpoint {why}; nothing is sent there"));
+                        let target = same_origin(url, text.as_bytes());
+                        if let Ok(target) = &target {
+                            // The session of this transport.
+                            secrets.add_url(target);
+                        }
+                        let target = target.map(String::from).map_err(|why| {
+                            let why = format!("its endpoint {why}; nothing is sent there");
+                            secrets.mask(&why).into_owned()
+                        });
                         return Poll::Ready(Arrival::Endpoint { target });
                     }
                     Some(arrival) => return Poll::Ready(arrival),
@@ -676,6 +744,7 @@ impl Reader {
                 seen,
                 cap,
                 is_kept,
+                gate,
                 tapped,
                 held,
             } => loop {
@@ -695,7 +764,7 @@ impl Reader {
                     Some(Err(error)) => return Poll::Ready(broken(&error)),
                     None if read.is_empty() => return Poll::Ready(Arrival::Ended),
                     None => {
-                        let data = into_text(std::mem::take(read));
+                        let data = gate.message(into_text(std::mem::take(read)));
                         if let Some(tapped) = tapped {
                             tapped.body(&data);
                         }

@@ -4,12 +4,14 @@
 //! what goes wrong with them. Must not
 //! know of JSON-RPC methods, tasks, retries or disks: it never repeats a request and never gives up on one. Invariant: a request body is written to at
 //! most one connection (a followed redirect and a refusal of credentials aside, which say that the first was not acted upon), `NotSent` is said only
-//! where provably no byte of it left, and no secret reaches a log, an error or another origin.
+//! where provably no byte of it left, and no secret reaches a log, an error or another origin, also where a server
+//! repeats it (`secrets`).
 
 mod fetch;
 pub mod frame;
 pub mod http;
 mod refusal;
+mod secrets;
 pub mod sse;
 pub mod stdio;
 mod tap;
@@ -18,7 +20,8 @@ mod words;
 pub use fetch::{FetchError, Fetched, Fetcher, Sent};
 pub use frame::{DEFAULT_CAP_BYTES, Found, Frame, Oversize, Splitter};
 pub use http::{Exchange, Http, HttpOptions, SignIn, TransportError, ensure_provider};
+pub use secrets::Secrets;
+pub(crate) use secrets::parts_of;
 pub use sse::Sse;
 pub use stdio::{Stdio, StdioOptions};
-pub(crate) use tap::parts_of;
 pub use tap::{Scribe, Switch, Tap};

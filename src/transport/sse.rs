@@ -5,6 +5,7 @@
 //! it, everything else is `Alive`.
 
 use std::{
+    borrow::Cow,
     convert::Infallible,
     fmt,
     ops::Range,
@@ -20,6 +21,7 @@ use memchr::memchr;
 
 use super::{
     frame::{Found, Frame, Splitter},
+    secrets::{Gate, Secrets},
     tap::Tapped,
 };
 use crate::{domain::EventId, protocol::Arrival};
@@ -32,6 +34,7 @@ pub struct Sse {
     splitter: Splitter,
     events: EventStream<Feed>,
     feed: Feed,
+    gate: Gate,
     tapped: Option<Tapped>,
     is_over: bool,
 }
@@ -72,15 +75,16 @@ impl Sse {
             splitter: Splitter::new(cap_bytes),
             events: EventStream::new(feed.clone()),
             feed,
+            gate: Secrets::default().gate(),
             tapped: None,
             is_over: false,
         }
     }
 
-    /// Tells of every event as it came.
+    /// Lets no secret through, and tells of every event.
     #[must_use]
-    pub(super) fn tapped(mut self, tapped: Option<Tapped>) -> Self {
-        self.tapped = tapped;
+    pub(super) fn guarded(mut self, gate: Gate, tapped: Option<Tapped>) -> Self {
+        (self.gate, self.tapped) = (gate, tapped);
         self
     }
 
@@ -113,25 +117,35 @@ impl Sse {
     }
 
     fn read(&mut self, frame: Frame) -> Arrival {
-        if let Some(tapped) = &self.tapped {
-            tapped.event(&frame);
-        }
         let (text, id, retry_ms) = frame.into_parts();
+        let id = id.map(|id| match self.gate.text(&id) {
+            Cow::Owned(masked) => masked.into(),
+            Cow::Borrowed(_) => id,
+        });
         // One line of data without a name is what nearly every event is, and leaves nothing to parse.
-        if let Some(data) = one_line(&text) {
+        let (event, data) = if let Some(data) = one_line(&text) {
             // Copied only where the chunk holds more than this; the splitter lets nothing but UTF-8 through.
             let data = String::from_utf8(text.slice(data).into()).unwrap_or_default();
-            return arrival(id, retry_ms, data);
-        }
-        let (event, data) = self.parse(text);
-        let data = match event.as_str() {
-            "message" => data,
-            // The one other type that means something.
-            "endpoint" if !data.is_empty() => return Arrival::Endpoint { target: Ok(data) },
-            // No other carries MCP traffic; the id of any still moves the cursor.
-            _ => String::new(),
+            (None, data)
+        } else {
+            let (event, data) = self.parse(text);
+            (Some(event).filter(|event| event != "message"), data)
         };
-        arrival(id, retry_ms, data)
+        if event.as_deref() == Some("endpoint") && !data.is_empty() {
+            if let Some(tapped) = &self.tapped {
+                tapped.event(event.as_deref(), id.as_ref(), retry_ms, &data);
+            }
+            return Arrival::Endpoint { target: Ok(data) };
+        }
+        let data = self.gate.message(data);
+        if let Some(tapped) = &self.tapped {
+            tapped.event(event.as_deref(), id.as_ref(), retry_ms, &data);
+        }
+        match event {
+            None => arrival(id, retry_ms, data),
+            // No other type carries MCP traffic; the id of any still moves the cursor.
+            Some(_) => arrival(id, retry_ms, String::new()),
+        }
     }
 
     /// The type and the data of a frame, as the crate says.

@@ -30,6 +30,7 @@ use tokio::{
 use super::{
     frame::DEFAULT_CAP_BYTES,
     http::{into_text, is_too_much, too_much},
+    secrets::{Gate, Secrets},
     tap::{Tap, Tapped, Watched},
 };
 use crate::{
@@ -55,8 +56,6 @@ const ASIDE_BYTES: usize = 4 * 1024;
 const STRAYS: u64 = 20;
 /// Lines of stderr that say why a process ended.
 const TAIL: usize = 3;
-/// Values that are shorter stand in too many words by chance.
-const SECRET_BYTES: usize = 6;
 
 /// How to start a server.
 pub struct StdioOptions {
@@ -66,10 +65,8 @@ pub struct StdioOptions {
     pub args: Vec<SecretString>,
     /// Its whole environment.
     pub env: Vec<(String, SecretString)>,
-    /// Values that are cut out of what it says beside its messages.
-    pub secrets: Vec<SecretString>,
-    /// Values that the tap does not tell beside those.
-    pub untold: Vec<SecretString>,
+    /// What it must not make us show.
+    pub secrets: Secrets,
     /// Where it works; else where we do.
     pub cwd: Option<String>,
     /// The cap on one message, in bytes.
@@ -87,8 +84,7 @@ impl StdioOptions {
             command: command.into(),
             args: Vec::new(),
             env: Vec::new(),
-            secrets: Vec::new(),
-            untold: Vec::new(),
+            secrets: Secrets::default(),
             cwd: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             unread: Tally::default(),
@@ -140,11 +136,6 @@ impl Stdio {
     /// Another way to start the server; what `older` started is ended before.
     pub fn following(older: Option<Self>, options: StdioOptions) -> Self {
         let present = older.and_then(|older| older.inner.present().clone());
-        if let Some(tap) = &options.tap {
-            for secret in options.secrets.iter().chain(&options.untold) {
-                tap.hide(secret);
-            }
-        }
         Self {
             inner: Arc::new(Inner {
                 options,
@@ -167,7 +158,7 @@ impl Stdio {
     ) -> BoxStream<'static, Arrival> {
         let stdio = self.clone();
         let tapped = self.inner.options.tap.as_ref();
-        let tapped = tapped.map(|tap| tap.exchange(task));
+        let tapped = tapped.map(|tap| tap.exchange(task, &self.inner.options.secrets));
         match request.method {
             Method::Get { .. } => {
                 let watched = tapped.clone().map(Watched::new);
@@ -218,6 +209,7 @@ impl Stdio {
         if let Some(tapped) = &tapped {
             tapped.line(Way::Sent, line.as_bytes());
         }
+        let line = self.inner.options.secrets.restore_json(&line).into_owned();
         let sent = present.input.send(Message { line, written }).await;
         if sent.is_ok() && is_written.await.is_ok() {
             return taken();
@@ -300,7 +292,7 @@ impl Stdio {
             is_over: false,
             is_read: false,
             strays: 0,
-            secrets: options.secrets.clone(),
+            gate: options.secrets.gate(),
             tapped,
         }))
     }
@@ -417,8 +409,7 @@ struct Output {
     is_read: bool,
     /// Lines that were no messages.
     strays: u64,
-    /// What is cut out of those.
-    secrets: Vec<SecretString>,
+    gate: Gate,
     tapped: Option<Tapped>,
 }
 
@@ -471,11 +462,15 @@ impl Output {
 
     fn heard(&mut self, line: &[u8]) -> Option<Arrival> {
         let line = line.trim_ascii();
+        if matches!(line.first(), Some(b'{' | b'[')) {
+            let message = self.gate.message(into_text(line.to_vec()));
+            if let Some(tapped) = &self.tapped {
+                tapped.line(Way::Came, message.as_bytes());
+            }
+            return Some(event(message));
+        }
         if let Some(tapped) = self.tapped.as_ref().filter(|_| !line.is_empty()) {
             tapped.line(Way::Came, line);
-        }
-        if matches!(line.first(), Some(b'{' | b'[')) {
-            return Some(event(into_text(line.to_vec())));
         }
         if line.is_empty() {
             return None;
@@ -483,7 +478,8 @@ impl Output {
         // Many programs greet whoever starts them.
         self.strays += 1;
         let line = line.get(..ASIDE_BYTES).unwrap_or(line);
-        let line = masked(&String::from_utf8_lossy(line), &self.secrets);
+        let line = String::from_utf8_lossy(line);
+        let line = self.gate.text(&line);
         let words = format!("no message: {line}");
         (self.strays <= STRAYS).then(|| event(log_line("warning", "stdout", &words)))
     }
@@ -539,12 +535,7 @@ impl Tail {
 }
 
 /// Reads stderr, which is a log for people and means no failure.
-async fn heed(
-    stderr: ChildStderr,
-    tail: Tail,
-    asides: mpsc::Sender<String>,
-    secrets: Vec<SecretString>,
-) {
+async fn heed(stderr: ChildStderr, tail: Tail, asides: mpsc::Sender<String>, secrets: Secrets) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -566,20 +557,9 @@ async fn heed(
     complain(&line, &tail, &asides, &secrets);
 }
 
-/// Words of the program without what it was given in confidence.
-fn masked(words: &str, secrets: &[SecretString]) -> String {
-    let mut words = words.to_owned();
-    for secret in secrets {
-        let secret = secret.expose_secret();
-        if secret.len() >= SECRET_BYTES {
-            words = words.replace(secret, "…");
-        }
-    }
-    words
-}
-
-fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &[SecretString]) {
-    let line = masked(String::from_utf8_lossy(line).trim_end(), secrets);
+fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &Secrets) {
+    let line = String::from_utf8_lossy(line);
+    let line = secrets.mask(line.trim_end());
     let line = text::clean_line(&line);
     if line.is_empty() {
         return;
@@ -703,7 +683,8 @@ mod tests {
         options.args = vec![SecretString::from("-c"), SecretString::from(script)];
         let path = SecretString::from("/usr/bin:/bin");
         options.env = vec![("PATH".to_owned(), path)];
-        options.secrets = vec![SecretString::from("hunter22")];
+        let secret = SecretString::from("hunter22");
+        options.secrets.add("A_SECRET", &secret);
         Stdio::new(options)
     }
 
@@ -762,12 +743,14 @@ mod tests {
             assert!(texts.contains(&"{}"), "{texts:?}");
             let of = |logger: &str| texts.iter().find(|it| it.contains(logger)).unwrap();
             assert!(of("stdout").contains("no message: Welcome"));
-            assert!(of("stderr").contains("no … "));
+            assert!(of("stderr").contains("no [redacted:a_secret] "));
             let Some(Arrival::Broken { why }) = came.last() else {
                 panic!("{came:?}");
             };
             assert!(
-                why.starts_with("its program ended with status 3; it said: no … "),
+                why.starts_with(
+                    "its program ended with status 3; it said: no [redacted:a_secret] "
+                ),
                 "{why}"
             );
             assert!(why.ends_with("(1 line on its stdout was no message)"));

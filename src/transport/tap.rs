@@ -15,13 +15,12 @@ use std::{
 };
 
 use reqwest::{StatusCode, header::HeaderMap};
-use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::frame::Frame;
+use super::secrets::{SEGMENT, Secrets, is_credential};
 use crate::{
-    domain::{Passed, ServerName, TaskId, Wall, Way, WireEntry},
+    domain::{EventId, Passed, ServerName, TaskId, Wall, Way, WireEntry},
     protocol::Arrival,
 };
 
@@ -29,30 +28,11 @@ use crate::{
 const GONE: &str = "[redacted]";
 /// Bytes told of one body; the rest is counted.
 const DATA_BYTES: usize = 64 * 1024;
-/// Shorter than this, a secret is part of too many words to be looked for.
-const SHORTEST: usize = 4;
-/// Tokens and server sessions that are remembered as secrets; each new one may drive out the oldest.
-const LEARNT: usize = 64;
 /// Calls whose messages are known on a stream that many share.
 const CALLS: usize = 1024;
 /// A longer message of such a stream is not read for whose it is.
 const READ_BYTES: usize = 1 << 20;
-/// A part of a path that is longer may be a key.
-const SEGMENT: usize = 12;
-/// So may a value of a query from here on; `true` and `json` are found in too many words.
-const VALUE: usize = 8;
 
-/// A header with one of these in its name is told without its value, whoever sends it.
-const HIDDEN: [&str; 8] = [
-    "auth",
-    "cookie",
-    "credential",
-    "key",
-    "passw",
-    "secret",
-    "session",
-    "token",
-];
 /// They only say which credentials are wanted.
 const SHOWN: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
 
@@ -95,9 +75,6 @@ struct Inner {
 
 #[derive(Default)]
 struct Known {
-    /// What the user gave, and what came by itself.
-    given: Vec<String>,
-    learnt: VecDeque<String>,
     /// Calls by the id of their request, which is their progress token too.
     calls: VecDeque<(String, TaskId)>,
 }
@@ -144,33 +121,11 @@ impl Tap {
         }
     }
 
-    /// Never tells this; it was given by the user.
-    pub(super) fn hide(&self, secret: &SecretString) {
-        let mut known = self.known();
-        for part in parts_of(secret.expose_secret()) {
-            if !known.given.contains(&part) {
-                known.given.push(part);
-            }
-        }
-    }
-
-    /// Never tells this from now on; a server gave it.
-    pub(super) fn hide_learnt(&self, secret: &str) {
-        let mut known = self.known();
-        for part in parts_of(secret) {
-            if !known.learnt.contains(&part) && !known.given.contains(&part) {
-                if known.learnt.len() == LEARNT {
-                    known.learnt.pop_front();
-                }
-                known.learnt.push_back(part);
-            }
-        }
-    }
-
-    /// A new exchange, for a task where it is one's own.
-    pub(super) fn exchange(&self, task: Option<TaskId>) -> Tapped {
+    /// A new exchange, for a task where it is one's own, told without these secrets.
+    pub(super) fn exchange(&self, task: Option<TaskId>, secrets: &Secrets) -> Tapped {
         Tapped {
             tap: self.clone(),
+            secrets: secrets.clone(),
             number: self.inner.exchanges.fetch_add(1, Ordering::Relaxed) + 1,
             task,
         }
@@ -181,22 +136,6 @@ impl Tap {
             .known
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A text as it is told: without what is known to be a secret, and no longer than it may be.
-    fn told(&self, text: &str) -> (String, u64) {
-        let known = self.known();
-        let secrets: Vec<&str> = known
-            .given
-            .iter()
-            .chain(&known.learnt)
-            .map(String::as_str)
-            .collect();
-        masked(text, &secrets, DATA_BYTES)
-    }
-
-    fn short(&self, text: &str) -> String {
-        self.told(text).0
     }
 }
 
@@ -212,53 +151,14 @@ impl Known {
     }
 }
 
-/// A secret, and what of it may stand somewhere by itself: the token of a scheme, and both as JSON writes them.
-pub(crate) fn parts_of(secret: &str) -> Vec<String> {
-    let secret = secret.trim();
-    let token = secret.split_once(' ').map(|(_, token)| token.trim());
-    let mut parts = Vec::new();
-    for part in [Some(secret), token].into_iter().flatten() {
-        let quoted = serde_json::Value::from(part).to_string();
-        let quoted = quoted.trim_matches('"');
-        for part in [part, quoted] {
-            if part.len() >= SHORTEST && !parts.iter().any(|known| known == part) {
-                parts.push(part.to_owned());
-            }
-        }
-    }
-    parts
-}
-
-/// The first `limit` bytes of a text without the secrets in it, and how many bytes follow. One that begins before the end
-/// is taken out whole.
-fn masked(text: &str, secrets: &[&str], limit: usize) -> (String, u64) {
+/// The first bytes of a text, and how many follow.
+fn beginning(text: &str) -> (String, u64) {
     let is_end = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=limit.min(text.len())).rev().find(is_end);
+    let end = (0..=DATA_BYTES.min(text.len())).rev().find(is_end);
     let end = end.unwrap_or_default();
-    let longest = secrets.iter().map(|it| it.len()).max().unwrap_or_default();
-    let reach = (end + longest).min(text.len());
-    let reach = (reach..=text.len()).find(is_end).unwrap_or(text.len());
-    let window = text.get(..reach).unwrap_or_default();
-    let mut found: Vec<(usize, usize)> = secrets
-        .iter()
-        .flat_map(|secret| window.match_indices(secret))
-        .map(|(at, secret)| (at, at + secret.len()))
-        .filter(|(at, _)| *at < end)
-        .collect();
-    found.sort_unstable();
-    let mut kept = String::new();
-    let mut at = 0;
-    for (from, to) in found {
-        if from >= at {
-            kept.push_str(text.get(at..from).unwrap_or_default());
-            kept.push_str(GONE);
-        }
-        // What overlaps goes with it.
-        at = at.max(to);
-    }
-    kept.push_str(text.get(at..end).unwrap_or_default());
-    let rest = text.len().saturating_sub(end.max(at));
-    (kept, u64::try_from(rest).unwrap_or(u64::MAX))
+    let kept = text.get(..end).unwrap_or_default();
+    let rest = text.len().saturating_sub(end);
+    (kept.to_owned(), u64::try_from(rest).unwrap_or(u64::MAX))
 }
 
 /// An address without what may be a key in it: the values of its query, and long parts of its path.
@@ -289,7 +189,7 @@ fn address(text: &str) -> String {
 }
 
 fn is_hidden(name: &str) -> bool {
-    HIDDEN.iter().any(|part| name.contains(part)) && !SHOWN.contains(&name)
+    is_credential(name) && !SHOWN.contains(&name)
 }
 
 /// What a message says of whose it is.
@@ -331,6 +231,7 @@ impl Mark<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Tapped {
     tap: Tap,
+    secrets: Secrets,
     number: u64,
     task: Option<TaskId>,
 }
@@ -341,34 +242,19 @@ impl Tapped {
         self.tap.inner.switch.is_on()
     }
 
-    /// The tap it is of.
-    pub(super) fn tap(&self) -> &Tap {
-        &self.tap
-    }
-
     pub(super) fn request(
         &self,
         method: &reqwest::Method,
         url: &Url,
         headers: &HeaderMap,
-        body: Option<&[u8]>,
+        body: Option<&str>,
     ) {
         if !self.is_on() {
             return;
         }
-        // As the URL has them and decoded, for a server may say either.
-        let values = url.query().unwrap_or_default().split('&');
-        let values = values.filter_map(|pair| Some(pair.split_once('=')?.1.to_owned()));
-        let values = values.chain(url.query_pairs().map(|(_, value)| value.into_owned()));
-        let values = values.filter(|value| value.len() >= VALUE);
-        let segments = url.path().split('/').map(str::to_owned);
-        let segments = segments.filter(|segment| segment.len() > SEGMENT);
-        for secret in values.chain(segments) {
-            self.tap.hide_learnt(&secret);
-        }
-        let body = body.map(String::from_utf8_lossy).unwrap_or_default();
-        self.calls(&body);
-        let (data, left_out) = self.tap.told(&body);
+        let body = body.unwrap_or_default();
+        self.calls(body);
+        let (data, left_out) = self.told(body);
         let path = match url.query() {
             Some(query) => address(&format!("{}?{query}", url.path())),
             None => address(url.path()),
@@ -377,7 +263,7 @@ impl Tapped {
             Way::Sent,
             Passed::Request {
                 method: method.to_string(),
-                path: self.tap.short(&path),
+                path: self.short(&path),
                 headers: self.headers(headers),
                 data,
                 left_out,
@@ -395,38 +281,38 @@ impl Tapped {
         }
     }
 
-    pub(super) fn event(&self, frame: &Frame) {
+    /// An event; `event` is its type where that is not `message`.
+    pub(super) fn event(
+        &self,
+        event: Option<&str>,
+        id: Option<&EventId>,
+        retry_ms: Option<u64>,
+        data: &str,
+    ) {
         if !self.is_on() {
             return;
         }
-        let (mut data, mut event) = (Vec::new(), None);
-        for line in frame.text().lines() {
-            if let Some(more) = line.strip_prefix("data:") {
-                data.push(more.strip_prefix(' ').unwrap_or(more));
-            } else if let Some(name) = line.strip_prefix("event:") {
-                event = Some(name.trim_start().to_owned());
-            }
-        }
-        let mut data = data.join("\n");
-        if event.as_deref() == Some("endpoint") {
-            data = address(&data);
-        }
-        let task = self.whose(&data);
-        let (data, left_out) = self.tap.told(&data);
+        let task = self.whose(data);
+        let (data, left_out) = if event == Some("endpoint") {
+            self.told(&address(data))
+        } else {
+            self.told(data)
+        };
         let what = Passed::Event {
-            event: event.map(|name| self.tap.short(&name)),
-            id: frame.id().map(|id| self.tap.short(id)),
-            retry: frame.retry_ms(),
+            event: event.map(|name| self.short(name)),
+            id: id.map(|id| self.short(id)),
+            retry: retry_ms,
             data,
             left_out,
         };
         self.tell_of(task, Way::Came, what);
     }
 
+    /// The body of an answer.
     pub(super) fn body(&self, text: &str) {
         if self.is_on() {
             let task = self.whose(text);
-            let (data, left_out) = self.tap.told(text);
+            let (data, left_out) = self.told(text);
             self.tell_of(task, Way::Came, Passed::Body { data, left_out });
         }
     }
@@ -442,7 +328,7 @@ impl Tapped {
             self.calls(line);
         }
         let task = self.whose(line);
-        let (data, left_out) = self.tap.told(line);
+        let (data, left_out) = self.told(line);
         self.tell_of(task, way, Passed::Line { data, left_out });
     }
 
@@ -473,24 +359,34 @@ impl Tapped {
     /// The end of it.
     pub(super) fn end(&self, way: Way, why: &str) {
         if self.is_on() {
-            let why = self.tap.short(why.trim_end());
+            let why = self.short(why.trim_end());
             self.tell(way, Passed::End { why });
         }
+    }
+
+    /// A text as it is told: without its secrets, and no longer than it may be.
+    fn told(&self, text: &str) -> (String, u64) {
+        beginning(&self.secrets.mask_strictly(text))
+    }
+
+    fn short(&self, text: &str) -> String {
+        self.told(text).0
     }
 
     fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
         let told = headers.iter().map(|(name, value)| {
             let name = name.as_str();
-            // The cursor is marked as a secret among the others, and is an id that the events show anyway.
+            // The cursor is marked as a secret among the others, and is an id that the events show anyway, but for what
+            // is masked in it.
             let is_secret = is_hidden(name) || value.is_sensitive() && name != "last-event-id";
             let value = if is_secret {
                 GONE.to_owned()
             } else {
                 let value = String::from_utf8_lossy(value.as_bytes());
                 if name == "location" {
-                    self.tap.short(&address(&value))
+                    self.short(&address(&value))
                 } else {
-                    self.tap.short(&value)
+                    self.short(&value)
                 }
             };
             (name.to_owned(), value)
@@ -607,33 +503,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_secret_is_taken_out_wherever_a_text_is_cut() {
-        let text = "aä hunter2 and hunter2hunter and more";
-        let whole = masked(text, &["hunter2", "hunter2hunter"], 1000);
-        assert_eq!(whole.0, "aä [redacted] and [redacted] and more");
-        for limit in 0..text.len() {
-            let (kept, left_out) = masked(text, &["hunter2", "hunter2hunter"], limit);
-            assert!(!kept.contains("hunter"), "{limit}: {kept}");
-            let is_partial = ["[redacted]h", "hun"].iter().any(|it| kept.contains(it));
-            assert!(!is_partial, "{limit}: {kept}");
-            assert!(left_out > 0 || limit + 14 >= text.len(), "{limit}");
-        }
-        assert_eq!(masked("abc", &[], 3), ("abc".to_owned(), 0));
-        assert_eq!(masked("aä", &[], 2), ("a".to_owned(), 2));
-    }
-
-    #[test]
-    fn a_secret_is_known_by_its_token_and_as_json_writes_it() {
-        let (tap, _) = tap();
-        tap.hide(&SecretString::from("Bearer he said \"hunter2\""));
-        for text in [
-            "x Bearer he said \"hunter2\" x",
-            r#"{"a":"he said \"hunter2\""}"#,
-        ] {
-            assert!(!tap.short(text).contains("hunter2"), "{}", tap.short(text));
-        }
-        tap.hide(&SecretString::from("abc"));
-        assert_eq!(tap.short("abcde"), "abcde", "too short to be looked for");
+    fn of_a_long_text_the_beginning_is_told() {
+        assert_eq!(beginning("abc"), ("abc".to_owned(), 0));
+        let long = format!("{}ä", "x".repeat(DATA_BYTES - 1));
+        let (kept, left_out) = beginning(&long);
+        assert_eq!((kept.len(), left_out), (DATA_BYTES - 1, 2));
     }
 
     #[test]
@@ -659,9 +533,10 @@ pub(super) mod tests {
     fn what_comes_on_a_stream_of_many_is_told_as_the_task_it_is_of() {
         let (tap, kept) = tap();
         let task = TaskId::from_bits(5);
-        let own = tap.exchange(Some(task.clone()));
+        let secrets = Secrets::default();
+        let own = tap.exchange(Some(task.clone()), &secrets);
         own.line(Way::Sent, b"{\"id\":\"a-1\",\"method\":\"tools/call\"}\n");
-        let shared = tap.exchange(None);
+        let shared = tap.exchange(None, &secrets);
         for message in [
             r#"{"method":"notifications/progress","params":{"progressToken":"a-1"}}"#,
             r#"{"id":"a-1","result":{}}"#,

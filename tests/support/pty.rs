@@ -414,6 +414,16 @@ impl Tui {
         self.master.as_ref().unwrap().resize(size).unwrap();
     }
 
+    /// Tells the program that its terminal has 65,535 columns and as many rows.
+    pub(crate) fn grow_without_end(&mut self) {
+        let size = PtySize {
+            rows: u16::MAX,
+            cols: u16::MAX,
+            ..PtySize::default()
+        };
+        self.master.as_ref().unwrap().resize(size).unwrap();
+    }
+
     /// The process.
     pub(crate) fn pid(&self) -> Pid {
         let pid = i32::try_from(self.child.process_id().unwrap()).unwrap();
@@ -505,7 +515,7 @@ pub(crate) fn assets() -> PathBuf {
 const _: () = {
     let _ = House::kill_server;
     let _ = (House::open_program, House::open_unread);
-    let _ = Tui::resize;
+    let _ = (Tui::resize, Tui::grow_without_end);
     let _ = Tui::wait_for_line;
     let _ = Tui::signal;
     let _ = Tui::pid;

@@ -322,7 +322,8 @@ impl Link {
             _ => {}
         }
         running.task.result_bytes = u64::try_from(result.len()).ok();
-        running.task.result_line = answer.text.as_deref().map(first_line);
+        let shown = answer.text.as_deref().or(answer.bare.as_deref());
+        running.task.result_line = shown.map(first_line);
         running.result = Some(result.to_owned());
         running.result_part.set(result.len());
         if answer.is_error && is_cancelling {

@@ -203,11 +203,10 @@ impl Link {
         };
         running.kept = None;
         running.is_shown_stale = true;
-        if !matches!(running.line, Line::Open { .. }) {
-            let why = match arrival {
-                Arrival::Broken { why } => why,
-                _ => "the server ended the stream",
-            };
+        // A clean end only says that the server serves the new connection in its place.
+        if let (Arrival::Broken { why }, Line::Waiting { .. } | Line::Asking { .. }) =
+            (arrival, &running.line)
+        {
             running.note_cut(now, why);
         }
         self.is_restless = true;

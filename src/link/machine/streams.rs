@@ -34,8 +34,8 @@ pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
 const SOON_TRIES: u32 = 12;
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
-/// A resume whose response head does not come.
-pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(60);
+/// A resume whose response head does not come; its connection may be half-open too.
+pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(15);
 /// From here on the server's list is read, which tells where the work stands and not how it came there.
 pub(super) const BY_CHECKPOINT: &str =
     "going on by its checkpoint, where single steps may pass unseen";

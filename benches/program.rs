@@ -10,6 +10,8 @@
     reason = "a measurement that cannot go on ends"
 )]
 
+#[path = "support/calls.rs"]
+mod calls;
 #[path = "support/clients.rs"]
 mod clients;
 #[path = "../tests/support/disk.rs"]
@@ -43,9 +45,10 @@ fn main() {
         "get" => return clients::get(word(2)),
         "rmcp" => return clients::rmcp(word(2), word(3)),
         "smallest" => return clients::smallest(),
+        "calls" => return calls::drive(word(2), word(3).parse().unwrap(), word(4)),
         _ => {}
     }
-    let rows: [(u32, fn()); 11] = [
+    let rows: [(u32, fn()); 12] = [
         (1, one_a_chunk),
         (2, large_chunks),
         (4, headless),
@@ -57,6 +60,7 @@ fn main() {
         (11, missed),
         (12, memory),
         (13, saving),
+        (14, ends_together),
     ];
     for (number, measure) in rows {
         if is_wanted(number) {
@@ -515,6 +519,37 @@ fn saving() {
         13,
         "key to frame under row 6's load, p99, saving on against off",
         on / off,
+        " x",
+        1.5,
+    );
+}
+
+/// CPU seconds of so many calls that end together, after all of them have begun.
+fn cpu_of_ends(calls: usize) -> f64 {
+    let (house, mut server) = (House::new(), Server::start());
+    let state = house.path().to_string_lossy().into_owned();
+    let mut driver = Process::this(&["calls", &server.url, &calls.to_string(), &state]);
+    for _ in 0..calls {
+        server.wait_for("open");
+    }
+    pass(Duration::from_secs(3));
+    let before = driver.cpu();
+    server.go();
+    driver.wait_for_line();
+    driver.end() - before
+}
+
+/// Row 14: calls that end together cost each what they cost alone.
+fn ends_together() {
+    let few: Vec<f64> = (0..3).map(|_| cpu_of_ends(1000)).collect();
+    let (few, many) = (median(&few), cpu_of_ends(10_000));
+    say(&format!(
+        "       CPU of calls that end together: 1,000 {few:.2} s, 10,000 {many:.2} s"
+    ));
+    row(
+        14,
+        "10,000 calls that end together against ten times 1,000, CPU",
+        many / (10.0 * few),
         " x",
         1.5,
     );

@@ -1037,6 +1037,7 @@ fn each_end_and_each_question_is_one_hook_event() {
         asked_at: Wall(at),
         answer,
         is_delivered: false,
+        shared_with: Vec::new(),
     };
     let yes = || Some(Answer::Decline);
     let first = || question("a", 5, None);

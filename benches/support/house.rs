@@ -276,6 +276,10 @@ impl House {
         }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// One whose disk can be told to fail.
     pub(crate) fn that_can_fail() -> Self {
         let can_fail = true;

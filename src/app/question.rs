@@ -143,6 +143,10 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let question = task.questions.iter().find(|question| question.key == key);
     let since = question.map_or(task.updated_at, |question| question.asked_at);
     let waits = format!("waits {}", text::span(now.wall.since(since)));
+    let waits = match question.and_then(|question| question.asked_for(&task.id)) {
+        Some(asked_for) => format!("{asked_for}; {waits}"),
+        None => waits,
+    };
     let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
         Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),

@@ -221,6 +221,7 @@ pub(super) fn documents_of(task: &Task) -> Value {
             "key": question.key,
             "message": Elicitation::read(&question.request).message,
             "asked_at": question.asked_at.rfc3339(),
+            "shared_with": question.shared_with,
         })
     })
     .collect()
@@ -302,6 +303,9 @@ pub(super) fn asking(
         task.id
     )];
     let mut waits = format!("since {}", text::span(now.since(question.asked_at)));
+    if let Some(asked_for) = question.asked_for(&task.id) {
+        waits = format!("{asked_for}, {waits}");
+    }
     if let Some(until) = until(task) {
         waits = format!("{waits}, until {}", lines::clock(until, now));
     }
@@ -364,6 +368,7 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
         "asked_at": question.asked_at.rfc3339(),
         "until": until(task).map(Wall::rfc3339),
         "open": task.open_questions().count(),
+        "shared_with": question.shared_with,
         "message": asked.message,
         "mode": if link.is_some() { "url" } else { "form" },
         "fields": fields,

@@ -905,10 +905,12 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
             )
         }
         Status::InputRequired => {
-            let asks = task.open_question().map(|question| &question.request);
-            let asks = asks.map_or(String::new(), |asks| Elicitation::message_of(asks));
+            let open = task.open_question();
+            let asks = open.map_or(String::new(), |open| Elicitation::message_of(&open.request));
             let asks = text::sentence(&asks);
-            format!("{id} asks: {asks} Answer it: longhaul answer {id}{flags}")
+            let asked_for = open.and_then(|open| open.asked_for(id));
+            let asked_for = asked_for.map_or(String::new(), |words| format!(" ({words})"));
+            format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")
         }
         Status::Running | Status::Paused => return Ok(()),
     };

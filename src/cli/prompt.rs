@@ -289,6 +289,7 @@ mod tests {
             asked_at: Wall(0),
             answer: None,
             is_delivered: false,
+            shared_with: Vec::new(),
         })
     }
 

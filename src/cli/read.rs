@@ -310,10 +310,12 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         .map_or(String::new(), |reason| format!(": {reason}"));
     put("status", Some(format!("{}{reason}", task.status.word())));
     for question in task.open_questions() {
+        let asked_for = question.asked_for(&task.id);
+        let asked_for = asked_for.map_or(String::new(), |words| format!("{words}; "));
         put(
             "asks",
             Some(format!(
-                "{} (since {}; `longhaul answer {}{flags}` shows it)",
+                "{} ({asked_for}since {}; `longhaul answer {}{flags}` shows it)",
                 Elicitation::message_of(&question.request),
                 when(question.asked_at),
                 task.id

@@ -58,7 +58,8 @@ pub use price::Price;
 pub use progress::{Progress, share_in, whole_percent};
 pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
-    Attempt, Cursors, Footing, LinkRecord, Phase, Row, Task, TaskError, TaskErrorKind,
+    Attempt, Cursors, Footing, LinkRecord, Phase, Row, StandaloneStream, Task, TaskError,
+    TaskErrorKind,
 };
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use schema::{Checked, Complaint, Step, path_text};

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Wall;
+use super::{TaskId, Wall};
 
 /// A question of a server for one task. Its text is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,12 +28,24 @@ pub struct Question {
     pub answer: Option<Answer>,
     /// Whether the server has the answer, as far as it showed.
     pub is_delivered: bool,
+    /// The other calls that it may be for, where the server asked it beside all of them: it is on each of them under the
+    /// same key, and one answer settles it on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_with: Vec<TaskId>,
 }
 
 impl Question {
     /// Whether it waits for a person.
     pub fn is_open(&self) -> bool {
         self.answer.is_none()
+    }
+
+    /// Which calls the server may have asked it for, where that is not known.
+    pub fn asked_for(&self, own: &TaskId) -> Option<String> {
+        let (last, more) = self.shared_with.split_last()?;
+        let more = more.iter().map(|id| format!(", {id}"));
+        let first = more.fold(own.to_string(), |all, id| all + &id);
+        Some(format!("asked by the server, for {first} or {last}"))
     }
 
     /// Whether it is, or was, asked under this key.

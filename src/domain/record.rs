@@ -338,6 +338,19 @@ pub struct Cursors {
     pub before: Option<EventId>,
 }
 
+/// The stream of a bare GET, as one session of the server showed it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandaloneStream {
+    /// The session that it belongs to ([`LinkRecord::session_number`]); in another one nothing of this holds.
+    pub session_number: u64,
+    /// Whether the server has no such stream.
+    pub is_absent: bool,
+    /// Where it can be resumed.
+    pub cursors: Cursors,
+    /// The server's wish for the wait before a reconnect, in milliseconds.
+    pub retry_ms: Option<u64>,
+}
+
 /// What is known of a server and has to outlive this process.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
@@ -381,6 +394,9 @@ pub struct LinkRecord {
     /// What its checkpoint tools are called, as the configuration last said.
     #[serde(default)]
     pub convention: Convention,
+    /// The stream on which it sends what belongs to no call.
+    #[serde(default)]
+    pub standalone: StandaloneStream,
 }
 
 /// What a call can stand on at a server, as far as seen: it decides the price of leaving before anything is sent.
@@ -467,6 +483,7 @@ impl LinkRecord {
             binds_tasks: None,
             ran_as_task: BTreeMap::new(),
             convention: Convention::default(),
+            standalone: StandaloneStream::default(),
         }
     }
 }

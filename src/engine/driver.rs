@@ -94,6 +94,8 @@ struct Linked {
     /// The newest save on disk.
     durable: SaveToken,
     exchanges: BTreeMap<ExchangeId, Reading>,
+    /// How many exchanges were left when those that came to their end were last taken out.
+    left: usize,
     is_touched: bool,
 }
 
@@ -600,6 +602,7 @@ impl Driver<'_> {
             held: VecDeque::new(),
             durable: 0,
             exchanges: BTreeMap::new(),
+            left: 0,
             is_touched: true,
         });
         if (self.traces || is_configured)
@@ -1211,8 +1214,7 @@ impl Driver<'_> {
                     let task = linked.link.task_of(exchange).cloned();
                     let arrivals = stdio.exchange_for(task, request);
                     let reading = self.inbox.read(index, exchange, arrivals);
-                    linked.exchanges.retain(|_, reading| !reading.is_over());
-                    linked.exchanges.insert(exchange, reading);
+                    linked.reads(exchange, reading);
                     return;
                 }
                 let http = match linked.connection(&configured, sign_in, &self.unread) {
@@ -1224,9 +1226,7 @@ impl Driver<'_> {
                 let task = linked.link.task_of(exchange).cloned();
                 let arrivals = http.exchange_for(task, request);
                 let reading = self.inbox.read(index, exchange, arrivals);
-                // Those that came to their end leave nothing behind.
-                linked.exchanges.retain(|_, reading| !reading.is_over());
-                linked.exchanges.insert(exchange, reading);
+                linked.reads(exchange, reading);
             }
         }
     }
@@ -1459,12 +1459,19 @@ struct SigningIn<'s> {
 impl Linked {
     /// When a new token is due for what is open here, unless one is being got.
     fn token_due(&self) -> Option<Wall> {
+        let due = self.keeper.as_ref()?.due()?;
         let is_busy = |job: &tokio::task::AbortHandle| !job.is_finished();
         let is_open = self.exchanges.values().any(|reading| !reading.is_over());
-        if !is_open || self.refreshing.as_ref().is_some_and(is_busy) {
-            return None;
+        (is_open && !self.refreshing.as_ref().is_some_and(is_busy)).then_some(due)
+    }
+
+    /// Keeps what reads an exchange. Those that came to their end go once they are as many as the others.
+    fn reads(&mut self, exchange: ExchangeId, reading: Reading) {
+        if self.exchanges.len() > 2 * self.left + 16 {
+            self.exchanges.retain(|_, reading| !reading.is_over());
+            self.left = self.exchanges.len();
         }
-        self.keeper.as_ref()?.due()
+        self.exchanges.insert(exchange, reading);
     }
 
     /// The headers that came with what was asked; what is given by hand wins.

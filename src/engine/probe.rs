@@ -221,7 +221,7 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
                         }
                     }
                 }
-                Arrival::Endpoint { .. } | Arrival::Alive => {}
+                Arrival::Endpoint { .. } | Arrival::MoreRequests(_) | Arrival::Alive => {}
                 Arrival::Ended => break,
                 Arrival::Broken { why } => return Err(Obstacle::Strange(why)),
                 Arrival::TooLarge { .. } => {
@@ -305,7 +305,8 @@ async fn flow(http: &Http, request: Request, begins_early: bool) -> Flow {
             match arrival {
                 Arrival::Opened {
                     body: Body::Stream, ..
-                } => {}
+                }
+                | Arrival::MoreRequests(_) => {}
                 Arrival::Event { .. } | Arrival::Alive => return Flow::AtOnce(begun.elapsed()),
                 _ => return Flow::NoStream,
             }

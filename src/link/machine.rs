@@ -25,9 +25,11 @@ mod asks;
 mod door;
 mod era;
 mod questions;
+mod replies;
 mod seams;
 mod session_check;
 mod silence;
+mod standalone;
 mod streams;
 mod tasks;
 mod wire;
@@ -43,6 +45,9 @@ const SHORT: Duration = Duration::from_secs(30);
 const POLL_WITHIN: Duration = Duration::from_secs(20);
 /// Servers that were not read for this long are asked anew.
 const DEAF: Duration = Duration::from_secs(5);
+/// Looking through all tasks takes its time: with so many more of them, the next look is a millisecond later, so that
+/// thousands of calls that end together are looked through a few times and not at every end.
+const TASKS_A_MILLISECOND: u64 = 500;
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
 
@@ -98,6 +103,8 @@ enum Kind {
     Update(TaskId, String),
     /// The stream on which the server tells of its tasks.
     Listen,
+    /// The stream of a bare GET.
+    Standalone,
     /// A page of the server's own list of tasks, for an ask.
     ListTasks {
         ask: AskId,
@@ -195,6 +202,8 @@ pub struct Link {
     session_check: Option<session_check::SessionCheck>,
     wire: Option<wire::Wire>,
     listening: tasks::Listening,
+    standalone: standalone::Standalone,
+    replies: replies::Replies,
     /// Who waits to hear of the server's tasks, and of which.
     adopters: Vec<(AskId, adopt::Sought)>,
     /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
@@ -224,6 +233,9 @@ pub struct Link {
     /// How long the server took to begin its newest answer to a short request.
     latency: Option<Duration>,
     wake: Option<Mono>,
+    /// When all tasks were last looked through, and how many that was over all times.
+    advanced_at: Mono,
+    steps: u64,
     /// The session of the server that the exchange belongs to on which something is read: the ids of the server's requests
     /// mean something within it only.
     heard_in: u64,
@@ -282,6 +294,8 @@ impl Link {
             session_check: None,
             wire: None,
             listening: tasks::Listening::default(),
+            standalone: standalone::Standalone::new(now.mono),
+            replies: replies::Replies::default(),
             adopters: Vec::new(),
             known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
@@ -302,6 +316,8 @@ impl Link {
             requests: 0,
             latency: None,
             wake: None,
+            advanced_at: Mono(0),
+            steps: 0,
             heard_in: 0,
             is_restless: false,
             is_leaving: false,
@@ -508,7 +524,8 @@ impl Link {
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
-        if self.is_restless || self.next_wake().is_some_and(|wake| now.mono >= wake) {
+        let is_due = self.is_restless || self.due_at().is_some_and(|at| now.mono >= at);
+        if is_due && (self.is_leaving || now.mono >= self.may_advance_at()) {
             self.advance();
         }
     }
@@ -536,7 +553,26 @@ impl Link {
 
     /// When [`Input::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
+        let may = self.may_advance_at();
+        let is_put_off = self.is_restless && may > self.now.mono && !self.is_leaving;
+        let due = earliest(self.due_at(), is_put_off.then_some(may));
+        due.map(|at| if self.is_leaving { at } else { at.max(may) })
+    }
+
+    fn due_at(&self) -> Option<Mono> {
         earliest(self.wake, self.saver.next_due())
+    }
+
+    /// When all tasks may be looked through again.
+    fn may_advance_at(&self) -> Mono {
+        let tasks = u64::try_from(self.tasks.len()).unwrap_or(u64::MAX);
+        let pause = Duration::from_millis(tasks / TASKS_A_MILLISECOND);
+        self.advanced_at.after(pause)
+    }
+
+    /// How many tasks were looked at over all times, to measure what many of them cost.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// What is known of the server.
@@ -673,6 +709,7 @@ impl Link {
 
     /// Everything that time or a change of state makes due.
     fn advance(&mut self) {
+        self.advanced_at = self.now.mono;
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
             self.is_restless = false;
@@ -682,16 +719,17 @@ impl Link {
             self.expire_errands();
             self.tend_door();
             self.tend_adoption();
-            let busy = self
-                .tasks
-                .iter()
-                .filter(|(_, running)| !running.is_parked());
+            let now = self.now.mono;
+            self.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
+            let is_busy = |running: &Running| !running.is_parked() && !Self::is_still(running, now);
+            let busy = self.tasks.iter().filter(|(_, running)| is_busy(running));
             for id in busy.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
                 self.step(&id);
             }
             self.step_polls();
             self.step_listening();
             self.step_session_check();
+            self.step_standalone();
             self.keep_alive();
             self.end_idle_program();
             self.say_goodbye();
@@ -710,6 +748,18 @@ impl Link {
             None => self.next_deadline(),
             Some(_) => None,
         };
+    }
+
+    /// Whether nothing is due for a task but what its open stream brings.
+    fn is_still(running: &Running, now: Mono) -> bool {
+        let is_out = running.is_out()
+            && !running.has_answers
+            && running.wish.is_none()
+            && running.follow.is_none()
+            && running.task.limits == crate::domain::Limits::default();
+        let due = earliest(Self::silence_ends(running), running.doubted_at());
+        let due = earliest(due, running.went_out_at());
+        running.is_settled() || is_out && due.is_none_or(|at| now < at)
     }
 
     /// Whether what servers send is read. While it is not, their silence means nothing: no clock runs but the saver's.
@@ -750,10 +800,15 @@ impl Link {
         let wire = self.wire.as_ref().map(|wire| wire.target.clone());
         let is_short = !matches!(
             &kind,
-            Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen | Kind::Reread(_) | Kind::Wire
+            Kind::Stream(_)
+                | Kind::Fetch(_)
+                | Kind::Listen
+                | Kind::Standalone
+                | Kind::Reread(_)
+                | Kind::Wire
         );
         let until = match &kind {
-            Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen => None,
+            Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen | Kind::Standalone => None,
             Kind::Reread(_) => Some(seams::REREAD_WITHIN),
             Kind::Ping { .. } => Some(PING_WITHIN),
             Kind::Poll(_) => Some(POLL_WITHIN),
@@ -868,6 +923,7 @@ impl Link {
                 *until = self.now.mono;
             }
         }
+        self.doubt_standalone();
         self.show_all();
     }
 
@@ -1112,7 +1168,8 @@ impl Link {
                 ..
             }) = self.forget_errand(exchange)
             {
-                self.reply_unheard(&id);
+                self.path.refund(self.now);
+                self.answers_wait(&id);
             }
         }
     }
@@ -1218,6 +1275,9 @@ impl Link {
         let can_ask = self.door == Door::Open;
         let allowed_at = self.path.allowed_at(self.now);
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));
+        let way_at = self.path.next_try();
+        let when_allowed_by_way = |at: Mono| Some(way_at.map_or(at, |way| way.max(at)));
+        next = earliest(next, self.standalone_due());
         if self.door == Door::Shut && self.wants_door() || can_ask && self.wants_tools() {
             next = earliest(next, allowed_at);
         }
@@ -1238,6 +1298,9 @@ impl Link {
                 }
                 if running.phase() == Phase::Queued {
                     next = earliest(next, allowed_at);
+                }
+                if running.has_answers {
+                    next = earliest(next, when_allowed_by_way(running.answers_at));
                 }
             }
             next = earliest(next, Self::silence_ends(running));

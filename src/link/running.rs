@@ -29,7 +29,7 @@ const IDS_REMEMBERED: usize = 1024;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
 
 /// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
-const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
 const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
@@ -197,7 +197,7 @@ impl LeftOut {
             (
                 self.questions,
                 "question",
-                "more than a person can be asked, declined",
+                "more than can be answered, left or declined",
             ),
         ];
         let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
@@ -265,8 +265,9 @@ pub(super) struct Running {
     pub(super) follow: Option<Follow>,
     /// How its server task is asked for, while it has one.
     pub(super) served: Option<Served>,
-    /// Answers of the user wait to be sent.
+    /// Answers of the user wait to be sent, not before then.
     pub(super) has_answers: bool,
+    pub(super) answers_at: Mono,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
     pub(super) wish: Option<Wish>,
@@ -341,6 +342,7 @@ impl Running {
             follow: None,
             served: None,
             has_answers: false,
+            answers_at: Mono(0),
             is_flipped: false,
             wish: None,
             sending: None,
@@ -623,6 +625,11 @@ impl Running {
             guess: None,
             is_unsaved: self.is_unsaved,
         }
+    }
+
+    /// There are answers to send, or to look at again.
+    pub(super) fn answers_wait(&mut self) {
+        (self.has_answers, self.answers_at) = (true, Mono(0));
     }
 
     pub(super) fn is_settled(&self) -> bool {

@@ -64,6 +64,9 @@ impl Method {
 /// any number of `Event`, `Endpoint` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrival {
+    /// So many requests went out beyond the first before what follows came: the hops of a redirect, or another try with
+    /// new credentials.
+    MoreRequests(u32),
     /// A successful response head (2xx).
     Opened {
         /// What kind of body follows.

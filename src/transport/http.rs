@@ -231,7 +231,11 @@ impl Http {
         let tapped = tap.map(|tap| tap.exchange(task, &inner.secrets));
         let watched = tapped.clone().map(Watched::new);
         Exchange {
-            stage: Stage::Opening(Box::pin(async move { inner.open(request, tapped).await })),
+            stage: Stage::Opening(Box::pin(async move {
+                let mut more = 0;
+                let opening = inner.open(request, tapped, &mut more).await;
+                (opening, more)
+            })),
             watched,
         }
     }
@@ -267,7 +271,8 @@ pub(super) struct Ready {
 }
 
 impl Inner {
-    async fn open(&self, request: Request, tapped: Option<Tapped>) -> Opening {
+    /// Sends a request and follows where it is redirected to; `more` counts the requests beyond the first.
+    async fn open(&self, request: Request, tapped: Option<Tapped>, more: &mut u32) -> Opening {
         if let Some(session) = &request.session {
             self.secrets.add_session(session);
         }
@@ -344,6 +349,7 @@ impl Inner {
                 match next_url(status, &url, location, redirects) {
                     Ok(next) => {
                         redirects += 1;
+                        *more += 1;
                         url = next;
                         continue;
                     }
@@ -371,6 +377,7 @@ impl Inner {
                     // Refused for its credentials alone, a request was not acted upon.
                     Ok(other) if !has_asked_again => {
                         has_asked_again = true;
+                        *more += 1;
                         token = Some(other);
                         continue;
                     }
@@ -653,7 +660,7 @@ pub struct Exchange {
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Opening(_) => "opening",
+            Stage::Opening(_) | Stage::Begun(_) => "opening",
             Stage::Reading(_) => "reading",
             Stage::Over => "over",
         };
@@ -662,7 +669,9 @@ impl fmt::Debug for Exchange {
 }
 
 enum Stage {
-    Opening(Pin<Box<dyn Future<Output = Opening> + Send>>),
+    Opening(Pin<Box<dyn Future<Output = Opened> + Send>>),
+    /// It took more than one request, which is told before what came of it.
+    Begun(Opening),
     Reading(Box<Reader>),
     Over,
 }
@@ -671,6 +680,9 @@ enum Opening {
     Over(Arrival),
     Body(Arrival, Box<Reader>),
 }
+
+/// How an exchange began, and how many requests that took beyond the first.
+type Opened = (Opening, u32);
 
 type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
@@ -782,23 +794,37 @@ impl Reader {
     }
 }
 
+impl Exchange {
+    fn begun(&mut self, opening: Opening) -> Arrival {
+        let (arrival, next) = match opening {
+            Opening::Over(arrival) => (arrival, Stage::Over),
+            Opening::Body(arrival, reader) => (arrival, Stage::Reading(reader)),
+        };
+        let is_last = matches!(next, Stage::Over);
+        if let Some(watched) = self.watched.as_mut().filter(|_| is_last) {
+            watched.ended_by(&arrival);
+        }
+        self.stage = next;
+        arrival
+    }
+}
+
 impl Stream for Exchange {
     type Item = Arrival;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
         match &mut self.stage {
-            Stage::Opening(opening) => {
-                let (arrival, next) = match ready!(opening.as_mut().poll(cx)) {
-                    Opening::Over(arrival) => (arrival, Stage::Over),
-                    Opening::Body(arrival, reader) => (arrival, Stage::Reading(reader)),
-                };
-                let is_last = matches!(next, Stage::Over);
-                if let Some(watched) = self.watched.as_mut().filter(|_| is_last) {
-                    watched.ended_by(&arrival);
+            Stage::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
+                (opening, 0) => Poll::Ready(Some(self.begun(opening))),
+                (opening, more) => {
+                    self.stage = Stage::Begun(opening);
+                    Poll::Ready(Some(Arrival::MoreRequests(more)))
                 }
-                self.stage = next;
-                Poll::Ready(Some(arrival))
-            }
+            },
+            Stage::Begun(_) => match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Begun(opening) => Poll::Ready(Some(self.begun(opening))),
+                _ => Poll::Ready(None),
+            },
             Stage::Reading(reader) => {
                 let arrival = ready!(reader.poll(cx));
                 if matches!(

@@ -351,6 +351,7 @@ impl Tapped {
             Arrival::Opened { .. }
             | Arrival::Event { .. }
             | Arrival::Endpoint { .. }
+            | Arrival::MoreRequests(_)
             | Arrival::Alive => return,
         };
         self.end(Way::Came, why);

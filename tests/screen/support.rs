@@ -156,6 +156,7 @@ pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
         asked_at: ago(age),
         answer: None,
         is_delivered: false,
+        shared_with: Vec::new(),
     }
 }
 

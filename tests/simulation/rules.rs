@@ -44,6 +44,18 @@ struct Bench {
     asks: u64,
     /// Up to where a test has looked at what was sent.
     seen: usize,
+    standalone: Standalone,
+}
+
+/// What the server makes of a bare GET.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Standalone {
+    /// It answers 405, which most tests do not look at.
+    Absent,
+    /// It opens the stream at once.
+    Opens,
+    /// The test answers.
+    Waits,
 }
 
 fn id() -> TaskId {
@@ -108,6 +120,7 @@ impl Bench {
             saves_at_once: true,
             asks: 0,
             seen: 0,
+            standalone: Standalone::Absent,
         }
     }
 
@@ -117,6 +130,10 @@ impl Bench {
         record.session = Some("s".to_owned());
         (record.session_number, record.is_initialized) = (1, true);
         record.tools_at = Some(Wall(START));
+        (
+            record.standalone.session_number,
+            record.standalone.is_absent,
+        ) = (1, true);
         let tools = json!({"tools": [
             {"name": "steps", "inputSchema": {"type": "object"}},
             {"name": "work", "inputSchema": {"properties": {"client_id": {"type": "string"}}}},
@@ -150,8 +167,32 @@ impl Bench {
         let stamp = self.stamp();
         self.link.handle(stamp, input);
         self.views.extend(self.link.take_views());
+        let mut bare = Vec::new();
         for output in self.link.take_outputs() {
             match output {
+                Output::Send {
+                    exchange,
+                    request:
+                        Request {
+                            method: Method::Get { cursor: None },
+                            ..
+                        },
+                    ..
+                } if self.standalone == Standalone::Absent && self.link.record().is_initialized => {
+                    bare.push((exchange, refused(405)));
+                }
+                Output::Send {
+                    exchange,
+                    request:
+                        request @ Request {
+                            method: Method::Get { cursor: None },
+                            ..
+                        },
+                    ..
+                } if self.standalone == Standalone::Opens => {
+                    self.sent.push((self.now, exchange, request));
+                    bare.push((exchange, opened()));
+                }
                 Output::Save { token, rows, .. } => {
                     self.rows.extend(Arc::unwrap_or_clone(rows));
                     self.pending.push(token);
@@ -166,6 +207,9 @@ impl Bench {
                 }
                 other => self.carry_out(other),
             }
+        }
+        for (exchange, arrival) in bare {
+            self.bring(exchange, arrival);
         }
         while self.saves_at_once && !self.pending.is_empty() {
             let token = self.pending.remove(0);
@@ -1441,4 +1485,49 @@ fn a_handshake_whose_end_cannot_be_announced_is_said_to_who_waits() {
         bench.answers.as_slice(),
         [Err(Refused::Unreachable(_))]
     ));
+}
+
+/// How many tasks are looked at for each of so many calls that end within as many microseconds.
+fn looks_an_end(calls: u64) -> u64 {
+    let mut bench = Bench::known();
+    let mut streams = Vec::new();
+    for number in 0..calls {
+        bench.start_as(TaskId::from_bits(number + 1), "steps", Limits::default());
+        if let Some((_, exchange, request)) = bench.sent.pop() {
+            streams.push((exchange, request_id(&request)));
+        }
+        bench.bring(streams.last().unwrap().0, opened());
+    }
+    bench.secs(1);
+    let before = bench.link.steps();
+    for (number, (exchange, request_id)) in streams.iter().enumerate() {
+        bench.now += u64::from(number % 20 == 0);
+        bench.bring(*exchange, event("z", &result(request_id)));
+    }
+    bench.secs(5);
+    assert_eq!(
+        bench
+            .views
+            .iter()
+            .filter(|view| view.task.status.is_settled())
+            .count() as u64,
+        calls
+    );
+    (bench.link.steps() - before) / calls
+}
+
+#[test]
+fn what_an_end_costs_does_not_grow_with_the_calls_beside_it() {
+    let (few, many) = (looks_an_end(500), looks_an_end(5000));
+    assert!(many <= 3 * few.max(10) / 2, "{few}, then {many}");
+}
+
+/// The JSON-RPC id of a POST.
+fn request_id(request: &Request) -> String {
+    let Method::Post { body, .. } = &request.method else {
+        return String::new();
+    };
+    let message: Value = serde_json::from_str(body).unwrap_or_default();
+    let id = message.get("id").and_then(Value::as_str);
+    id.unwrap_or_default().to_owned()
 }

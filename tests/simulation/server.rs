@@ -102,6 +102,10 @@ pub(crate) struct Style {
     pub(crate) notices_ms: u64,
     /// It hangs up now and then on purpose.
     pub(crate) hangs_up: bool,
+    /// Plain tools ask on the stream of a bare GET.
+    pub(crate) asks_beside: bool,
+    /// So many redirects lead to it.
+    pub(crate) hops: u32,
 }
 
 impl Style {
@@ -165,6 +169,12 @@ impl Style {
             survives,
             notices_ms: *[20, 500, 8000, 60_000].get(dice.usize(0..4)).unwrap_or(&20),
             hangs_up,
+            asks_beside: dice.u32(0..4) == 0,
+            hops: if dice.u32(0..8) == 0 {
+                dice.u32(1..4)
+            } else {
+                0
+            },
         }
     }
 }
@@ -266,6 +276,8 @@ pub(crate) struct Server {
     pub(crate) streams: Vec<Stream>,
     by_id: HashMap<EventId, (usize, usize)>,
     by_request: HashMap<String, usize>,
+    /// The stream beside all calls, of each session.
+    beside: BTreeMap<Option<String>, usize>,
     order: u64,
     runs: Vec<Run>,
     pub(crate) checkpoints: BTreeMap<String, Checkpoint>,
@@ -298,6 +310,7 @@ impl Server {
             streams: Vec::new(),
             by_id: HashMap::new(),
             by_request: HashMap::new(),
+            beside: BTreeMap::new(),
             order: 0,
             runs: Vec::new(),
             checkpoints: BTreeMap::new(),
@@ -366,6 +379,7 @@ impl Server {
     /// A request has come in whole.
     pub(crate) fn request(&mut self, conn: Conn, request: &Request) {
         self.note_request(request);
+        self.redirect(conn, request);
         if self.now < self.barred_until {
             return self.refuse(conn, 401, "who are you", None);
         }
@@ -382,6 +396,23 @@ impl Server {
             }
             Method::Get { cursor } => self.asked_for(conn, request, cursor.as_ref()),
             Method::Delete => self.deleted(conn, request),
+        }
+    }
+
+    /// The hops of a request before it comes in; those of a call and of a look at a task are nobody's budget.
+    fn redirect(&mut self, conn: Conn, request: &Request) {
+        let is_free = match &request.method {
+            Method::Post { body, .. } => {
+                let message: Value = serde_json::from_str(body).expect("we send JSON");
+                let is_call = !message["params"]["arguments"]["key"].is_null();
+                is_call || message["method"] == "tasks/get"
+            }
+            _ => false,
+        };
+        if self.style.hops > 0 && !is_free {
+            let hops = self.style.hops as usize;
+            self.requests.extend(std::iter::repeat_n(self.now, hops));
+            self.send(conn, Arrival::MoreRequests(self.style.hops));
         }
     }
 
@@ -776,6 +807,9 @@ impl Server {
         if !self.knows(request.session.as_ref()) {
             return self.no_session(conn);
         }
+        if cursor.is_none() && self.style.asks_beside && self.style.on_get == OnGet::Works {
+            return self.listens(conn, request.session.as_ref());
+        }
         match (self.style.on_get, cursor) {
             (OnGet::NotAllowed, _) | (_, None) => return self.refuse(conn, 405, "no", None),
             (OnGet::Breaks, _) => return self.refuse(conn, 500, "oops", None),
@@ -850,6 +884,38 @@ impl Server {
                 self.silent_conns.insert(conn);
             }
             _ => self.send(conn, Arrival::Ended),
+        }
+    }
+
+    /// Somebody listens to what belongs to no call.
+    fn listens(&mut self, conn: Conn, session: Option<&String>) {
+        let session = session.filter(|_| self.style.has_session).cloned();
+        let next = self.streams.len();
+        let stream = *self.beside.entry(session.clone()).or_insert(next);
+        if stream == next {
+            self.streams.push(Stream {
+                request: format!("beside {session:?}"),
+                session,
+                token: Value::Null,
+                key: String::new(),
+                events: Vec::new(),
+                conn: None,
+                is_done: false,
+                replays_until: 0,
+                is_json: false,
+                is_modern: false,
+            });
+        }
+        let Some(of) = self.streams.get_mut(stream) else {
+            return;
+        };
+        if of.conn.is_some() {
+            return self.refuse(conn, 409, "Only one stream", None);
+        }
+        of.conn = Some(conn);
+        self.open(conn, Body::Stream, None);
+        if self.style.primes {
+            self.emit(stream, &What::Prime, "");
         }
     }
 
@@ -929,7 +995,8 @@ impl Server {
     pub(crate) fn boot(&mut self) {
         self.newer_booted();
         if self.style.survives {
-            for stream in 0..self.streams.len() {
+            let beside: BTreeSet<usize> = self.beside.values().copied().collect();
+            for stream in (0..self.streams.len()).filter(|stream| !beside.contains(stream)) {
                 self.error(stream, -32603, "the server was restarted");
             }
         }
@@ -1045,7 +1112,16 @@ impl Server {
         }
         let data = json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create",
             "params": {"message": "go on?"}});
-        self.emit(stream, &What::Ask(number), &data.to_string());
+        let beside = self.beside.get(&session).copied().filter(|beside| {
+            // What it does not keep for later it does not ask where nobody listens.
+            let mut of = self.streams.get(*beside).into_iter();
+            of.any(|of| of.conn.is_some() || self.style.gives_ids)
+        });
+        self.emit(
+            beside.unwrap_or(stream),
+            &What::Ask(number),
+            &data.to_string(),
+        );
     }
 
     /// The question of a plain tool was answered.

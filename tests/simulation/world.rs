@@ -516,7 +516,10 @@ impl World {
                 if life == self.life && self.conns.get(&exchange) == Some(&conn) {
                     let is_last = !matches!(
                         arrival,
-                        Arrival::Opened { .. } | Arrival::Event { .. } | Arrival::Alive
+                        Arrival::Opened { .. }
+                            | Arrival::Event { .. }
+                            | Arrival::MoreRequests(_)
+                            | Arrival::Alive
                     );
                     if is_last {
                         self.conns.remove(&exchange);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Errand, Kind, Link, asks::end_attempts};
+use super::{Errand, Kind, Link, asks::end_attempts, replies};
 use crate::{
     domain::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
@@ -76,7 +76,11 @@ impl Link {
                     data,
                 } => {
                     let now = self.now;
-                    if let Some(running) = task.and_then(|id| self.tasks.get_mut(id)) {
+                    let of = task.cloned().or_else(|| self.logged_beside(event_id));
+                    if let Some(running) = of.and_then(|id| self.tasks.get_mut(&id)) {
+                        if let Some(event_id) = event_id.filter(|_| task.is_none()) {
+                            running.ids.add(event_id);
+                        }
                         let logger = logger.map(std::borrow::Cow::into_owned);
                         running.note(
                             now,
@@ -129,7 +133,7 @@ impl Link {
     pub(super) fn reply(&mut self, answer: protocol::Method) {
         // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
         let is_awaited = self.heard_in == self.record.session_number;
-        if is_awaited && self.path.spend(self.now).is_ok() {
+        if is_awaited && self.replies_out() < replies::AT_ONCE && self.path.spend_spare(self.now) {
             self.send(Kind::Reply(None), answer, None, None);
             self.is_restless = true;
         }

@@ -79,7 +79,7 @@ impl Link {
                 self.unbar();
                 Ok(Done::Accepted)
             }
-            Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), answer),
+            Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), &answer),
             Ask::Adopt { server_task, .. } => {
                 self.unbar();
                 let sought = server_task.map_or(Sought::Tasks, Sought::Task);
@@ -189,6 +189,7 @@ impl Link {
             && self.door == Door::Open
             && self.record.tools_at.is_some()
             && self.path.down().is_none()
+            && !self.waits_for_standalone(&id)
         {
             self.send_call(&id);
         }
@@ -314,6 +315,16 @@ impl Link {
             running.line = Line::Calling(exchange);
         }
         self.saver.urge(now.mono);
+    }
+
+    /// Whether a call waits until the standalone stream is open; one that is refused here sends nothing at all.
+    fn waits_for_standalone(&mut self, id: &TaskId) -> bool {
+        let goes_out = self.tasks.get(id).is_some_and(|running| {
+            let mut tools = self.record.tools.iter();
+            let tool = tools.find(|tool| tool.name == running.task.tool);
+            self.refusal_of(running, tool).is_none()
+        });
+        goes_out && self.standalone_comes_first()
     }
 
     /// Notes that a call has gone out of which nothing was heard yet.
@@ -747,7 +758,7 @@ impl Link {
                 link.path.may_send(link.now)
             }
         };
-        if is_queued && can_call && may_call(self) {
+        if is_queued && can_call && !self.waits_for_standalone(id) && may_call(self) {
             self.send_call(id);
         }
         // An answer to a question of a session means nothing in another one.

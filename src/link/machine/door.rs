@@ -439,6 +439,7 @@ impl Link {
             _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
             _ if matches!(errand.kind, Kind::Wire) => self.wire_refused(&refusal),
             _ if matches!(errand.kind, Kind::Listen) => self.listening_ended(Some(&refusal)),
+            _ if matches!(errand.kind, Kind::Standalone) => self.standalone_ended(Some(&refusal)),
             401 | 403 => {
                 self.barred(&refusal);
                 self.errand_lost(errand, &refusal);
@@ -494,7 +495,7 @@ impl Link {
             Kind::Ping { verifies: Some(id) } => self.verify_later(id),
             Kind::Look(id) => self.look_failed(id, None),
             Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
-            Kind::Reply(Some((id, _))) => self.reply_unheard(id),
+            Kind::Reply(Some((id, _))) => self.reply_unheard(id, errand, None),
             Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) => {
                 self.task_errand_failed(errand, "its server session was refused", Some(refusal));
             }
@@ -541,10 +542,14 @@ impl Link {
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }
             Kind::Reply(Some((id, key))) => match refusal {
+                Some(refusal) if matches!(refusal.status, 408 | 425 | 429 | 502..=504) => {
+                    self.reply_unheard(id, errand, refusal.retry_after);
+                }
                 // Whoever refuses an answer does not wait for it any more.
                 Some(_) => self.question_delivered(id, key),
-                None => self.reply_unheard(id),
+                None => self.reply_unheard(id, errand, None),
             },
+            Kind::Standalone => self.standalone_ended(None),
             Kind::Announce if refusal.is_some() => self.announced(),
             // The session stands only if the server heard of it; shake hands again.
             Kind::Announce if self.door == Door::Announcing => {

@@ -1,6 +1,11 @@
 //! Questions of the server, one shape for three ways: asked once, answered once, over restarts too.
 
-use super::{Door, Kind, Link};
+use core::time::Duration;
+
+use super::{
+    Door, Errand, Kind, Link, earliest,
+    replies::{Turn, WAITS},
+};
 use crate::{
     domain::{
         Answer, Done, Elicitation, Happening, OnInput, Phase, Question, QuestionWay, Refused,
@@ -38,45 +43,51 @@ impl Link {
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
             .and_then(|id| id.as_str());
         let of_related = related.and_then(|id| self.served_ids.get(id));
-        let whose = of_related.or(task).cloned().or_else(|| self.only_one());
-        // Whichever call of a process of ours it is about, its person is the same one.
-        let whose = whose.or_else(|| self.newest_call().filter(|_| self.record.is_process()));
-        let Some(id) = whose else {
-            // Nobody can be shown what it is about.
-            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
-        };
         let way = QuestionWay::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
         let key = key_in(self.heard_in, raw_id.trim_matches('"'));
-        if let Some(running) = self.tasks.get_mut(&id)
-            && is_too_much(running, &key, params)
-        {
-            running.left_out(self.now, |left_out| &mut left_out.questions);
-            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
-        }
-        // Where no person sets the pace, the budget does.
-        if let Some(running) = self.tasks.get_mut(&id)
-            && running.task.on_input != OnInput::Ask
-            && self.path.spend(self.now).is_err()
-        {
-            return running.left_out(self.now, |left_out| &mut left_out.questions);
-        }
-        // Some servers replay the requests of other streams too: whoever had it first keeps it.
         let has_it = |running: &Running| {
             let mut questions = running.task.questions.iter();
             questions.any(|question| question.key == key && question.way == way)
         };
-        if self
-            .tasks
-            .iter()
-            .any(|(of, running)| *of != id && has_it(running))
-        {
+        let had = self.tasks.iter().filter(|(_, running)| has_it(running));
+        let had: Vec<TaskId> = had.map(|(id, _)| id.clone()).collect();
+        if had.is_empty() && self.was_answered(&key) {
             return;
         }
-        self.ask_person(&id, key, way, params.to_owned());
+        let whose = match of_related.or(task) {
+            // Some servers replay the requests of other streams too: whoever had it first keeps it.
+            Some(id) if !had.is_empty() && !had.contains(id) => return,
+            Some(id) => vec![id.clone()],
+            None if !had.is_empty() => had,
+            // Whichever call of a process of ours it is about, its person is the same one.
+            None if self.record.is_process() => {
+                let only = self.only_one().or_else(|| self.newest_call());
+                only.into_iter().collect()
+            }
+            None => self.at_work(),
+        };
+        let is_too_much = |id: &TaskId| {
+            let running = self.tasks.get(id);
+            running.is_some_and(|running| is_too_much(running, &key, params))
+        };
+        if whose.is_empty() || whose.iter().any(is_too_much) {
+            for id in &whose {
+                if let Some(running) = self.tasks.get_mut(id) {
+                    running.left_out(self.now, |left_out| &mut left_out.questions);
+                }
+            }
+            // Nobody can be shown what it is about, or nobody is shown so much.
+            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
+        }
+        for id in &whose {
+            let others = whose.iter().filter(|other| *other != id);
+            let shared_with = others.cloned().collect();
+            self.ask_person(id, key.clone(), way.clone(), params.to_owned(), shared_with);
+        }
     }
 
     /// The one task that a request without a name can only be about.
@@ -101,7 +112,7 @@ impl Link {
     /// A server task of the extension asks.
     pub(super) fn task_asks(&mut self, id: &TaskId, ask: Asked) {
         if ask.method == ELICIT {
-            self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params);
+            self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params, Vec::new());
         } else if let Some(running) = self.tasks.get_mut(id) {
             let words = format!("it asks for {}, which longhaul does not offer", ask.method);
             if running.task.remark.as_ref() != Some(&words) {
@@ -152,7 +163,7 @@ impl Link {
                     question.key != ask.key || question.way != QuestionWay::Round
                 });
             }
-            self.ask_person(id, ask.key, QuestionWay::Round, ask.params);
+            self.ask_person(id, ask.key, QuestionWay::Round, ask.params, Vec::new());
         }
     }
 
@@ -175,7 +186,7 @@ impl Link {
                     .questions
                     .retain(|question| question.key != key);
             }
-            self.ask_person(id, key, QuestionWay::Round, params.to_string());
+            self.ask_person(id, key, QuestionWay::Round, params.to_string(), Vec::new());
         }
         true
     }
@@ -199,11 +210,22 @@ impl Link {
         self.is_restless = true;
     }
 
-    fn ask_person(&mut self, id: &TaskId, key: String, way: QuestionWay, mut request: String) {
+    fn ask_person(
+        &mut self,
+        id: &TaskId,
+        key: String,
+        way: QuestionWay,
+        mut request: String,
+        shared_with: Vec<TaskId>,
+    ) {
         let (now, token) = (self.now, self.saver.next_token());
-        let is_answering = self.errands.values().any(|errand| {
-            matches!(&errand.kind, Kind::Update(of, _) | Kind::Reply(Some((of, _))) if of == id)
-        });
+        // What one call may answer by itself is still asked where another call's person wants to be asked.
+        let policy_of = |id| self.tasks.get(id).map(|running| running.task.on_input);
+        let policy = policy_of(id).unwrap_or_default();
+        let is_agreed = shared_with
+            .iter()
+            .all(|other| policy_of(other) == Some(policy));
+        let policy = if is_agreed { policy } else { OnInput::Ask };
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -219,7 +241,7 @@ impl Link {
         let is_known = known.is_some();
         if let Some(known) = known {
             // Asked again: by a replay, or because the answer did not arrive.
-            running.has_answers |= known.answer.is_some() && !known.is_delivered && !is_answering;
+            let is_undelivered = known.answer.is_some() && !known.is_delivered;
             if !known.is_called(&key) {
                 let before = std::mem::replace(&mut known.key, key.clone());
                 known.earlier.push(before);
@@ -229,6 +251,9 @@ impl Link {
                 known.way = way.clone();
                 running.touch(now);
                 self.saver.urge(now.mono);
+            }
+            if is_undelivered {
+                running.answers_wait();
             }
         }
         if let Some(served) = &mut running.served
@@ -244,7 +269,7 @@ impl Link {
             TOO_LARGE.clone_into(&mut request);
             running.left_out(now, |left_out| &mut left_out.questions);
         }
-        let answer = match running.task.on_input {
+        let answer = match policy {
             _ if is_too_much => Some(Answer::Decline),
             OnInput::Ask => None,
             OnInput::Defaults => defaults(&request),
@@ -258,7 +283,9 @@ impl Link {
                 request: request.clone(),
             },
         );
-        running.has_answers |= answer.is_some();
+        if answer.is_some() {
+            running.answers_wait();
+        }
         let questions = &mut running.task.questions;
         if questions.len() >= REMEMBERED
             && let Some(oldest) = questions.iter().position(|question| question.is_delivered)
@@ -273,6 +300,7 @@ impl Link {
             asked_at: now.wall,
             answer,
             is_delivered: false,
+            shared_with,
         });
         refresh(running);
         running.held = Some(token);
@@ -325,7 +353,7 @@ impl Link {
         &mut self,
         id: &TaskId,
         key: Option<&str>,
-        answer: Answer,
+        answer: &Answer,
     ) -> Result<Done, Refused> {
         let now = self.now;
         let running = self.tasks.get_mut(id).ok_or_else(|| {
@@ -342,12 +370,22 @@ impl Link {
                 None => format!("{id} asks nothing"),
             }));
         };
-        let reason = Some(format!("answered: {}", answer.action()));
-        question.answer = Some(answer);
-        running.has_answers = true;
-        refresh(running);
-        let status = running.task.status.word().to_owned();
-        running.note(now, None, Happening::Status { status, reason });
+        let reason = format!("answered: {}", answer.action());
+        let (key, shared_with) = (question.key.clone(), question.shared_with.clone());
+        for id in shared_with.iter().chain([id]) {
+            let Some(running) = self.tasks.get_mut(id) else {
+                continue;
+            };
+            let is_it = |question: &&mut Question| question.is_open() && question.key == key;
+            let Some(question) = running.task.questions.iter_mut().find(is_it) else {
+                continue;
+            };
+            question.answer = Some(answer.clone());
+            running.answers_wait();
+            refresh(running);
+            let (status, reason) = (running.task.status.word().to_owned(), Some(reason.clone()));
+            running.note(now, None, Happening::Status { status, reason });
+        }
         self.saver.urge(now.mono);
         self.is_restless = true;
         Ok(Done::Accepted)
@@ -358,10 +396,13 @@ impl Link {
         if self.door != Door::Open || !self.path.may_send(self.now) {
             return;
         }
-        let Some(running) = self.tasks.get_mut(id).filter(|running| running.has_answers) else {
+        let is_due =
+            |running: &&mut Running| running.has_answers && self.now.mono >= running.answers_at;
+        let Some(running) = self.tasks.get_mut(id).filter(is_due) else {
             return;
         };
         running.has_answers = false;
+        let policy = running.task.on_input;
         let waiting: Vec<Question> = running
             .task
             .questions
@@ -369,53 +410,84 @@ impl Link {
             .filter(|question| question.answer.is_some() && !question.is_delivered)
             .cloned()
             .collect();
-        let server_task = running.task.server_task_id.clone();
         // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
         let here = key_in(self.record.session_number, "");
-        let token = self.saver.next_token();
-        let version = self.version();
-        let mut has_round = false;
+        let (mut has_round, mut has_no_room) = (false, false);
+        let mut later = None;
         for question in &waiting {
-            let Some(answer) = &question.answer else {
-                continue;
-            };
             match &question.way {
+                QuestionWay::Round => {
+                    has_round = true;
+                    continue;
+                }
                 // Its session is gone, and with it whoever waited for the answer.
                 QuestionWay::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
+                    continue;
                 }
-                QuestionWay::Request {
-                    id: raw,
-                    related_task,
-                } => {
-                    let method = encode::answer_question(raw, answer, related_task.as_deref());
-                    let kind = Kind::Reply(Some((id.clone(), question.key.clone())));
-                    self.send(kind, method, None, Some(token));
-                    self.saver.urge(self.now.mono);
+                QuestionWay::Request { .. } | QuestionWay::TaskInput => {}
+            }
+            match self.turn_of(id, question, policy) {
+                Turn::Now => self.send_answer(id, question),
+                Turn::Out => {}
+                Turn::Later(at) => later = earliest(later, Some(at)),
+                Turn::NoRoom(at) => {
+                    has_no_room = true;
+                    later = earliest(later, Some(at));
+                    // Oldest first.
+                    break;
                 }
-                QuestionWay::TaskInput => {
-                    let Some(server_task) = &server_task else {
-                        continue;
-                    };
-                    // One at a time: a refusal then says which.
-                    let request_id = self.new_request_id();
-                    let method = encode::update_task(
-                        version,
-                        &request_id,
-                        server_task,
-                        &question.key,
-                        answer,
-                    );
-                    let kind = Kind::Update(id.clone(), question.key.clone());
-                    self.send(kind, method, Some(request_id), Some(token));
-                    self.saver.urge(self.now.mono);
-                }
-                QuestionWay::Round => has_round = true,
+            }
+        }
+        let now = self.now;
+        if let Some(running) = self.tasks.get_mut(id) {
+            if let Some(at) = later {
+                (running.has_answers, running.answers_at) = (true, at);
+            }
+            if has_no_room {
+                running.remark(now, WAITS.to_owned());
+            } else if running.task.remark.as_deref() == Some(WAITS) {
+                running.task.remark = None;
+                running.touch(now);
             }
         }
         if has_round {
             self.next_round(id);
         }
+    }
+
+    fn send_answer(&mut self, id: &TaskId, question: &Question) {
+        let (token, version) = (self.saver.next_token(), self.version());
+        let server_task = self
+            .tasks
+            .get(id)
+            .and_then(|it| it.task.server_task_id.clone());
+        let (Some(answer), key) = (&question.answer, &question.key) else {
+            return;
+        };
+        match (&question.way, server_task) {
+            (
+                QuestionWay::Request {
+                    id: raw,
+                    related_task,
+                },
+                _,
+            ) => {
+                let method = encode::answer_question(raw, answer, related_task.as_deref());
+                let kind = Kind::Reply(Some((id.clone(), key.clone())));
+                self.note_answered(key);
+                self.send(kind, method, None, Some(token));
+            }
+            (QuestionWay::TaskInput, Some(server_task)) => {
+                // One at a time: a refusal then says which.
+                let request_id = self.new_request_id();
+                let method = encode::update_task(version, &request_id, &server_task, key, answer);
+                let kind = Kind::Update(id.clone(), key.clone());
+                self.send(kind, method, Some(request_id), Some(token));
+            }
+            _ => return,
+        }
+        self.saver.urge(self.now.mono);
     }
 
     /// The call goes out again with the answers of its round, once there is one for each question.
@@ -481,16 +553,25 @@ impl Link {
     /// The server has the answer to a question.
     pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id)
-            && let Some(question) = running
-                .task
-                .questions
-                .iter_mut()
-                .find(|question| question.is_called(key))
-        {
-            question.is_delivered = true;
-            running.touch(now);
-            self.saver.touch(now.mono);
+        let is_it = |question: &&Question| question.is_called(key);
+        let running = self.tasks.get(id);
+        let known = running.and_then(|running| running.task.questions.iter().find(is_it));
+        let Some(known) = known.cloned() else {
+            return;
+        };
+        self.reply_arrived(id, &known);
+        for id in known.shared_with.iter().chain([id]) {
+            if let Some(running) = self.tasks.get_mut(id)
+                && let Some(question) = running
+                    .task
+                    .questions
+                    .iter_mut()
+                    .find(|question| question.is_called(key))
+            {
+                question.is_delivered = true;
+                running.touch(now);
+                self.saver.touch(now.mono);
+            }
         }
     }
 
@@ -521,10 +602,28 @@ impl Link {
         self.look_soon(id);
     }
 
-    /// An answer to a request on a stream did not get through. A second one to the same request does no harm.
-    pub(super) fn reply_unheard(&mut self, id: &TaskId) {
+    /// An answer to a request on a stream may not have got through. It goes out again after a wait: a second one to the
+    /// same request does no harm, and one that the server began to answer twice has arrived.
+    pub(super) fn reply_unheard(
+        &mut self,
+        id: &TaskId,
+        errand: &Errand,
+        at_least: Option<Duration>,
+    ) {
+        let Kind::Reply(Some((_, key))) = &errand.kind else {
+            return;
+        };
+        if self.reply_failed(errand, at_least) {
+            self.answers_wait(id);
+        } else {
+            self.question_delivered(id, key);
+        }
+    }
+
+    /// The answers of a task are looked at again.
+    pub(super) fn answers_wait(&mut self, id: &TaskId) {
         if let Some(running) = self.tasks.get_mut(id) {
-            running.has_answers = true;
+            running.answers_wait();
         }
     }
 }

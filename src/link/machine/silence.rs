@@ -317,6 +317,7 @@ impl Link {
     /// A ping was not answered: every socket may be dead.
     pub(super) fn path_suspect(&mut self, why: String) {
         self.recheck_all();
+        self.doubt_standalone();
         if self.path.down().is_none() {
             self.path_failed(why, false, None);
         }

@@ -55,6 +55,9 @@ impl Link {
             Kind::Wire | Kind::Handshake { .. } => self.record.session_number,
             _ => errand.session_number,
         };
+        if let Arrival::MoreRequests(more) = arrival {
+            return self.took_more(exchange, more);
+        }
         // The hot path first: an event of a task's stream.
         if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {
@@ -65,6 +68,9 @@ impl Link {
         {
             let id = id.clone();
             return self.reread_brought(&id, exchange, arrival);
+        }
+        if matches!(errand.kind, Kind::Standalone) && brings_more(&arrival) {
+            return self.standalone_brought(arrival);
         }
         let is_wire = matches!(errand.kind, Kind::Wire) && errand.is_opened;
         let is_posted = errand.is_by_wire && errand.awaits_answer();
@@ -82,10 +88,6 @@ impl Link {
                 Kind::Fetch(id) => Some(id.clone()),
                 _ => None,
             };
-            if let (Kind::Listen, Some(id)) = (&errand.kind, id) {
-                let id = id.clone();
-                self.listened(&id);
-            }
             if id.is_some() {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
                 self.gives_ids(true);
@@ -121,6 +123,7 @@ impl Link {
                     let id = id.clone();
                     self.reread_over(&id, exchange);
                 }
+                Kind::Standalone => self.standalone_opened(&body),
                 _ => {}
             }
             return self.path_worked();
@@ -205,7 +208,27 @@ impl Link {
             Arrival::Opened { .. }
             | Arrival::Event { .. }
             | Arrival::Endpoint { .. }
+            | Arrival::MoreRequests(_)
             | Arrival::Alive => {}
+        }
+    }
+
+    /// An exchange took more requests than one. What a person asked for, and the looks at a pace that the server sets,
+    /// are beyond the budget; so are theirs.
+    fn took_more(&mut self, exchange: ExchangeId, more: u32) {
+        self.requests += u64::from(more);
+        let now = self.now;
+        match self.errands.get(&exchange).map(|errand| &errand.kind) {
+            Some(Kind::Stream(id)) => {
+                if let Some(running) = self.tasks.get_mut(id)
+                    && !matches!(running.line, Line::Calling(_))
+                {
+                    running.budget.charge(now.mono, more);
+                }
+            }
+            Some(Kind::Standalone) => self.standalone.charge(now.mono, more),
+            Some(Kind::Poll(_)) | None => {}
+            Some(_) => self.path.charge(now, more),
         }
     }
 

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use super::{Door, Errand, Kind, Link, earliest};
 use crate::{
     domain::{
-        AskedFor, Era, EventId, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind,
-        TaskId, TaskKind, TaskState, Wall,
+        AskedFor, Era, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
+        TaskKind, TaskState, Wall,
     },
     link::{
         ExchangeId,
@@ -20,7 +20,7 @@ use crate::{
         running::Running,
         served::Served,
     },
-    protocol::{self, Method, Refusal, RpcError, TaskShape, encode},
+    protocol::{self, Refusal, RpcError, TaskShape, encode},
 };
 
 /// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
@@ -37,13 +37,10 @@ const GATHER: Duration = Duration::from_secs(1);
 const FIRST_LISTEN: Duration = Duration::from_secs(1);
 const LAST_LISTEN: Duration = Duration::from_secs(60);
 
-/// The stream on which the server tells of its tasks: a subscription to their changes in the modern era; with core tasks
-/// the one of the session that belongs to no request, where their states, steps and questions may come.
+/// The subscription to the changes of our tasks, in the modern era.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listening {
     on: Option<ExchangeId>,
-    /// The newest event id of the stream of the session.
-    cursor: Option<EventId>,
     asked: BTreeSet<String>,
     /// Since when the present one stands.
     since: Mono,
@@ -527,49 +524,20 @@ impl Link {
         }
     }
 
+    /// Whether there is a subscription: the stateful era has its standalone stream instead.
     fn may_listen(&self) -> bool {
-        let kind = match self.era() {
-            Era::Modern => TaskKind::Extension,
-            Era::Stateful => TaskKind::Core,
-        };
-        let offers = self.record.tasks.map(|offer| offer.kind) == Some(kind);
-        // On the pipes of a process all of a session comes unasked.
-        let is_heard = kind == TaskKind::Core && self.record.is_process();
-        offers && !is_heard && !self.listening.is_refused
-    }
-
-    /// The stream of the session brought an event.
-    pub(super) fn listened(&mut self, event_id: &EventId) {
-        if self.era() == Era::Stateful {
-            self.listening.cursor = Some(event_id.clone());
-        }
-    }
-
-    /// Whether a task of the server is followed.
-    fn has_served(&self) -> bool {
-        self.tasks
-            .values()
-            .any(|running| !running.is_settled() && running.served.is_some())
+        let kind = self.record.tasks.map(|offer| offer.kind);
+        self.era() == Era::Modern && kind == Some(TaskKind::Extension) && !self.listening.is_refused
     }
 
     /// Opens or renews the subscription to the changes of our tasks.
     pub(super) fn step_listening(&mut self) {
-        if self.era() == Era::Stateful
-            && self.listening.on.is_some()
-            && (self.is_leaving || !self.has_served())
-            && let Some(on) = self.listening.on.take()
-        {
-            self.close(on);
-        }
         let is_due = self
             .listening
             .next
             .is_some_and(|next| self.now.mono >= next);
         if !is_due || self.door != Door::Open || self.is_leaving || !self.may_listen() {
             return;
-        }
-        if self.era() == Era::Stateful {
-            return self.listen_to_session();
         }
         let wanted: BTreeSet<String> = self
             .tasks
@@ -610,25 +578,6 @@ impl Link {
         let exchange = self.send(Kind::Listen, method, Some(request_id), None);
         (self.listening.on, self.listening.asked) = (Some(exchange), wanted);
         self.listening.since = self.now.mono;
-    }
-
-    /// Opens the stream of the session while core tasks are at work; asking for them goes on at their pace.
-    fn listen_to_session(&mut self) {
-        if self.listening.on.is_some() || !self.has_served() {
-            self.listening.next = None;
-            return;
-        }
-        match self.may_ask() {
-            Ok(()) => {
-                self.listening.next = None;
-                let cursor = self.listening.cursor.clone();
-                let exchange = self.send(Kind::Listen, Method::Get { cursor }, None, None);
-                self.listening.on = Some(exchange);
-                self.listening.since = self.now.mono;
-            }
-            Err(Some(later)) => self.listening.next = Some(later),
-            Err(None) => {}
-        }
     }
 
     /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
@@ -705,12 +654,8 @@ impl Link {
         if self.now.mono.since(self.listening.since) >= LAST_LISTEN {
             self.listening.failures = 0;
         }
-        // An unknown cursor is refused in many ways; without one only the stream itself can be.
-        let had_cursor = refusal.is_some() && self.listening.cursor.take().is_some();
         let is_final = refusal.is_some_and(|refusal| {
-            refusal.status < 500
-                && !had_cursor
-                && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
+            refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
         });
         if is_final {
             self.listening.is_refused = true;
@@ -729,7 +674,6 @@ impl Link {
     /// A server was greeted, perhaps another one than before.
     pub(super) fn greeted_anew(&mut self) {
         self.listening.is_refused = false;
-        self.listening.cursor = None;
         if let Some(on) = self.listening.on.take() {
             self.close(on);
         }
@@ -749,7 +693,10 @@ impl Link {
             Kind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
             Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
             Kind::Fetch(id) => self.fetch_ended(id, why, at_least),
-            Kind::Update(id, _) => self.answer_unheard(id),
+            Kind::Update(id, _) => {
+                self.reply_failed(errand, at_least);
+                self.answer_unheard(id);
+            }
             Kind::Listen => self.listening_ended(refusal),
             _ => {}
         }

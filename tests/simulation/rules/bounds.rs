@@ -47,6 +47,7 @@ fn ten_thousand_tasks_are_taken_over_at_one_asking_and_the_rest_at_the_next() {
     assert_eq!(adopted(&mut bench), 10_000);
     assert_eq!(bench.count("tasks/list"), 2);
     adopt(&mut bench);
+    bench.secs(1);
     bench.answer("tasks/list", &page(0, 12_000, None));
     assert_eq!(adopted(&mut bench), 2_000);
 }
@@ -328,4 +329,167 @@ fn while_the_results_that_wait_leave_no_room_silence_means_nothing() {
     bench.feed(Input::Saved(token));
     bench.secs(1);
     assert_eq!(bench.last_get().1, "a");
+}
+
+/// What a server makes of the answers to its questions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Taken,
+    /// Its head comes, and the body breaks off.
+    Cut,
+    /// No head comes before the connection breaks.
+    Reset,
+    Busy,
+    /// Nothing comes at all.
+    Silent,
+}
+
+/// An hour of a server that asks every `pace` milliseconds and makes this of each answer, by so many hops; the requests
+/// that it got, and how often each question was answered.
+fn storm(fate: Fate, pace: u64, hops: u32) -> (usize, Vec<usize>) {
+    let mut bench = Bench::known();
+    bench.ask(Ask::Start(Box::new(NewCall {
+        on_input: OnInput::Decline,
+        ..crowd::call(id())
+    })));
+    let (call, token) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    let (mut requests, seen) = (0, bench.sent.len());
+    let mut answered = std::collections::BTreeMap::new();
+    let mut number = 0;
+    while bench.now < 3_600_000 {
+        number += 1;
+        let question = usize::try_from(bench.now / pace).unwrap();
+        asks(&mut bench, call, question, "yes?");
+        bench.step(call, &format!("e{number}"), &token, number);
+        bench.wait(Duration::from_millis(pace));
+        for (_, exchange, request) in bench.sent.split_off(seen) {
+            requests += 1 + hops as usize;
+            let Method::Post { body, .. } = &request.method else {
+                continue;
+            };
+            let message: Value = serde_json::from_str(body).unwrap();
+            if !body.contains("\"action\"") {
+                bench.answer_on(exchange, body, &json!({}));
+                continue;
+            }
+            *answered.entry(message["id"].to_string()).or_insert(0) += 1;
+            if hops > 0 {
+                bench.bring(exchange, Arrival::MoreRequests(hops));
+            }
+            let opened = Arrival::Opened {
+                body: Body::Empty,
+                session: None,
+            };
+            let reset = "reset".to_owned();
+            let arrivals = match fate {
+                Fate::Taken => vec![opened, Arrival::Ended],
+                Fate::Cut => vec![opened, Arrival::Broken { why: reset }],
+                Fate::Reset => vec![Arrival::NoAnswer { why: reset }],
+                Fate::Busy => vec![refused(503)],
+                Fate::Silent => vec![],
+            };
+            for arrival in arrivals {
+                bench.bring(exchange, arrival);
+            }
+        }
+    }
+    (requests, answered.into_values().collect())
+}
+
+#[test]
+fn no_storm_of_questions_makes_more_than_a_thousand_requests_an_hour() {
+    for (fate, most) in [
+        (Fate::Taken, 1),
+        (Fate::Cut, 2),
+        (Fate::Reset, 80),
+        (Fate::Busy, 80),
+        (Fate::Silent, 80),
+    ] {
+        for hops in [0, 3] {
+            let (requests, answered) = storm(fate, 1000, hops);
+            assert!(requests <= 1000, "{fate:?} by {hops} hops: {requests}");
+            let times = answered.iter().max().unwrap();
+            assert!(*times <= most, "{fate:?} by {hops} hops: {times} times");
+            assert!(requests >= 100, "{fate:?} by {hops} hops: {requests}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_cut_inside_its_response_goes_out_once_more_after_a_wait() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    asks(&mut bench, call, 1, "yes?");
+    bench.ask(Ask::Answer {
+        id: id(),
+        key: None,
+        answer: Answer::Decline,
+    });
+    for step in 0..3000 {
+        let before = replies(&bench);
+        bench.step(call, &format!("e{step}"), &token, step);
+        bench.wait(Duration::from_millis(10));
+        if step == 0 || replies(&bench) > before {
+            let exchange = bench.sent.last().map(|(_, on, _)| *on).unwrap();
+            bench.bring(exchange, opened());
+            bench.broken(exchange);
+        }
+        assert!(replies(&bench) == 1 || step >= 99, "at once, at {step}");
+    }
+    assert_eq!(replies(&bench), 2);
+    assert!(bench.saved().questions[0].is_delivered);
+}
+
+#[test]
+fn answers_that_find_no_room_wait_and_the_row_says_so() {
+    let mut bench = Bench::known();
+    bench.ask(Ask::Start(Box::new(NewCall {
+        on_input: OnInput::Decline,
+        ..crowd::call(id())
+    })));
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    let seen = bench.sent.len();
+    for number in 0..200 {
+        asks(&mut bench, call, number, "yes?");
+        for (_, exchange, _) in bench.sent.split_off(seen) {
+            bench.bring(exchange, opened());
+            bench.bring(exchange, Arrival::Ended);
+        }
+    }
+    let waiting = bench
+        .view()
+        .task
+        .questions
+        .iter()
+        .filter(|it| !it.is_delivered);
+    let keys: Vec<usize> = waiting
+        .map(|question| {
+            question
+                .key
+                .split('.')
+                .next_back()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(keys.len(), 32, "no more than that");
+    let remark = bench.view().task.remark.clone().unwrap();
+    assert!(
+        remark.contains("oldest first") || remark.contains("left out"),
+        "{remark}"
+    );
+    bench.secs(6);
+    let first = bench
+        .sent
+        .last()
+        .map(|(.., request)| request.clone())
+        .unwrap();
+    let Method::Post { body, .. } = first.method else {
+        panic!("{first:?}");
+    };
+    let message: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(message["id"], keys[0], "the oldest goes first");
 }

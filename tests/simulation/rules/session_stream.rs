@@ -1,10 +1,13 @@
-//! The stream of the session, which belongs to no request: open while core tasks are at work, and never relied on.
+//! The standalone stream, which belongs to no request: open while anything runs, and never relied on.
+
+use longhaul::domain::{Answer, OnInput, StandaloneStream};
 
 use super::*;
+use crate::simulation::crowd;
 
 /// A call that a core server made a task of, asked for every ten seconds; its token.
 fn core_task() -> (Bench, String) {
-    let mut bench = Bench::core("required", None);
+    let mut bench = listening(&Bench::core("required", None), Standalone::Opens);
     let (call, token) = bench.call("steps");
     let made =
         json!({"jsonrpc": "2.0", "id": token, "result": {"task": shape("working", "queued")}});
@@ -110,17 +113,294 @@ fn a_stream_of_the_session_that_ends_is_asked_for_again_from_its_cursor_without_
     );
 }
 
+/// A server that was spoken to before, and whose standalone stream the test answers.
+fn known() -> Bench {
+    listening(&Bench::known(), Standalone::Waits)
+}
+
+/// The same server with a standalone stream.
+fn listening(bench: &Bench, standalone: Standalone) -> Bench {
+    let mut record = bench.link.record().clone();
+    record.standalone = StandaloneStream::default();
+    let mut bench = Bench::new(record);
+    bench.standalone = standalone;
+    bench
+}
+
+/// Two calls at work, and their standalone stream.
+fn two_calls(policies: [OnInput; 2]) -> (Bench, ExchangeId) {
+    let mut bench = listening(&Bench::known(), Standalone::Opens);
+    for (number, on_input) in policies.into_iter().enumerate() {
+        let id = TaskId::from_bits(7 + number as u64);
+        bench.ask(Ask::Start(Box::new(NewCall {
+            on_input,
+            ..crowd::call(id)
+        })));
+        let (call, token) = bench.last_post("tools/call");
+        bench.bring(call, opened());
+        bench.step(call, &format!("a{number}"), &token, 1);
+    }
+    let get = bench.last_get().0;
+    (bench, get)
+}
+
+fn asks(id: u32) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create",
+        "params": {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}})
+}
+
+/// The answers that went out: on which exchange, to which request.
+fn replies(bench: &Bench) -> Vec<(ExchangeId, Value)> {
+    let read = |(_, exchange, request): &(u64, ExchangeId, Request)| match &request.method {
+        Method::Post { body, .. } if body.contains("\"action\"") => {
+            let message: Value = serde_json::from_str(body).unwrap();
+            Some((*exchange, message["id"].clone()))
+        }
+        _ => None,
+    };
+    bench.sent.iter().filter_map(read).collect()
+}
+
+fn taken(bench: &mut Bench, exchange: ExchangeId) {
+    let session = None;
+    let body = Body::Empty;
+    bench.bring(exchange, Arrival::Opened { body, session });
+    bench.bring(exchange, Arrival::Ended);
+}
+
+/// A task as it was saved last.
+fn saved_of(bench: &Bench, of: &TaskId) -> Task {
+    let task = bench.rows.iter().rev().find_map(|row| match row {
+        Row::Task(task) if task.id == *of => Some(task.as_ref().clone()),
+        _ => None,
+    });
+    task.unwrap()
+}
+
+fn accept(id: &TaskId) -> Ask {
+    let content = Some("{}".to_owned());
+    Ask::Answer {
+        id: id.clone(),
+        key: None,
+        answer: Answer::Accept { content },
+    }
+}
+
 #[test]
 fn a_server_without_the_stream_is_asked_for_it_once() {
-    let (mut bench, _) = core_task();
+    let mut bench = known();
+    bench.start("steps", Limits::default());
     let (get, _) = bench.last_get();
+    assert_eq!(
+        bench.count("tools/call"),
+        0,
+        "what is asked before may be lost"
+    );
     bench.bring(get, refused(405));
-    pass(&mut bench, 1800);
-    assert_eq!(bench.gets().len(), 1);
-    // Another process of the session has it: later it may be free.
-    let (mut bench, _) = core_task();
+    let (call, token) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    for minute in 0..120 {
+        bench.step(call, &format!("e{minute}"), &token, minute);
+        bench.secs(60);
+    }
+    bench.start_as(TaskId::from_bits(8), "steps", Limits::default());
+    let is_bare = |(.., cursor): &&(u64, ExchangeId, String)| cursor.is_empty();
+    assert_eq!(bench.gets().iter().filter(is_bare).count(), 1);
+    assert_eq!(bench.count("tools/call"), 2);
+    // The next process knows it too.
+    let record = bench.link.record().clone();
+    let mut next = Bench::new(record);
+    next.standalone = Standalone::Waits;
+    next.start("steps", Limits::default());
+    assert_eq!((next.gets().len(), next.count("tools/call")), (0, 1));
+}
+
+#[test]
+fn a_busy_server_is_asked_for_the_stream_again_and_no_call_waits_for_it() {
+    for status in [409, 429, 503] {
+        let mut bench = known();
+        bench.start("steps", Limits::default());
+        let (get, _) = bench.last_get();
+        bench.bring(get, refused(status));
+        let (call, token) = bench.last_post("tools/call");
+        bench.bring(call, opened());
+        let mut seen = 0;
+        for second in 0..3600 {
+            bench.step(call, &format!("e{second}"), &token, second);
+            bench.secs(1);
+            for (_, get, _) in bench.gets().split_off(seen) {
+                seen += 1;
+                bench.bring(get, refused(status));
+            }
+        }
+        assert!((20..150).contains(&seen), "{status}: {seen}");
+    }
+}
+
+#[test]
+fn a_call_waits_a_second_for_a_stream_whose_head_does_not_come() {
+    let mut bench = known();
+    bench.start("steps", Limits::default());
+    bench.wait(Duration::from_millis(900));
+    assert_eq!(bench.count("tools/call"), 0);
+    bench.wait(Duration::from_millis(200));
+    assert_eq!((bench.count("tools/call"), bench.gets().len()), (1, 1));
+}
+
+#[test]
+fn the_stream_is_open_only_while_something_runs() {
+    let mut bench = known();
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.secs(600);
+    assert_eq!(bench.gets().len(), 0);
+    bench.standalone = Standalone::Opens;
+    let (call, token) = bench.call("steps");
     let (get, _) = bench.last_get();
-    bench.bring(get, refused(409));
-    pass(&mut bench, 120);
-    assert!((2..9).contains(&bench.gets().len()));
+    bench.bring(call, event("b", &result(&token)));
+    bench.secs(1);
+    assert!(bench.closed.contains(&get));
+    bench.secs(600);
+    assert_eq!(bench.gets().len(), 1);
+}
+
+#[test]
+fn the_only_call_that_runs_is_asked_what_comes_beside_it() {
+    let mut bench = listening(&Bench::known(), Standalone::Opens);
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    let (get, _) = bench.last_get();
+    let line = json!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "info", "data": "a line beside"}});
+    bench.bring(get, event("s1", &line));
+    bench.bring(get, event("s1", &line));
+    bench.bring(get, event("s2", &asks(4)));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    assert!(bench.view().task.questions[0].shared_with.is_empty());
+    // What the event changed and the cursor behind it are one save.
+    let at = |is_it: &dyn Fn(&Row) -> bool| bench.rows.iter().rposition(is_it);
+    let question = at(&|row| matches!(row, Row::Task(task) if !task.questions.is_empty()));
+    let cursor = at(
+        &|row| matches!(row, Row::Link(of) if of.standalone.cursors.data.as_deref() == Some("s2")),
+    );
+    assert!(question.is_some() && cursor.is_some());
+    let lines = bench.rows.iter().filter(|row| match row {
+        Row::History { entries, .. } => entries
+            .iter()
+            .any(|entry| matches!(&entry.what, Happening::Log { .. })),
+        _ => false,
+    });
+    assert_eq!(lines.count(), 1, "once, in the log of the call");
+    bench.ask(accept(&id()));
+    let (reply, to) = replies(&bench).pop().unwrap();
+    assert_eq!(to, 4);
+    taken(&mut bench, reply);
+    bench.secs(1);
+    assert!(bench.saved().questions[0].is_delivered);
+}
+
+#[test]
+fn a_question_beside_two_calls_is_on_both_and_answered_once() {
+    let (mut bench, get) = two_calls([OnInput::Ask; 2]);
+    bench.bring(get, event("s1", &asks(4)));
+    let (one, other) = (TaskId::from_bits(7), TaskId::from_bits(8));
+    for (of, with) in [(&one, &other), (&other, &one)] {
+        let task = saved_of(&bench, of);
+        assert_eq!(task.status, Status::InputRequired);
+        assert_eq!(task.questions[0].shared_with, std::slice::from_ref(with));
+        let words = task.questions[0].asked_for(of).unwrap();
+        assert_eq!(words, format!("asked by the server, for {of} or {with}"));
+    }
+    // A replay asks nobody again, whoever runs by then.
+    bench.start_as(TaskId::from_bits(9), "steps", Limits::default());
+    bench.bring(get, event("s1b", &asks(4)));
+    assert!(saved_of(&bench, &TaskId::from_bits(9)).questions.is_empty());
+    bench.ask(accept(&other));
+    bench.secs(90);
+    let sent = replies(&bench);
+    assert_eq!(sent.len(), 3, "expired twice, and never twice at a time");
+    taken(&mut bench, sent[2].0);
+    bench.secs(600);
+    assert_eq!(replies(&bench).len(), 3);
+    for of in [&one, &other] {
+        let task = saved_of(&bench, of);
+        assert_eq!(task.status, Status::Running);
+        assert!(task.questions[0].is_delivered);
+    }
+}
+
+#[test]
+fn a_policy_answers_beside_two_calls_only_where_both_have_it() {
+    let (mut bench, get) = two_calls([OnInput::Defaults; 2]);
+    bench.bring(get, event("s1", &asks(4)));
+    assert_eq!(replies(&bench).len(), 1);
+    let (mut bench, get) = two_calls([OnInput::Defaults, OnInput::Ask]);
+    bench.bring(get, event("s1", &asks(4)));
+    bench.secs(5);
+    assert_eq!(replies(&bench).len(), 0);
+    assert_eq!(bench.status(), &Status::InputRequired);
+}
+
+#[test]
+fn a_stream_cut_after_its_question_goes_on_from_its_cursor() {
+    let (mut bench, get) = two_calls([OnInput::Ask; 2]);
+    bench.bring(get, event("s1", &asks(4)));
+    bench.bring(get, event("prime", &Value::Null));
+    bench.broken(get);
+    bench.secs(1);
+    let (again, cursor) = bench.last_get();
+    assert_eq!((again != get, cursor.as_str()), (true, "s1"));
+    bench.bring(again, opened());
+    bench.ask(accept(&id()));
+    assert_eq!(replies(&bench).len(), 1);
+}
+
+#[test]
+fn the_next_process_has_the_question_and_the_cursor() {
+    let (mut bench, get) = two_calls([OnInput::Ask; 2]);
+    bench.bring(get, event("s1", &asks(4)));
+    let record = bench.link.record().clone();
+    assert_eq!(record.standalone.cursors.data.as_deref(), Some("s1"));
+    let tasks = [7, 8].map(|bits| (saved_of(&bench, &TaskId::from_bits(bits)), Vec::new()));
+    let mut next = Bench::new(record);
+    next.standalone = Standalone::Waits;
+    next.feed(Input::Restored(tasks.into()));
+    next.secs(1);
+    let cursors: Vec<String> = next.gets().into_iter().map(|(.., cursor)| cursor).collect();
+    assert!(cursors.contains(&"s1".to_owned()), "{cursors:?}");
+    next.ask(accept(&id()));
+    assert_eq!(replies(&next).len(), 1, "in the same server session");
+    // In another session nothing of it holds.
+    let mut record = bench.link.record().clone();
+    record.session_number += 1;
+    let mut other = Bench::new(record);
+    other.standalone = Standalone::Waits;
+    other.start("steps", Limits::default());
+    assert_eq!(other.last_get().1, "");
+    assert_eq!(
+        other.link.record().standalone,
+        StandaloneStream {
+            session_number: 2,
+            ..StandaloneStream::default()
+        }
+    );
+}
+
+#[test]
+fn a_stream_that_ends_with_every_message_takes_nothing_from_the_calls() {
+    let mut bench = listening(&Bench::known(), Standalone::Opens);
+    let (call, token) = bench.call("steps");
+    let mut seen = 0;
+    for step in 0..36_000_u32 {
+        if step % 100 == 0 {
+            bench.step(call, &format!("e{step}"), &token, step);
+        }
+        bench.wait(Duration::from_millis(100));
+        for (_, get, _) in bench.gets().split_off(seen) {
+            seen += 1;
+            let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+            bench.bring(get, event(&format!("s{step}"), &changed));
+            bench.bring(get, Arrival::Ended);
+        }
+    }
+    assert!((100..150).contains(&seen), "{seen}");
 }

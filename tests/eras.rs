@@ -691,7 +691,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
 }
 
 #[test]
-fn a_revision_is_changed_where_nothing_is_lost_by_it_and_refused_with_the_call_elsewhere() {
+fn protocol_holds_for_its_own_command_and_its_tasks() {
     let demo_house = House::new();
     let demo = support::server::demo(demo_house.path().join("server"));
     let house = House::new();
@@ -699,28 +699,41 @@ fn a_revision_is_changed_where_nothing_is_lost_by_it_and_refused_with_the_call_e
     let era_of = |words: &[&str]| {
         let ran = run(house.path(), &[&["--json"], words].concat());
         let started = ran.events().into_iter().find(|it| it["event"] == "started");
-        (ran.code, started.map(|it| it["era"].clone()))
+        let era = started.map_or(json!(null), |it| it["era"].clone());
+        (ran.code, era.as_str().unwrap_or_default().to_owned())
     };
+    let ran_in = |era: &str| (Some(0), era.to_owned());
     let quick = ["get_forecast", "city=Oslo", "delay_ms=1"];
-    let first = [&["-s", &url, "call"], &quick[..]].concat();
-    assert_eq!(era_of(&first), (Some(0), Some("2026-07-28".into())));
-    let old = [&["--protocol", "2025-11-25", "call"], &quick[..]].concat();
-    assert_eq!(era_of(&old), (Some(0), Some("2025-11-25".into())));
-    let modern = ["--protocol", "2026-07-28", "call"];
-    let long = [
-        "resumable_data_processing",
-        "dataset_name=eu",
-        "total_records=9000",
-        "--detach",
-    ];
-    let long = [&modern[..], &long].concat();
-    assert_eq!(era_of(&long).0, Some(0));
-    assert_eq!(era_of(&old), (Some(2), None), "nothing was sent");
-    let refused = run(house.path(), &old).err;
+    let usual = [&["-s", &url, "call"], &quick[..]].concat();
+    let in_version = |version| [&["--protocol", version, "call"], &quick[..]].concat();
+    assert_eq!(era_of(&usual), ran_in("2025-11-25"));
+    for version in ["2025-06-18", "2026-07-28", "2025-03-26"] {
+        let servers = ["servers", "test", "127-0-0-1", "--protocol", version];
+        run(house.path(), &servers);
+        assert_eq!(era_of(&in_version(version)), ran_in(version));
+        assert_eq!(era_of(&usual), ran_in("2025-11-25"), "after {version}");
+    }
+    // A command that fails leaves nothing behind either.
+    let refused = ["--protocol", "2025-06-18", "call", "no_such_tool"];
+    assert_eq!(run(house.path(), &refused).code, Some(2));
+    assert_eq!(era_of(&usual), ran_in("2025-11-25"));
+
+    // What is at work in a session keeps it: another revision of it has to wait.
+    let gone = ["crunch", "steps=900", "step_ms=1000", "--detach"];
+    let gone = [&["--json", "--protocol", "2025-06-18", "call"], &gone[..]].concat();
+    let detached = run(house.path(), &gone);
+    assert_eq!(detached.code, Some(0), "{detached:#?}");
+    let id = detached.events()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(era_of(&in_version("2025-11-25")).0, Some(2));
+    let refused = run(house.path(), &in_version("2025-11-25")).err;
     assert!(
         refused.contains("would be lost by a change to 2025-11-25"),
         "{refused}"
     );
+    // The modern era needs no session.
+    assert_eq!(era_of(&in_version("2026-07-28")), ran_in("2026-07-28"));
+    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(8));
+    assert_eq!(era_of(&usual), ran_in("2025-11-25"), "undone with its task");
 }
 
 #[test]
@@ -766,7 +779,10 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     client.end();
 
     // Once the server was seen the refusal comes from the session, for the same reason.
-    let ran = run(house.path(), &["call", "work", "--detach"]);
+    let ran = run(
+        house.path(),
+        &["--protocol", "2026-07-28", "call", "work", "--detach"],
+    );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
     assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
     assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");

@@ -30,7 +30,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     let tools = block_on(async {
-        let mut live = Live::open_at(context, server).await?;
+        let mut live = Live::open(context, vec![server])?;
         let tools = list(context, &mut live, &name).await;
         live.leave(context, &[]).await;
         tools
@@ -337,7 +337,7 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     };
     let mut reader = context.reader()?;
     block_on(async {
-        let mut live = Live::open_at(context, draft.server.clone()).await?;
+        let mut live = Live::open(context, vec![draft.server.clone()])?;
         let until = if draft.how.detach {
             Until::Detachable
         } else {
@@ -448,7 +448,7 @@ async fn begin(
         }
         if how.detach
             && live.is_driver
-            && let Some(price) = dies(reader, &server.name, described, &listed)?
+            && let Some(price) = dies(context, reader, &server.name, described, &listed)?
         {
             return Err(Fail::usage(format!(
                 "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
@@ -527,6 +527,7 @@ async fn begin(
 
 /// The price of leaving a call, where it is known beforehand that leaving would end it, whenever that is.
 fn dies(
+    context: &Context<'_>,
     reader: &mut Reader,
     server: &ServerName,
     tool: &Tool,
@@ -535,9 +536,10 @@ fn dies(
     let links = reader.links()?;
     let link = links.iter().find(|link| link.name == *server);
     Ok(link.and_then(|link| {
-        let footing = link.footing();
+        let mut footing = link.footing();
+        footing.pinned = context.global.protocol.0.or(footing.pinned);
         let price = Price::of_call(tool, beside, &footing);
-        Some(price).filter(|price| footing.is_known() && price.dies())
+        Some(price).filter(|price| footing.is_known(tool, beside) && price.dies())
     }))
 }
 

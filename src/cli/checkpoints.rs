@@ -91,7 +91,7 @@ async fn look(
     server: &ServerRef,
     client_id: &str,
 ) -> Result<(Vec<Checkpoint>, Vec<Tool>), Fail> {
-    let mut live = Live::open_at(context, server.clone()).await?;
+    let mut live = Live::open(context, vec![server.clone()])?;
     let looked = async {
         let tools = calls::list(context, &mut live, &server.name).await?;
         let what = Ask::Checkpoints {
@@ -221,7 +221,7 @@ async fn start_all(
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let limits = context.config()?.usual_limits().of(&name);
-    let mut live = Live::open_at(context, server).await?;
+    let mut live = Live::open(context, vec![server])?;
     let mut ids = Vec::new();
     for offer in offers {
         let id = TaskId::from_bits(dice());

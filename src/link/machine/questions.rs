@@ -374,7 +374,7 @@ impl Link {
         // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
         let here = key_in(self.record.session_number, "");
         let token = self.saver.next_token();
-        let version = self.version();
+        let version = self.version_of(id);
         let mut has_round = false;
         for question in &waiting {
             let Some(answer) = &question.answer else {

@@ -63,6 +63,7 @@ impl Link {
             Kind::Wire | Kind::Handshake { .. } => self.record.session_number,
             _ => errand.session_number,
         };
+        self.hears_modern = errand.is_modern;
         // The hot path first: an event of a task's stream.
         if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {
@@ -90,13 +91,14 @@ impl Link {
                 Kind::Fetch(id) => Some(id.clone()),
                 _ => None,
             };
-            if let (Kind::Listen, Some(id)) = (&errand.kind, id) {
+            let is_modern = errand.is_modern;
+            if let (Kind::Listen, Some(id), false) = (&errand.kind, id, is_modern) {
                 let id = id.clone();
                 self.listened(&id);
             }
-            if id.is_some() {
+            if id.is_some() && !is_modern {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
-                self.gives_ids(true);
+                self.gives_ids(None, true);
             }
             self.last_traffic = self.now.mono;
             if let Some(id) = &of
@@ -394,7 +396,7 @@ impl Link {
             }
         }
         if is_bare {
-            self.gives_ids(false);
+            self.gives_ids(Some(id), false);
         }
         if let Some(event) = self.at_seam(id, event) {
             self.took(id, event);
@@ -428,17 +430,26 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        let is_modern = running.is_modern();
         if running.came_to(now, event_id, has_data) {
             // From here on it can be found again: that has to be on disk at once.
             self.saver.urge(now.mono);
-            self.gives_ids(true);
+            if !is_modern {
+                self.gives_ids(Some(id), true);
+            }
         } else {
             self.saver.touch(now.mono);
         }
     }
 
     /// What was seen of this server's streams: it prices the next call before it is sent.
-    fn gives_ids(&mut self, seen: bool) {
+    fn gives_ids(&mut self, task: Option<&TaskId>, seen: bool) {
+        let tool = task.and_then(|id| Some(self.tasks.get(id)?.task.tool.clone()));
+        if let Some(tool) = tool
+            && self.record.gave_ids.insert(tool, seen) != Some(seen)
+        {
+            self.record_changed();
+        }
         if self.record.gives_ids != Some(seen) {
             self.record.gives_ids = Some(seen);
             self.record_changed();
@@ -708,7 +719,7 @@ impl Link {
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
     fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: &Refusal) {
-        let is_disproved = self.disproves_era(refusal);
+        let is_disproved = self.disproves_era(true, refusal);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -1077,7 +1088,7 @@ impl Link {
             return;
         }
         // The modern era has no sessions and no streams to ask for again.
-        let is_of_another = (self.record.session.is_some() || self.era() == Era::Modern)
+        let is_of_another = (self.record.session.is_some() || !self.record.is_stateful())
             && running
                 .attempt()
                 .is_some_and(|attempt| attempt.session_number != self.record.session_number);

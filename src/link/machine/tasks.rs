@@ -8,11 +8,11 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{Door, Errand, Kind, Link, earliest};
+use super::{Door, Errand, Kind, Link, earliest, era::MODERN};
 use crate::{
     domain::{
-        AskedFor, Era, EventId, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind,
-        TaskId, TaskKind, TaskState, Wall,
+        AskedFor, EventId, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
+        TaskKind, TaskState, Wall,
     },
     link::{
         ExchangeId,
@@ -244,7 +244,7 @@ impl Link {
 
     fn poll(&mut self, id: &TaskId) {
         let request_id = self.new_request_id();
-        let version = self.version();
+        let version = self.version_of(id);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -271,8 +271,11 @@ impl Link {
                 next = earliest(next, Self::next_look(running));
             }
         }
-        let listen = self.listening.next.filter(|_| self.may_listen());
-        let next = earliest(next, listen)?;
+        let core = self.listening.next;
+        let core = core.filter(|_| self.may_listen(TaskKind::Core));
+        let extension = self.subscription.next;
+        let extension = extension.filter(|_| self.may_listen(TaskKind::Extension));
+        let next = earliest(next, earliest(core, extension))?;
         Some(self.path.next_try().map_or(next, |way| way.max(next)))
     }
 
@@ -424,7 +427,7 @@ impl Link {
 
     /// `tasks/result` (2025-11-25): the result once there is one, and before it what the task asks.
     fn fetch(&mut self, id: &TaskId) {
-        let version = self.version();
+        let version = self.version_of(id);
         if self.door != Door::Open {
             return;
         }
@@ -522,95 +525,96 @@ impl Link {
 
     /// New tasks are gathered before the server is asked to tell of them.
     pub(super) fn gather(&mut self) {
-        if self.may_listen() {
-            let at = self.now.mono.after(GATHER);
+        let at = self.now.mono.after(GATHER);
+        if self.may_listen(TaskKind::Core) {
             self.listening.next = Some(self.listening.next.map_or(at, |next| next.max(at)));
+        }
+        if self.may_listen(TaskKind::Extension) {
+            let next = self.subscription.next;
+            self.subscription.next = Some(next.map_or(at, |next| next.max(at)));
         }
     }
 
-    fn may_listen(&self) -> bool {
-        let kind = match self.era() {
-            Era::Modern => TaskKind::Extension,
-            Era::Stateful => TaskKind::Core,
-        };
-        let offers = self.record.tasks.map(|offer| offer.kind) == Some(kind);
-        // On the pipes of a process all of a session comes unasked.
-        let is_heard = kind == TaskKind::Core && self.record.is_process();
-        offers && !is_heard && !self.listening.is_refused
+    fn may_listen(&self, kind: TaskKind) -> bool {
+        match kind {
+            TaskKind::Core => {
+                let offers = self.record.tasks.map(|offer| offer.kind) == Some(kind);
+                // On the pipes of a process all of a session comes unasked.
+                offers && !self.record.is_process() && !self.listening.is_refused
+            }
+            TaskKind::Extension => self.record.has_extension() && !self.subscription.is_refused,
+        }
     }
 
     /// The stream of the session brought an event.
     pub(super) fn listened(&mut self, event_id: &EventId) {
-        if self.era() == Era::Stateful {
-            self.listening.cursor = Some(event_id.clone());
-        }
+        self.listening.cursor = Some(event_id.clone());
     }
 
-    /// Whether a task of the server is followed.
-    fn has_served(&self) -> bool {
+    /// The tasks of the server that are followed.
+    fn served_of(&self, kind: TaskKind) -> impl Iterator<Item = &ServerTask> {
         self.tasks
             .values()
-            .any(|running| !running.is_settled() && running.served.is_some())
+            .filter(|running| !running.is_settled() && running.served.is_some())
+            .filter_map(|running| running.task.server_task.as_ref())
+            .filter(move |task| task.kind == kind)
     }
 
-    /// Opens or renews the subscription to the changes of our tasks.
+    fn has_served(&self) -> bool {
+        self.served_of(TaskKind::Core).next().is_some()
+    }
+
+    /// Opens or renews what the server tells of our tasks on: the stream of the session, and the subscription.
     pub(super) fn step_listening(&mut self) {
-        if self.era() == Era::Stateful
-            && self.listening.on.is_some()
-            && (self.is_leaving || !self.has_served())
+        if (self.is_leaving || !self.has_served())
             && let Some(on) = self.listening.on.take()
         {
             self.close(on);
         }
-        let is_due = self
-            .listening
-            .next
-            .is_some_and(|next| self.now.mono >= next);
-        if !is_due || self.door != Door::Open || self.is_leaving || !self.may_listen() {
+        if self.door != Door::Open || self.is_leaving {
             return;
         }
-        if self.era() == Era::Stateful {
-            return self.listen_to_session();
+        let now = self.now.mono;
+        let is_due = |listening: &Listening| listening.next.is_some_and(|next| now >= next);
+        if is_due(&self.listening) && self.may_listen(TaskKind::Core) {
+            self.listen_to_session();
         }
+        if is_due(&self.subscription) && self.may_listen(TaskKind::Extension) {
+            self.subscribe();
+        }
+    }
+
+    fn subscribe(&mut self) {
         let wanted: BTreeSet<String> = self
-            .tasks
-            .values()
-            .filter(|running| !running.is_settled() && running.served.is_some())
-            .filter_map(|running| {
-                running
-                    .task
-                    .server_task
-                    .as_ref()
-                    .map(|task| task.id.clone())
-            })
+            .served_of(TaskKind::Extension)
+            .map(|task| task.id.clone())
             .collect();
-        if self.listening.on.is_some() && wanted.is_subset(&self.listening.asked) {
-            self.listening.next = None;
+        if self.subscription.on.is_some() && wanted.is_subset(&self.subscription.asked) {
+            self.subscription.next = None;
             return;
         }
         match self.may_ask() {
             Ok(()) => {}
             Err(later) => {
                 if let Some(later) = later {
-                    self.listening.next = Some(later);
+                    self.subscription.next = Some(later);
                 }
                 return;
             }
         }
-        self.listening.next = None;
-        self.end_listening();
+        self.subscription.next = None;
+        self.end_subscription();
         self.nobody_tells();
         if wanted.is_empty() {
-            self.listening.asked.clear();
+            self.subscription.asked.clear();
             return;
         }
         let request_id = self.new_request_id();
-        let version = self.version();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
-        let method = encode::listen(version, &request_id, &ids);
+        let method = encode::listen(MODERN, &request_id, &ids);
         let exchange = self.send(Kind::Listen, method, Some(request_id), None);
-        (self.listening.on, self.listening.asked) = (Some(exchange), wanted);
-        self.listening.since = self.now.mono;
+        (self.subscription.on, self.subscription.asked) = (Some(exchange), wanted);
+        self.subscription.since = self.now.mono;
     }
 
     /// Opens the stream of the session while core tasks are at work; asking for them goes on at their pace.
@@ -634,8 +638,8 @@ impl Link {
 
     /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
     /// basic/patterns/cancellation).
-    fn end_listening(&mut self) {
-        let Some(on) = self.listening.on.take() else {
+    fn end_subscription(&mut self) {
+        let Some(on) = self.subscription.on.take() else {
             return;
         };
         let errand = self.errands.get(&on);
@@ -649,14 +653,14 @@ impl Link {
 
     /// The server ends a subscription, where it cannot do so by closing its stream.
     pub(super) fn listening_withdrawn(&mut self, raw_id: &str) {
-        let Some(on) = self.listening.on else {
+        let Some(on) = self.subscription.on else {
             return;
         };
         let errand = self.errands.get(&on);
         let request_id = errand.and_then(|errand| errand.request_id.as_deref());
         if request_id == Some(raw_id.trim_matches('"')) {
             self.close(on);
-            self.listening_ended(None);
+            self.listening_ended(true, None);
         }
     }
 
@@ -691,36 +695,45 @@ impl Link {
         self.is_restless = true;
     }
 
-    /// The subscription ended or was refused.
-    pub(super) fn listening_ended(&mut self, refusal: Option<&Refusal>) {
-        self.listening.on = None;
-        let told = |running: &Running| running.served.as_ref().is_some_and(|served| served.is_told);
+    /// The subscription, or the stream of the session, ended or was refused.
+    pub(super) fn listening_ended(&mut self, is_modern: bool, refusal: Option<&Refusal>) {
+        let told = |running: &Running| {
+            is_modern && running.served.as_ref().is_some_and(|served| served.is_told)
+        };
         let told: Vec<TaskId> = self
             .tasks
             .iter()
             .filter(|(_, running)| told(running))
             .map(|(id, _)| id.clone())
             .collect();
-        self.nobody_tells();
+        if is_modern {
+            self.nobody_tells();
+        }
+        let now = self.now.mono;
+        let listening = if is_modern {
+            &mut self.subscription
+        } else {
+            &mut self.listening
+        };
+        listening.on = None;
         // Only one that stood for a while worked; a server may accept it and hang up at once.
-        if self.now.mono.since(self.listening.since) >= LAST_LISTEN {
-            self.listening.failures = 0;
+        if now.since(listening.since) >= LAST_LISTEN {
+            listening.failures = 0;
         }
         // An unknown cursor is refused in many ways; without one only the stream itself can be.
-        let had_cursor = refusal.is_some() && self.listening.cursor.take().is_some();
+        let had_cursor = refusal.is_some() && listening.cursor.take().is_some();
         let is_final = refusal.is_some_and(|refusal| {
             refusal.status < 500
                 && !had_cursor
                 && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
         });
         if is_final {
-            self.listening.is_refused = true;
+            listening.is_refused = true;
             return;
         }
-        let wait = doubled(FIRST_LISTEN, self.listening.failures, LAST_LISTEN);
-        self.listening.failures = self.listening.failures.saturating_add(1);
-        let at = self.now.mono.after(jittered(wait, &mut self.dice));
-        self.listening.next = Some(at);
+        let wait = doubled(FIRST_LISTEN, listening.failures, LAST_LISTEN);
+        listening.failures = listening.failures.saturating_add(1);
+        listening.next = Some(now.after(jittered(wait, &mut self.dice)));
         // What changes in between is found by asking, at the usual pace again.
         for id in told {
             self.poll_again(&id);
@@ -731,7 +744,9 @@ impl Link {
     pub(super) fn greeted_anew(&mut self) {
         self.listening.is_refused = false;
         self.listening.cursor = None;
-        if let Some(on) = self.listening.on.take() {
+        self.subscription.is_refused = false;
+        let open = [self.listening.on.take(), self.subscription.on.take()];
+        for on in open.into_iter().flatten() {
             self.close(on);
         }
         self.gather();
@@ -751,7 +766,7 @@ impl Link {
             Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
             Kind::Fetch(id) => self.fetch_ended(id, why, at_least),
             Kind::Update(id, _) => self.answer_unheard(id),
-            Kind::Listen => self.listening_ended(refusal),
+            Kind::Listen => self.listening_ended(errand.is_modern, refusal),
             _ => {}
         }
     }

@@ -307,7 +307,7 @@ fn what_discovery_brings_decides_the_greeting_that_follows() {
         (
             "modern with tasks",
             Box::new(answered(with_tasks)),
-            Some("tools/list"),
+            Some("initialize"),
         ),
         (
             "modern without tasks",

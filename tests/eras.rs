@@ -37,7 +37,7 @@ use futures_util::{StreamExt as _, stream};
 use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
-    domain::{LinkRecord, LinkState, News, Price},
+    domain::{LinkRecord, LinkState, News, Price, ProtocolVersion},
     engine::{Clock, Fuse, Options, Session},
     store::{Paths, Reader},
 };
@@ -179,6 +179,8 @@ enum Way {
     ExtensionTask,
     /// A call that a disconnect cancels.
     ModernCall,
+    /// A plain tool of a server that offers tasks too, without any option.
+    Chosen,
 }
 
 /// What becomes of a long tool.
@@ -195,22 +197,23 @@ enum Trouble {
 }
 
 impl Way {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Stream,
         Self::CheckpointOnStream,
         Self::CheckpointOnCall,
         Self::CoreTask,
         Self::ExtensionTask,
         Self::ModernCall,
+        Self::Chosen,
     ];
 
     fn revision(self) -> Option<&'static str> {
         match self {
             Self::Stream | Self::CheckpointOnStream => Some("2025-06-18"),
-            // What is chosen where the server offers tasks.
-            Self::CheckpointOnCall => None,
+            // What is chosen where the server speaks both eras.
+            Self::Chosen => None,
             Self::CoreTask => Some("2025-11-25"),
-            Self::ExtensionTask | Self::ModernCall => Some("2026-07-28"),
+            Self::CheckpointOnCall | Self::ExtensionTask | Self::ModernCall => Some("2026-07-28"),
         }
     }
 
@@ -224,6 +227,7 @@ impl Way {
                 "delay_ms=120",
             ],
             Self::ExtensionTask => vec!["crunch", "steps=24", "step_ms=150", "as_task=true"],
+            Self::Chosen => vec!["get_forecast", "city=Oslo", "stations=24", "delay_ms=150"],
             _ => vec!["crunch", "steps=24", "step_ms=150"],
         }
     }
@@ -236,8 +240,9 @@ impl Way {
     fn price(self) -> &'static str {
         match self {
             // A server that was not seen to keep a task over its sessions may end it with them.
-            Self::Stream | Self::CoreTask => "likely",
-            Self::CheckpointOnStream | Self::CheckpointOnCall | Self::ExtensionTask => "safe",
+            Self::Stream | Self::CoreTask | Self::Chosen => "likely",
+            Self::CheckpointOnStream | Self::ExtensionTask => "safe",
+            Self::CheckpointOnCall => "pauses",
             Self::ModernCall => "DIES",
         }
     }
@@ -246,7 +251,7 @@ impl Way {
     fn outcome(self, trouble: Trouble) -> (&'static str, &'static str) {
         match (self, trouble) {
             (Self::ModernCall, _) => ("lost", "which cancels a plain call in MCP 2026-07-28"),
-            (Self::Stream, Trouble::Restart) => ("lost", "session"),
+            (Self::Stream | Self::Chosen, Trouble::Restart) => ("lost", "session"),
             _ => ("completed", ""),
         }
     }
@@ -260,7 +265,9 @@ fn cell(way: Way, trouble: Trouble) {
     assert_eq!(before["leaving"], way.price(), "{before:#}");
     let link = bench.link();
     let tool = link.tools.iter().find(|tool| before["tool"] == tool.name);
-    let next = Price::of_call(tool.unwrap(), &link.tools, &link.footing());
+    let mut footing = link.footing();
+    footing.pinned = way.revision().and_then(ProtocolVersion::read);
+    let next = Price::of_call(tool.unwrap(), &link.tools, &footing);
     assert_eq!(
         next.word(),
         way.price(),
@@ -304,7 +311,7 @@ fn cell(way: Way, trouble: Trouble) {
     );
     let reason = after["reason"].as_str().unwrap_or_default();
     assert!(reason.contains(words), "{after:#}");
-    if before["leaving"] == "safe" {
+    if before["leaving"] == "safe" || before["leaving"] == "pauses" {
         assert_eq!(status, "completed", "what was called safe is there");
     }
     assert_eq!(before["leaving"] == "DIES", way == Way::ModernCall);
@@ -339,7 +346,7 @@ fn assert_whole(way: Way, trouble: Trouble, ran: &Ran) {
         .map(|event| event["value"].as_u64().unwrap())
         .collect();
     assert!(steps.is_sorted_by(|a, b| a < b), "{steps:?}");
-    if way == Way::Stream && trouble != Trouble::Restart {
+    if matches!(way, Way::Stream | Way::Chosen) && trouble != Trouble::Restart {
         assert_eq!(steps, (1..=24).collect::<Vec<_>>(), "every step is there");
     }
 }
@@ -671,7 +678,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     assert_eq!(started["era"], "2025-11-25");
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
-    let why = "the server offers no tasks in 2026-07-28";
+    let why = "a stream with event ids can be resumed in it";
     let shown = run(house.path(), &["show", id]);
     let line = shown.out.lines().find(|line| line.starts_with("revision"));
     let line = line.unwrap_or_else(|| panic!("{shown:#?}"));
@@ -688,6 +695,84 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     screen.wait_for_line(&["revision", "2025-11-25"]);
     screen.wait_for_line(&[why]);
     drop(client);
+}
+
+/// The revision of a task's call, and the typed reason for it.
+fn era_of(state: &Path, id: &str) -> (Value, Value) {
+    let document = run(state, &["show", id, "--json"]).document();
+    (document["era"].clone(), document["era_reason"].clone())
+}
+
+#[test]
+fn a_plain_tool_and_a_task_tool_of_one_server_survive_a_kill_each_in_its_era() {
+    let bench = Bench::new();
+    let state = bench.state();
+    let url = format!("http://{}/mcp", bench.proxy.addr());
+    let begin = |words: &[&str]| {
+        let words = [&["-s", &url, "--json", "call"], words].concat();
+        let mut client = Running::start(&mut program(&state, &words));
+        let started = client.prints(|event| event["event"] == "started");
+        client.prints(has_stepped);
+        (client, started["id"].as_str().unwrap().to_owned())
+    };
+    let plain = ["get_forecast", "city=Oslo", "stations=30", "delay_ms=200"];
+    let (mut driver, plain) = begin(&plain);
+    let task = ["crunch", "as_task=true", "steps=40", "step_ms=200"];
+    let (mut client, task) = begin(&task);
+    assert_eq!(
+        era_of(&state, &plain),
+        (json!("2025-11-25"), json!("event-ids"))
+    );
+    assert_eq!(
+        era_of(&state, &task),
+        (json!("2026-07-28"), json!("can-be-task"))
+    );
+    // One discovery, one handshake, one list, whatever is called.
+    let asked = |method| bench.proxy.calls(method);
+    let greetings = ["server/discover", "initialize", "tools/list"].map(asked);
+    assert_eq!(greetings, [1, 1, 1]);
+
+    for running in [&mut driver, &mut client] {
+        running.signal(Signal::KILL);
+    }
+    driver.end();
+    client.end();
+    for id in [&plain, &task] {
+        let ran = run(&state, &["watch", id, "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+    let watched = run(&state, &["watch", &plain, "--json"]).events();
+    let steps = watched.iter().filter(|it| it["event"] == "progress");
+    assert_eq!(steps.count(), 30, "{watched:#?}");
+    assert_eq!(asked("tools/call"), 2, "each ran once");
+    assert_eq!((asked("server/discover"), asked("initialize")), (1, 1));
+
+    let shown = run(&state, &["show", &task]).out;
+    let why = "2026-07-28: this tool can be a task in it";
+    assert!(shown.contains(why), "{shown}");
+}
+
+#[test]
+fn a_modern_call_that_became_no_task_is_remembered_for_its_tool() {
+    let bench = Bench::new();
+    let url = format!("http://{}/mcp", bench.proxy.addr());
+    let crunch = || {
+        let words = [
+            "-s",
+            &url,
+            "--json",
+            "call",
+            "crunch",
+            "steps=2",
+            "step_ms=1",
+        ];
+        let events = run(&bench.state(), &words).events();
+        era_of(&bench.state(), events[0]["id"].as_str().unwrap())
+    };
+    assert_eq!(crunch(), (json!("2026-07-28"), json!("can-be-task")));
+    assert_eq!(crunch(), (json!("2025-11-25"), json!("core-task")));
+    let kept = bench.link().ran_as_task;
+    assert_eq!(kept.get("crunch"), Some(&false), "{kept:?}");
 }
 
 #[test]
@@ -708,7 +793,7 @@ fn protocol_holds_for_its_own_command_and_its_tasks() {
     let in_version = |version| [&["--protocol", version, "call"], &quick[..]].concat();
     assert_eq!(era_of(&usual), ran_in("2025-11-25"));
     for version in ["2025-06-18", "2026-07-28", "2025-03-26"] {
-        let servers = ["servers", "test", "127-0-0-1", "--protocol", version];
+        let servers = ["tools", "-s", &url, "--protocol", version];
         run(house.path(), &servers);
         assert_eq!(era_of(&in_version(version)), ran_in(version));
         assert_eq!(era_of(&usual), ran_in("2025-11-25"), "after {version}");
@@ -732,7 +817,7 @@ fn protocol_holds_for_its_own_command_and_its_tasks() {
     );
     // The modern era needs no session.
     assert_eq!(era_of(&in_version("2026-07-28")), ran_in("2026-07-28"));
-    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(8));
+    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(0));
     assert_eq!(era_of(&usual), ran_in("2025-11-25"), "undone with its task");
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     Door, Errand, Kind, Link,
-    era::{Greeting, MODERN},
+    era::{Greeting, MODERN, refuses_what_it_speaks},
     streams::ORPHAN_FOR,
 };
 use crate::{
@@ -160,7 +160,7 @@ impl Link {
                 .values()
                 .any(|running| running.phase() == Phase::Queued && running.is_active())
         };
-        let for_asker = !self.tool_waiters.is_empty() && !self.has_fresh_tools;
+        let for_asker = !self.tool_waiters.is_empty();
         !is_listing && (for_asker || self.record.tools_at.is_none() && has_queued())
     }
 
@@ -174,6 +174,14 @@ impl Link {
             cursors,
         };
         self.send(kind, method, Some(id), None);
+    }
+
+    /// A list that was refused for a revision that the server says it speaks is asked for again, once.
+    fn lists_again(&mut self, errand: &Errand, refusal: &Refusal) -> bool {
+        matches!(errand.kind, Kind::ListTools { .. })
+            && errand.is_modern
+            && refuses_what_it_speaks(refusal)
+            && self.belief.may_repeat()
     }
 
     /// One page of tools.
@@ -486,6 +494,7 @@ impl Link {
                 self.barred(&refusal);
                 self.errand_lost(errand);
             }
+            _ if self.lists_again(errand, &refusal) => self.is_restless = true,
             // A handshake that fails has an end of its own.
             _ if !matches!(errand.kind, Kind::Handshake { .. })
                 && self.disproves_era(errand.is_modern, &refusal) =>

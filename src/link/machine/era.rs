@@ -112,6 +112,11 @@ impl Belief {
         self.wish
     }
 
+    /// Whether what was refused for its revision may be repeated; it may once.
+    pub(super) fn may_repeat(&mut self) -> bool {
+        self.retry_with.replace(MODERN).is_none()
+    }
+
     /// The stateful revision to ask for.
     pub(super) fn stateful_version(&self) -> ProtocolVersion {
         let is_stateful = |version: &ProtocolVersion| version.era() == Era::Stateful;
@@ -165,16 +170,11 @@ impl Link {
         self.record.modern = ModernSupport::Offered {
             has_tasks: found.has_tasks,
         };
-        let is_wished = self.belief.wish.is_some();
-        let may_have_session = self.has_session()
-            || self.choice.version.is_none()
-                && self
-                    .record
-                    .version
-                    .is_some_and(|version| version.era() == Era::Stateful);
+        // A session that is only to be made again is not given up for a call that needs none.
+        let is_wished = self.belief.wish.is_some() && !self.is_known_stateful();
         if self.has_session() {
             self.keep_session();
-        } else if self.record.is_process() || is_wished && !may_have_session {
+        } else if self.record.is_process() || is_wished {
             self.open_modern(found);
         } else if self.belief.refusals > 0 {
             self.record.refuses_session = true;
@@ -183,6 +183,10 @@ impl Link {
             self.belief.second_best = Some(found);
             self.greet_with(Greeting::Initialize);
         }
+    }
+
+    fn is_known_stateful(&self) -> bool {
+        self.record.version.is_some() && self.record.is_stateful()
     }
 
     /// Whether a session of the stateful era stands.
@@ -489,6 +493,8 @@ impl Link {
             "its program speaks no newer one"
         } else if self.wire.is_some() {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
+        } else if self.record.has_extension() {
+            "the server speaks 2026-07-28 beside it; each call is made in the one that it survives in"
         } else if self.belief.second_best.is_some() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
         } else {
@@ -659,7 +665,15 @@ impl Link {
 
     /// What waits first says which revision the server is greeted for.
     pub(super) fn aim(&mut self) {
+        if self.belief.second_best.is_some() {
+            // Half of what there is to find out is known.
+            return;
+        }
+        let is_beside = |version: &ProtocolVersion| {
+            *version == MODERN && self.is_known_stateful() && self.choice.version.is_none()
+        };
         let first = self.wanted_versions().next().flatten();
+        let first = first.filter(|version| !is_beside(version));
         self.belief.wish = first.or(self.choice.version);
         match first.map(ProtocolVersion::era) {
             _ if self.belief.greeting == Greeting::Wire => {}
@@ -729,6 +743,12 @@ fn supported(refusal: &Refusal) -> Vec<String> {
     let words = data.and_then(|data| data.get("supported")?.as_array());
     let words = words.into_iter().flatten().filter_map(|word| word.as_str());
     words.map(str::to_owned).collect()
+}
+
+/// Whether a server refused the modern revision (-32022) and names it among those that it speaks.
+pub(super) fn refuses_what_it_speaks(refusal: &Refusal) -> bool {
+    let code = refusal.error.as_ref().map(|error| error.code);
+    code == Some(UNSUPPORTED_VERSION) && supported_by(refusal).any(|version| version == MODERN)
 }
 
 /// Those of them that we speak.

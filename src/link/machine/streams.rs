@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Errand, Kind, Link};
+use super::{Errand, Kind, Link, era::refuses_what_it_speaks};
 use crate::{
     domain::{
         Era, EventId, LostReason, Mono, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
@@ -736,7 +736,7 @@ impl Link {
             }
             400 | 404 => {
                 let error = refusal.error.clone().unwrap_or_default();
-                let is_stale = error.code == HEADER_MISMATCH;
+                let is_stale = error.code == HEADER_MISMATCH || refuses_what_it_speaks(refusal);
                 if is_stale && running.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;

@@ -470,6 +470,10 @@ enum Kind {
     ThousandTasks,
     /// The modern era with a checkpoint tool, whose list calls the end of a connection a cancel.
     CancelsCheckpoints,
+    /// The same, which refuses the first request and names the very revision that it was made in.
+    RefusesFirst,
+    /// One that refuses every request so.
+    RefusesAlways,
 }
 
 struct Shared {
@@ -479,6 +483,8 @@ struct Shared {
     /// Whether the tasks have ended.
     is_done: AtomicBool,
     calls: AtomicUsize,
+    /// Discoveries so far.
+    greetings: AtomicUsize,
     /// Calls whose connection is gone.
     gone: Arc<AtomicUsize>,
 }
@@ -487,6 +493,16 @@ const THOUSAND: usize = 1000;
 /// What the plant wants between two looks at a task.
 const INTERVAL: Duration = Duration::from_secs(4);
 
+impl Shared {
+    /// Whether this request is refused for its revision.
+    fn refuses_version(&self) -> bool {
+        match self.kind {
+            Kind::RefusesFirst => self.greetings.fetch_add(1, Ordering::SeqCst) == 0,
+            kind => kind == Kind::RefusesAlways,
+        }
+    }
+}
+
 impl Plant {
     fn new(kind: Kind) -> Self {
         let shared = Arc::new(Shared {
@@ -494,6 +510,7 @@ impl Plant {
             polls: Mutex::default(),
             is_done: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
+            greetings: AtomicUsize::new(0),
             gone: Arc::default(),
         });
         let router = Router::new()
@@ -535,12 +552,18 @@ async fn grow(State(plant): State<Arc<Shared>>, headers: HeaderMap, body: String
         ([("content-type", "application/json"), session], body).into_response()
     };
     let method = message["method"].as_str().unwrap();
+    let is_modern_only = !matches!(plant.kind, Kind::BothErasWithoutTasks | Kind::ThousandTasks);
     match method {
         "server/discover" if plant.kind == Kind::ThousandTasks => {
             StatusCode::BAD_REQUEST.into_response()
         }
-        "initialize" if plant.kind == Kind::CancelsCheckpoints => {
-            StatusCode::BAD_REQUEST.into_response()
+        "initialize" if is_modern_only => StatusCode::BAD_REQUEST.into_response(),
+        "server/discover" if plant.refuses_version() => {
+            let error = json!({"code": -32022, "message": "Unsupported protocol version",
+                "data": {"supported": ["2026-07-28"], "requested": "2026-07-28"}});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+            let kind = [("content-type", "application/json")];
+            (StatusCode::BAD_REQUEST, kind, body).into_response()
         }
         _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
         _ => answered(&plant, method, params, id, answer),
@@ -659,6 +682,8 @@ fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
     let arguments = ["-s", &url, "call", "work", "--json"];
     let mut client = Running::start(&mut program(dir.path(), &arguments));
     client.prints(|event| event["event"] == "progress");
+    let listed = run(dir.path(), &["ls"]).out;
+    assert!(listed.trim_end().ends_with("pauses"), "{listed}");
     proxy.cut();
     client.prints(|event| event["contact"] == "reconnecting");
     proxy.heal();
@@ -666,6 +691,36 @@ fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.out.contains("all of it"), "{ran:#?}");
     assert_eq!(plant.shared.calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn detaching_from_a_checkpoint_tool_that_stops_says_that_it_pauses() {
+    let plant = Plant::new(Kind::CancelsCheckpoints);
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["-s", &plant.url(), "call", "work", "--detach"];
+    let ran = run(dir.path(), &arguments);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let id = ran.out.trim();
+    let words = format!("{id} pauses until longhaul runs again: in MCP 2026-07-28");
+    assert!(ran.err.contains(&words), "{ran:#?}");
+    let shown = run(dir.path(), &["ls"]).out;
+    assert!(shown.trim_end().ends_with("pauses"), "{shown}");
+}
+
+#[test]
+fn asks_again_for_a_version_that_the_server_refused_and_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = |kind| {
+        let plant = Plant::new(kind);
+        run(dir.path(), &["-s", &plant.url(), "tools"])
+    };
+    let served = tools(Kind::RefusesFirst);
+    assert_eq!(served.code, Some(0), "{served:#?}");
+    assert!(served.out.contains("work"), "{served:#?}");
+    let refused = tools(Kind::RefusesAlways);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let words = "it refused MCP 2026-07-28 twice";
+    assert!(refused.err.contains(words), "{refused:#?}");
 }
 
 #[test]

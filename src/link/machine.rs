@@ -651,7 +651,6 @@ impl Link {
     fn version_for(&self, kind: &Kind, is_request: bool) -> Option<ProtocolVersion> {
         match kind {
             Kind::Handshake { .. } | Kind::Wire => None,
-            Kind::Discover => Some(era::MODERN),
             Kind::Stream(id)
             | Kind::Reread(id)
             | Kind::Cancel(id)
@@ -659,7 +658,8 @@ impl Link {
             | Kind::Fetch(id)
             | Kind::Update(id, _) => Some(self.version_of(id)),
             Kind::ListTools { version, .. } => Some(*version),
-            Kind::Adopt {
+            Kind::Discover
+            | Kind::Adopt {
                 kind: TaskKind::Extension,
                 ..
             } => Some(era::MODERN),

@@ -89,9 +89,10 @@ impl Link {
                 if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
                     return self.answer(ask, Ok(Done::Adopted(vec![id])));
                 }
-                let (kind, has_other) = match has_extension {
-                    true => (TaskKind::Extension, core.is_some()),
-                    false => (TaskKind::Core, false),
+                let (kind, has_other) = if has_extension {
+                    (TaskKind::Extension, core.is_some())
+                } else {
+                    (TaskKind::Core, false)
                 };
                 self.adopt_one(ask, server_task, kind, has_other);
             }
@@ -170,7 +171,7 @@ impl Link {
             let is_known =
                 self.served_ids.contains_key(&shape.id) || self.known_tasks.contains_key(&shape.id);
             if !is_known && so_far.len() < ADOPTED {
-                so_far.extend(self.take_in(shape, TaskKind::Core));
+                so_far.push(self.take_in(shape, TaskKind::Core));
             }
         }
         let is_full = so_far.len() >= ADOPTED;
@@ -200,7 +201,7 @@ impl Link {
         match outcome.map(protocol::task_shape) {
             Ok(Some(shape)) => {
                 let id = self.take_in(shape, kind);
-                self.adopted(ask, id.into_iter().collect());
+                self.adopted(ask, vec![id]);
             }
             Ok(None) => {
                 let words = format!("{name} answered with no task");
@@ -233,7 +234,7 @@ impl Link {
     }
 
     /// Makes a task of ours of a server task.
-    fn take_in(&mut self, shape: TaskShape, kind: TaskKind) -> Option<TaskId> {
+    fn take_in(&mut self, shape: TaskShape, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
         let id = TaskId::from_bits(self.dice.u64(..));
         let call = NewCall::new(
@@ -268,6 +269,6 @@ impl Link {
         self.tasks.insert(id.clone(), running);
         self.saver.urge(now.mono);
         self.showed(&id, shape);
-        Some(id)
+        id
     }
 }

@@ -488,7 +488,7 @@ impl Link {
             _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
             _ if matches!(errand.kind, Kind::Wire) => self.wire_refused(&refusal),
             _ if matches!(errand.kind, Kind::Listen) => {
-                self.listening_ended(errand.is_modern, Some(&refusal))
+                self.listening_ended(errand.is_modern, Some(&refusal));
             }
             401 | 403 => {
                 self.barred(&refusal);
@@ -497,7 +497,7 @@ impl Link {
             _ if self.lists_again(errand, &refusal) => self.is_restless = true,
             // A handshake that fails has an end of its own.
             _ if !matches!(errand.kind, Kind::Handshake { .. })
-                && self.disproves_era(errand.is_modern, &refusal) =>
+                && Self::disproves_era(errand.is_modern, &refusal) =>
             {
                 self.belief_failed(errand, refusal.said.as_deref());
                 self.errand_lost(errand);

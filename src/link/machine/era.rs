@@ -539,7 +539,7 @@ impl Link {
     }
 
     /// Whether a refusal shows that the server is not what it was taken for.
-    pub(super) fn disproves_era(&self, is_modern: bool, refusal: &Refusal) -> bool {
+    pub(super) fn disproves_era(is_modern: bool, refusal: &Refusal) -> bool {
         let is_known = refusal.error.as_ref().is_some_and(|error| {
             matches!(
                 error.code,

@@ -719,7 +719,7 @@ impl Link {
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
     fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: &Refusal) {
-        let is_disproved = self.disproves_era(true, refusal);
+        let is_disproved = Self::disproves_era(true, refusal);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };

@@ -291,6 +291,15 @@ impl Desk {
         self.is_new && self.manner.has_extension && self.manner.speaks == [Speaks::Both]
     }
 
+    /// What is said of the plain tool where it may be a core task; beside a task tool it is always plain.
+    fn plain_support(&self) -> &'static str {
+        if self.has_task_tool() {
+            "forbidden"
+        } else {
+            self.manner.support
+        }
+    }
+
     fn offers_core(&self) -> bool {
         self.is_new && self.manner.core_is_bound.is_some() && self.speaks().stateful()
     }
@@ -308,7 +317,7 @@ impl Server {
 
     /// What the list of tools says of the plain tool.
     pub(super) fn task_support(&self) -> Option<&'static str> {
-        self.desk.offers_core().then_some(self.desk.manner.support)
+        self.desk.offers_core().then_some(self.desk.plain_support())
     }
 
     /// Takes note of a request; polls are counted apart.
@@ -373,7 +382,7 @@ impl Server {
         let params = &message["params"];
         let (is_plain_tool, support) = match params["name"].as_str() {
             Some("job") => (true, "optional"),
-            name => (name == Some("steps"), self.desk.manner.support),
+            name => (name == Some("steps"), self.desk.plain_support()),
         };
         match method.as_str() {
             "" => {

@@ -888,11 +888,8 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
         "batch_size=5",
         "delay_ms=200",
     ];
-    // The revision in which the work stops with its connection.
     let call = [
         "--json",
-        "--protocol",
-        "2026-07-28",
         "call",
         "resumable_data_processing",
         "client_id=c-9",

@@ -48,6 +48,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 number: 1,
                 request_id: "k3f9-1".to_owned(),
                 token: "k3f9-1".to_owned(),
+                era_reason: None,
                 phase: Phase::Open,
                 session_number: 1,
                 version: None,

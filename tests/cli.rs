@@ -1540,7 +1540,8 @@ fn a_known_server_is_spoken_to_in_another_revision_unless_that_would_lose_work()
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
         assert_eq!(ran.events()[0]["era"], version);
     }
-    let mut driver = Running::start(&mut program(state, &["call", "gate-a", "--json"]));
+    let gate = ["--protocol", old, "call", "gate-a", "--json"];
+    let mut driver = Running::start(&mut program(state, &gate));
     driver.prints(|event| event["event"] == "progress");
     let sent = odd.calls();
     let ran = call(other);

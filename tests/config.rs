@@ -41,7 +41,6 @@ fn a_configured_server_needs_no_url_and_is_spoken_to_as_configured() {
     let url = server.url();
     let burst = ["--json", "call", "send_burst", "count=1"];
     let call = |flags: &[&str]| run(house.path(), &[flags, &burst].concat());
-    // What the session remembers of an earlier choice.
     let lab = |more: &str| {
         let table = format!("[servers.lab]\nurl = {url:?}\n{more}");
         configure(house.path(), &table);
@@ -53,8 +52,8 @@ fn a_configured_server_needs_no_url_and_is_spoken_to_as_configured() {
     );
     assert_eq!(
         era(&call(&[])),
-        "2025-06-18",
-        "it is the only one, and remembers"
+        "2025-11-25",
+        "it is the only one, and --protocol does not stick"
     );
     lab("protocol = \"2026-07-28\"");
     assert_eq!(
@@ -69,11 +68,7 @@ fn a_configured_server_needs_no_url_and_is_spoken_to_as_configured() {
         "the command line wins over both"
     );
     lab("protocol = \"auto\"");
-    assert_eq!(
-        era(&call(&[])),
-        "2026-07-28",
-        "the server offers tasks there"
-    );
+    assert_eq!(era(&call(&[])), "2025-11-25", "a plain tool survives there");
 
     // Another place under the same name: nothing of the old one is kept, and nothing is sent there.
     configure(

@@ -159,7 +159,7 @@ impl Bench {
         ];
         let rows = links.map(|(name, url, wish)| {
             let mut record = LinkRecord::new(ServerName::new(name), url);
-            record.wish = Some(wish);
+            record.pinned_version = Some(wish);
             Row::Link(Box::new(record))
         });
         let mut opened = Writer::open(&paths, Wall(1)).unwrap();

@@ -37,7 +37,7 @@ use futures_util::{StreamExt as _, stream};
 use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
-    domain::{LinkRecord, LinkState, News, Price},
+    domain::{LinkRecord, LinkState, News, Price, ProtocolVersion},
     engine::{Clock, Fuse, Options, Session},
     store::{Paths, Reader},
 };
@@ -179,6 +179,8 @@ enum Way {
     ExtensionTask,
     /// A call that a disconnect cancels.
     ModernCall,
+    /// A plain tool of a server that offers tasks too, without any option.
+    Chosen,
 }
 
 /// What becomes of a long tool.
@@ -195,22 +197,23 @@ enum Trouble {
 }
 
 impl Way {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Stream,
         Self::CheckpointOnStream,
         Self::CheckpointOnCall,
         Self::CoreTask,
         Self::ExtensionTask,
         Self::ModernCall,
+        Self::Chosen,
     ];
 
     fn revision(self) -> Option<&'static str> {
         match self {
             Self::Stream | Self::CheckpointOnStream => Some("2025-06-18"),
-            // What is chosen where the server offers tasks.
-            Self::CheckpointOnCall => None,
+            // What is chosen where the server speaks both eras.
+            Self::Chosen => None,
             Self::CoreTask => Some("2025-11-25"),
-            Self::ExtensionTask | Self::ModernCall => Some("2026-07-28"),
+            Self::CheckpointOnCall | Self::ExtensionTask | Self::ModernCall => Some("2026-07-28"),
         }
     }
 
@@ -224,6 +227,7 @@ impl Way {
                 "delay_ms=120",
             ],
             Self::ExtensionTask => vec!["crunch", "steps=24", "step_ms=150", "as_task=true"],
+            Self::Chosen => vec!["get_forecast", "city=Oslo", "stations=24", "delay_ms=150"],
             _ => vec!["crunch", "steps=24", "step_ms=150"],
         }
     }
@@ -236,8 +240,9 @@ impl Way {
     fn price(self) -> &'static str {
         match self {
             // A server that was not seen to keep a task over its sessions may end it with them.
-            Self::Stream | Self::CoreTask => "likely",
-            Self::CheckpointOnStream | Self::CheckpointOnCall | Self::ExtensionTask => "safe",
+            Self::Stream | Self::CoreTask | Self::Chosen => "likely",
+            Self::CheckpointOnStream | Self::ExtensionTask => "safe",
+            Self::CheckpointOnCall => "pauses",
             Self::ModernCall => "DIES",
         }
     }
@@ -246,7 +251,7 @@ impl Way {
     fn outcome(self, trouble: Trouble) -> (&'static str, &'static str) {
         match (self, trouble) {
             (Self::ModernCall, _) => ("lost", "which cancels a plain call in MCP 2026-07-28"),
-            (Self::Stream, Trouble::Restart) => ("lost", "session"),
+            (Self::Stream | Self::Chosen, Trouble::Restart) => ("lost", "session"),
             _ => ("completed", ""),
         }
     }
@@ -260,7 +265,9 @@ fn cell(way: Way, trouble: Trouble) {
     assert_eq!(before["leaving"], way.price(), "{before:#}");
     let link = bench.link();
     let tool = link.tools.iter().find(|tool| before["tool"] == tool.name);
-    let next = Price::of_call(tool.unwrap(), &link.tools, &link.footing());
+    let mut footing = link.footing();
+    footing.pinned = way.revision().and_then(ProtocolVersion::read);
+    let next = Price::of_call(tool.unwrap(), &link.tools, &footing);
     assert_eq!(
         next.word(),
         way.price(),
@@ -304,7 +311,7 @@ fn cell(way: Way, trouble: Trouble) {
     );
     let reason = after["reason"].as_str().unwrap_or_default();
     assert!(reason.contains(words), "{after:#}");
-    if before["leaving"] == "safe" {
+    if before["leaving"] == "safe" || before["leaving"] == "pauses" {
         assert_eq!(status, "completed", "what was called safe is there");
     }
     assert_eq!(before["leaving"] == "DIES", way == Way::ModernCall);
@@ -339,7 +346,7 @@ fn assert_whole(way: Way, trouble: Trouble, ran: &Ran) {
         .map(|event| event["value"].as_u64().unwrap())
         .collect();
     assert!(steps.is_sorted_by(|a, b| a < b), "{steps:?}");
-    if way == Way::Stream && trouble != Trouble::Restart {
+    if matches!(way, Way::Stream | Way::Chosen) && trouble != Trouble::Restart {
         assert_eq!(steps, (1..=24).collect::<Vec<_>>(), "every step is there");
     }
 }
@@ -463,6 +470,10 @@ enum Kind {
     ThousandTasks,
     /// The modern era with a checkpoint tool, whose list calls the end of a connection a cancel.
     CancelsCheckpoints,
+    /// The same, which refuses the first request and names the very revision that it was made in.
+    RefusesFirst,
+    /// One that refuses every request so.
+    RefusesAlways,
 }
 
 struct Shared {
@@ -472,6 +483,8 @@ struct Shared {
     /// Whether the tasks have ended.
     is_done: AtomicBool,
     calls: AtomicUsize,
+    /// Discoveries so far.
+    greetings: AtomicUsize,
     /// Calls whose connection is gone.
     gone: Arc<AtomicUsize>,
 }
@@ -480,6 +493,16 @@ const THOUSAND: usize = 1000;
 /// What the plant wants between two looks at a task.
 const INTERVAL: Duration = Duration::from_secs(4);
 
+impl Shared {
+    /// Whether this request is refused for its revision.
+    fn refuses_version(&self) -> bool {
+        match self.kind {
+            Kind::RefusesFirst => self.greetings.fetch_add(1, Ordering::SeqCst) == 0,
+            kind => kind == Kind::RefusesAlways,
+        }
+    }
+}
+
 impl Plant {
     fn new(kind: Kind) -> Self {
         let shared = Arc::new(Shared {
@@ -487,6 +510,7 @@ impl Plant {
             polls: Mutex::default(),
             is_done: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
+            greetings: AtomicUsize::new(0),
             gone: Arc::default(),
         });
         let router = Router::new()
@@ -528,12 +552,18 @@ async fn grow(State(plant): State<Arc<Shared>>, headers: HeaderMap, body: String
         ([("content-type", "application/json"), session], body).into_response()
     };
     let method = message["method"].as_str().unwrap();
+    let is_modern_only = !matches!(plant.kind, Kind::BothErasWithoutTasks | Kind::ThousandTasks);
     match method {
         "server/discover" if plant.kind == Kind::ThousandTasks => {
             StatusCode::BAD_REQUEST.into_response()
         }
-        "initialize" if plant.kind == Kind::CancelsCheckpoints => {
-            StatusCode::BAD_REQUEST.into_response()
+        "initialize" if is_modern_only => StatusCode::BAD_REQUEST.into_response(),
+        "server/discover" if plant.refuses_version() => {
+            let error = json!({"code": -32022, "message": "Unsupported protocol version",
+                "data": {"supported": ["2026-07-28"], "requested": "2026-07-28"}});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+            let kind = [("content-type", "application/json")];
+            (StatusCode::BAD_REQUEST, kind, body).into_response()
         }
         _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
         _ => answered(&plant, method, params, id, answer),
@@ -652,6 +682,8 @@ fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
     let arguments = ["-s", &url, "call", "work", "--json"];
     let mut client = Running::start(&mut program(dir.path(), &arguments));
     client.prints(|event| event["event"] == "progress");
+    let listed = run(dir.path(), &["ls"]).out;
+    assert!(listed.trim_end().ends_with("pauses"), "{listed}");
     proxy.cut();
     client.prints(|event| event["contact"] == "reconnecting");
     proxy.heal();
@@ -659,6 +691,36 @@ fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.out.contains("all of it"), "{ran:#?}");
     assert_eq!(plant.shared.calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn detaching_from_a_checkpoint_tool_that_stops_says_that_it_pauses() {
+    let plant = Plant::new(Kind::CancelsCheckpoints);
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["-s", &plant.url(), "call", "work", "--detach"];
+    let ran = run(dir.path(), &arguments);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let id = ran.out.trim();
+    let words = format!("{id} pauses until longhaul runs again: in MCP 2026-07-28");
+    assert!(ran.err.contains(&words), "{ran:#?}");
+    let shown = run(dir.path(), &["ls"]).out;
+    assert!(shown.trim_end().ends_with("pauses"), "{shown}");
+}
+
+#[test]
+fn asks_again_for_a_version_that_the_server_refused_and_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = |kind| {
+        let plant = Plant::new(kind);
+        run(dir.path(), &["-s", &plant.url(), "tools"])
+    };
+    let served = tools(Kind::RefusesFirst);
+    assert_eq!(served.code, Some(0), "{served:#?}");
+    assert!(served.out.contains("work"), "{served:#?}");
+    let refused = tools(Kind::RefusesAlways);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let words = "it refused MCP 2026-07-28 twice";
+    assert!(refused.err.contains(words), "{refused:#?}");
 }
 
 #[test]
@@ -671,7 +733,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     assert_eq!(started["era"], "2025-11-25");
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
-    let why = "the server offers no tasks in 2026-07-28";
+    let why = "a stream with event ids can be resumed in it";
     let shown = run(house.path(), &["show", id]);
     let line = shown.out.lines().find(|line| line.starts_with("revision"));
     let line = line.unwrap_or_else(|| panic!("{shown:#?}"));
@@ -690,8 +752,86 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     drop(client);
 }
 
+/// The revision of a task's call, and the typed reason for it.
+fn era_of(state: &Path, id: &str) -> (Value, Value) {
+    let document = run(state, &["show", id, "--json"]).document();
+    (document["era"].clone(), document["era_reason"].clone())
+}
+
 #[test]
-fn a_revision_is_changed_where_nothing_is_lost_by_it_and_refused_with_the_call_elsewhere() {
+fn a_plain_tool_and_a_task_tool_of_one_server_survive_a_kill_each_in_its_era() {
+    let bench = Bench::new();
+    let state = bench.state();
+    let url = format!("http://{}/mcp", bench.proxy.addr());
+    let begin = |words: &[&str]| {
+        let words = [&["-s", &url, "--json", "call"], words].concat();
+        let mut client = Running::start(&mut program(&state, &words));
+        let started = client.prints(|event| event["event"] == "started");
+        client.prints(has_stepped);
+        (client, started["id"].as_str().unwrap().to_owned())
+    };
+    let plain = ["get_forecast", "city=Oslo", "stations=30", "delay_ms=200"];
+    let (mut driver, plain) = begin(&plain);
+    let task = ["crunch", "as_task=true", "steps=40", "step_ms=200"];
+    let (mut client, task) = begin(&task);
+    assert_eq!(
+        era_of(&state, &plain),
+        (json!("2025-11-25"), json!("event-ids"))
+    );
+    assert_eq!(
+        era_of(&state, &task),
+        (json!("2026-07-28"), json!("can-be-task"))
+    );
+    // One discovery, one handshake, one list, whatever is called.
+    let asked = |method| bench.proxy.calls(method);
+    let greetings = ["server/discover", "initialize", "tools/list"].map(asked);
+    assert_eq!(greetings, [1, 1, 1]);
+
+    for running in [&mut driver, &mut client] {
+        running.signal(Signal::KILL);
+    }
+    driver.end();
+    client.end();
+    for id in [&plain, &task] {
+        let ran = run(&state, &["watch", id, "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+    let watched = run(&state, &["watch", &plain, "--json"]).events();
+    let steps = watched.iter().filter(|it| it["event"] == "progress");
+    assert_eq!(steps.count(), 30, "{watched:#?}");
+    assert_eq!(asked("tools/call"), 2, "each ran once");
+    assert_eq!((asked("server/discover"), asked("initialize")), (1, 1));
+
+    let shown = run(&state, &["show", &task]).out;
+    let why = "2026-07-28: this tool can be a task in it";
+    assert!(shown.contains(why), "{shown}");
+}
+
+#[test]
+fn a_modern_call_that_became_no_task_is_remembered_for_its_tool() {
+    let bench = Bench::new();
+    let url = format!("http://{}/mcp", bench.proxy.addr());
+    let crunch = || {
+        let words = [
+            "-s",
+            &url,
+            "--json",
+            "call",
+            "crunch",
+            "steps=2",
+            "step_ms=1",
+        ];
+        let events = run(&bench.state(), &words).events();
+        era_of(&bench.state(), events[0]["id"].as_str().unwrap())
+    };
+    assert_eq!(crunch(), (json!("2026-07-28"), json!("can-be-task")));
+    assert_eq!(crunch(), (json!("2025-11-25"), json!("core-task")));
+    let kept = bench.link().ran_as_task;
+    assert_eq!(kept.get("crunch"), Some(&false), "{kept:?}");
+}
+
+#[test]
+fn protocol_holds_for_its_own_command_and_its_tasks() {
     let demo_house = House::new();
     let demo = support::server::demo(demo_house.path().join("server"));
     let house = House::new();
@@ -699,28 +839,41 @@ fn a_revision_is_changed_where_nothing_is_lost_by_it_and_refused_with_the_call_e
     let era_of = |words: &[&str]| {
         let ran = run(house.path(), &[&["--json"], words].concat());
         let started = ran.events().into_iter().find(|it| it["event"] == "started");
-        (ran.code, started.map(|it| it["era"].clone()))
+        let era = started.map_or(json!(null), |it| it["era"].clone());
+        (ran.code, era.as_str().unwrap_or_default().to_owned())
     };
+    let ran_in = |era: &str| (Some(0), era.to_owned());
     let quick = ["get_forecast", "city=Oslo", "delay_ms=1"];
-    let first = [&["-s", &url, "call"], &quick[..]].concat();
-    assert_eq!(era_of(&first), (Some(0), Some("2026-07-28".into())));
-    let old = [&["--protocol", "2025-11-25", "call"], &quick[..]].concat();
-    assert_eq!(era_of(&old), (Some(0), Some("2025-11-25".into())));
-    let modern = ["--protocol", "2026-07-28", "call"];
-    let long = [
-        "resumable_data_processing",
-        "dataset_name=eu",
-        "total_records=9000",
-        "--detach",
-    ];
-    let long = [&modern[..], &long].concat();
-    assert_eq!(era_of(&long).0, Some(0));
-    assert_eq!(era_of(&old), (Some(2), None), "nothing was sent");
-    let refused = run(house.path(), &old).err;
+    let usual = [&["-s", &url, "call"], &quick[..]].concat();
+    let in_version = |version| [&["--protocol", version, "call"], &quick[..]].concat();
+    assert_eq!(era_of(&usual), ran_in("2025-11-25"));
+    for version in ["2025-06-18", "2026-07-28", "2025-03-26"] {
+        let servers = ["tools", "-s", &url, "--protocol", version];
+        run(house.path(), &servers);
+        assert_eq!(era_of(&in_version(version)), ran_in(version));
+        assert_eq!(era_of(&usual), ran_in("2025-11-25"), "after {version}");
+    }
+    // A command that fails leaves nothing behind either.
+    let refused = ["--protocol", "2025-06-18", "call", "no_such_tool"];
+    assert_eq!(run(house.path(), &refused).code, Some(2));
+    assert_eq!(era_of(&usual), ran_in("2025-11-25"));
+
+    // What is at work in a session keeps it: another revision of it has to wait.
+    let gone = ["crunch", "steps=900", "step_ms=1000", "--detach"];
+    let gone = [&["--json", "--protocol", "2025-06-18", "call"], &gone[..]].concat();
+    let detached = run(house.path(), &gone);
+    assert_eq!(detached.code, Some(0), "{detached:#?}");
+    let id = detached.events()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(era_of(&in_version("2025-11-25")).0, Some(2));
+    let refused = run(house.path(), &in_version("2025-11-25")).err;
     assert!(
         refused.contains("would be lost by a change to 2025-11-25"),
         "{refused}"
     );
+    // The modern era needs no session.
+    assert_eq!(era_of(&in_version("2026-07-28")), ran_in("2026-07-28"));
+    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(0));
+    assert_eq!(era_of(&usual), ran_in("2025-11-25"), "undone with its task");
 }
 
 #[test]
@@ -766,7 +919,10 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     client.end();
 
     // Once the server was seen the refusal comes from the session, for the same reason.
-    let ran = run(house.path(), &["call", "work", "--detach"]);
+    let ran = run(
+        house.path(),
+        &["--protocol", "2026-07-28", "call", "work", "--detach"],
+    );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
     assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
     assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");

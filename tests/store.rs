@@ -69,6 +69,7 @@ fn attempt(number: u32) -> Attempt {
         number,
         request_id: format!("abcd-{number}"),
         token: format!("t-{number}"),
+        era_reason: None,
         phase: Phase::Open,
         session_number: 1,
         version: None,

@@ -2,7 +2,7 @@
 
 use crate::domain::{
     Contact, Entry, Era, EventId, Happening, Phase, ProtocolVersion, Resumable, ServerTask,
-    ServerView, Status, Task, TaskKind, TaskState, text,
+    ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, state::Entity};
@@ -340,15 +340,18 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
         lines.extend(server_task_lines(state, server_task));
     }
     if let Some(server) = server {
-        let era = if server.era.is_empty() {
-            "not negotiated yet".to_owned()
-        } else {
-            text::clean_line(&server.era).into_owned()
+        let version = task.attempt().and_then(|attempt| attempt.version);
+        let era = match version {
+            Some(version) => version.word().to_owned(),
+            None if server.era.is_empty() => "not negotiated yet".to_owned(),
+            None => text::clean_line(&server.era).into_owned(),
         };
         lines.push(told("revision", &era));
-        if !server.era_why.is_empty() {
-            lines.push(told("", &server.era_why));
-        }
+        let why = match version {
+            Some(_) => task.era_why(&server.era, &server.era_why),
+            None => Some(server.era_why.clone()),
+        };
+        lines.extend(why.filter(|why| !why.is_empty()).map(|why| told("", &why)));
         if server.footing.version.is_some() || server.footing.tasks.is_some() {
             lines.push(told("server tasks", &task_offer(server)));
         }
@@ -376,7 +379,13 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
 
 /// What a server offers of tasks, in words.
 pub fn task_offer(server: &ServerView) -> String {
-    let Some(offer) = server.footing.tasks else {
+    let extension = TaskOffer {
+        kind: TaskKind::Extension,
+        can_list: false,
+        can_cancel: true,
+    };
+    let extension = server.footing.has_extension().then_some(extension);
+    let Some(offer) = extension.or(server.footing.tasks) else {
         return "none offered".to_owned();
     };
     let kind = match offer.kind {

@@ -23,6 +23,8 @@ pub enum Leaving {
 pub struct Prices<'s> {
     /// Nothing is lost.
     pub safe: Vec<(&'s TaskId, &'s Price)>,
+    /// The server stops them at a checkpoint.
+    pub pauses: Vec<(&'s TaskId, &'s Price)>,
     /// They can most likely be picked up again.
     pub likely: Vec<(&'s TaskId, &'s Price)>,
     /// They, or their results, are gone.
@@ -40,6 +42,7 @@ impl<'s> Prices<'s> {
             let line = (&entity.view.task.id, price);
             match price {
                 Price::Safe { .. } => prices.safe.push(line),
+                Price::Pauses { .. } => prices.pauses.push(line),
                 Price::Likely { .. } => prices.likely.push(line),
                 Price::Dies { .. } => prices.dies.push(line),
             }
@@ -49,7 +52,7 @@ impl<'s> Prices<'s> {
 
     /// Whether leaving costs nothing.
     pub fn is_all_safe(&self) -> bool {
-        self.likely.is_empty() && self.dies.is_empty()
+        self.pauses.is_empty() && self.likely.is_empty() && self.dies.is_empty()
     }
 
     /// Whether nothing is under way.
@@ -80,12 +83,15 @@ fn leave_words(state: &State, has_time: bool) -> String {
         return format!("process {pid} drives, so leaving this one changes nothing");
     }
     let ledger = &state.ledger;
-    if ledger.safe + ledger.likely.len() + ledger.dies.len() == 0 {
+    if ledger.safe + ledger.pauses + ledger.likely.len() + ledger.dies.len() == 0 {
         return "nothing is under way".to_owned();
     }
     let mut parts = Vec::new();
     if ledger.safe > 0 {
         parts.push(format!("{} safe", text::grouped(ledger.safe)));
+    }
+    if ledger.pauses > 0 {
+        parts.push(format!("{} pauses", text::grouped(ledger.pauses)));
     }
     if let Some((until, _)) = ledger.likely.first() {
         let until = if until.0 == i64::MAX || !has_time {
@@ -133,6 +139,7 @@ pub fn leave_note(state: &State) -> LeaveNote {
     };
     let parts: Vec<String> = [
         count(&prices.safe, "safe"),
+        count(&prices.pauses, "pauses"),
         count(&prices.likely, "likely"),
         count(&prices.dies, "DIES"),
     ]

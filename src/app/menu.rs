@@ -259,6 +259,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             for (word, part) in [
                 ("DIES", &prices.dies),
                 ("LIKELY", &prices.likely),
+                ("PAUSES", &prices.pauses),
                 ("SAFE", &prices.safe),
             ] {
                 for (id, price) in part.iter().take(LISTED) {

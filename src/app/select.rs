@@ -394,8 +394,9 @@ fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
             let weight = |entity: &Entity| match entity.view.leaving {
                 Some(crate::domain::Price::Dies { .. }) => 0,
                 Some(crate::domain::Price::Likely { .. }) => 1,
-                Some(crate::domain::Price::Safe { .. }) => 2,
-                None => 3,
+                Some(crate::domain::Price::Pauses { .. }) => 2,
+                Some(crate::domain::Price::Safe { .. }) => 3,
+                None => 4,
             };
             weight(one).cmp(&weight(two))
         }

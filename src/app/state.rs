@@ -494,6 +494,8 @@ pub struct Counts {
 pub(super) struct Ledger {
     /// Leaving costs nothing.
     pub(super) safe: usize,
+    /// The server stops them at a checkpoint.
+    pub(super) pauses: usize,
     /// Leaving costs nothing most likely, the first to expire first.
     pub(super) likely: BTreeSet<(Wall, TaskId)>,
     /// Leaving ends them.
@@ -822,6 +824,7 @@ impl State {
         };
         match entity.price() {
             Some(Price::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
+            Some(Price::Pauses { .. }) => ledger.pauses = ledger.pauses.saturating_add_signed(by),
             Some(Price::Likely { until, .. }) => {
                 enter(&mut ledger.likely, until.unwrap_or(Wall(i64::MAX)));
             }

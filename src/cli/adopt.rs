@@ -49,7 +49,7 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     block_on(async {
-        let mut live = Live::open_at(context, server).await?;
+        let mut live = Live::open(context, vec![server])?;
         let what = Ask::Adopt {
             server: name.clone(),
             server_task: adopt.server_task.clone(),

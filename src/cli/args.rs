@@ -115,7 +115,7 @@ pub(super) struct Global {
     /// Refuse everything that would change a task or start one.
     #[arg(long, global = true)]
     pub(super) readonly: bool,
-    /// The MCP revision to speak; one that is said once is spoken to that server in this session from then on.
+    /// MCP revision to use for this command and the tasks that it starts (`protocol` under [servers] sets it for good).
     #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
     pub(super) protocol: ProtocolChoice,
     /// A header for the server, as 'Name: value'; used, never stored.

@@ -30,7 +30,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let server = Servers::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     let tools = block_on(async {
-        let mut live = Live::open_at(context, server).await?;
+        let mut live = Live::open(context, vec![server])?;
         let tools = list(context, &mut live, &name).await;
         live.leave(context, &[]).await;
         tools
@@ -332,7 +332,7 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     };
     let mut reader = context.reader()?;
     block_on(async {
-        let mut live = Live::open_at(context, draft.server.clone()).await?;
+        let mut live = Live::open(context, vec![draft.server.clone()])?;
         let until = if draft.how.detach {
             Until::Detachable
         } else {

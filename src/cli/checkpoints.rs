@@ -101,7 +101,7 @@ pub(super) async fn look(
     needed: &[String],
 ) -> Result<(Vec<Vec<Checkpoint>>, Vec<Tool>), Fail> {
     let convention = context.config()?.convention(&server.name);
-    let mut live = Live::open_at(context, server.clone()).await?;
+    let mut live = Live::open(context, vec![server.clone()])?;
     let looked = async {
         let tools = calls::list(context, &mut live, &server.name).await?;
         for tool in needed {
@@ -260,7 +260,7 @@ pub(super) async fn start_all(
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let limits = context.config()?.usual_limits().of(&name);
-    let mut live = Live::open_at(context, server).await?;
+    let mut live = Live::open(context, vec![server])?;
     let begun = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
         for offer in offers {

@@ -195,7 +195,9 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
 /// The server's name in the session; another one if its port was taken meanwhile, so that old tasks keep their URL.
 fn name_of(known: &[LinkRecord], url: &str, base: &str, version: ProtocolVersion) -> ServerName {
     let is_it = |link: &&LinkRecord| {
-        link.url == url && link.wish.is_none_or(|wish| wish.era() == version.era())
+        let is_pinned = |pinned: ProtocolVersion| pinned.era() == version.era();
+        let is_named = link.name.as_str().starts_with(base);
+        link.url == url && link.pinned_version.map_or(is_named, is_pinned)
     };
     if let Some(link) = known.iter().find(is_it) {
         return link.name.clone();

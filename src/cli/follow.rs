@@ -586,6 +586,13 @@ impl Follow<'_, '_> {
                         self.context.terminal.say(&words);
                     }
                 }
+                if let Some(Price::Pauses { why }) = &view.leaving {
+                    let flags = self.context.flags();
+                    self.context.terminal.say(&format!(
+                        "longhaul: {id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
+                        text::clean_line(why)
+                    ));
+                }
                 print_id(self.context, self.printer)?;
                 return Ok(true);
             }

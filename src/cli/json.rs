@@ -121,6 +121,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "leaving_until": until.map(time),
         "resumability": task.resumability.word(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::word),
+        "era_reason": task.attempt().and_then(|attempt| attempt.era_reason),
         "attempts": task.attempts_made(),
         "progress": progress,
         "client_id": task.client_id,

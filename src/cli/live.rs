@@ -121,26 +121,6 @@ impl Live {
         })
     }
 
-    /// Opens the session for something new at this server. Fails, and leaves, where the server is not to be spoken to as it
-    /// is wished.
-    pub(super) async fn open_at(
-        context: &mut Context<'_>,
-        server: ServerRef,
-    ) -> Result<Self, Fail> {
-        let unwished = ServerRef {
-            protocol: None,
-            ..server.clone()
-        };
-        let mut live = Self::open(context, vec![unwished])?;
-        if server.protocol.is_some()
-            && let Err(fail) = live.ask(context, Ask::Server(server)).await
-        {
-            live.leave(context, &[]).await;
-            return Err(fail);
-        }
-        Ok(live)
-    }
-
     /// The next thing to react to. Notices are said here, trouble ends the command.
     pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<Event, Fail> {
         loop {

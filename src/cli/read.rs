@@ -17,8 +17,8 @@ use super::{
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Contact, Elicitation, Entry, Happening, Price, Status, Task, TaskId, Wall, element,
-        text,
+        Block, Contact, Elicitation, Entry, Happening, Price, ProtocolVersion, Status, Task,
+        TaskId, Wall, element, text,
     },
     engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
@@ -380,10 +380,11 @@ fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
     };
     let links = reader.links()?;
     let link = links.into_iter().find(|link| link.name == task.server);
-    let why = link
-        .filter(|link| link.version == Some(version))
-        .and_then(|link| link.era_why)
-        .map_or(String::new(), |why| format!(": {why}"));
+    let why = link.and_then(|link| {
+        let spoken = link.version.map_or("", ProtocolVersion::word);
+        task.era_why(spoken, link.era_why.as_deref().unwrap_or_default())
+    });
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
     Ok(Some(format!("{}{why}", version.word())))
 }
 

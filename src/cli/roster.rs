@@ -771,8 +771,9 @@ fn prices(answered: &Answered) -> Vec<(Price, Vec<&str>)> {
         let price = Price::of_call(tool, &answered.tools, &view.footing);
         let rank = match price {
             Price::Safe { .. } => 0,
-            Price::Likely { .. } => 1,
-            Price::Dies { .. } => 2,
+            Price::Pauses { .. } => 1,
+            Price::Likely { .. } => 2,
+            Price::Dies { .. } => 3,
         };
         let entry = by_price.entry((rank, price.why().to_owned()));
         let (_, tools) = entry.or_insert((price, Vec::new()));

@@ -26,8 +26,7 @@ struct Known {
     is_choice: bool,
 }
 
-/// What `-s`, `-H`, `--bearer-env`, `--insecure-http` and `--protocol` say, against what the session and the configuration
-/// know.
+/// What `-s`, `-H`, `--bearer-env`, and `--insecure-http` say, against what the session and the configuration know.
 #[derive(Debug)]
 pub(super) struct Servers {
     named: Vec<ServerRef>,
@@ -37,7 +36,6 @@ pub(super) struct Servers {
     headers: Vec<(String, String)>,
     /// `--insecure-http`.
     may_be_read: bool,
-    protocol: Option<String>,
 }
 
 /// The headers of a configured server whose variables hold something in this process, which may not be the one that
@@ -102,11 +100,6 @@ impl Servers {
             usual: context.config()?.defaults.server.clone(),
             headers,
             may_be_read: context.global.insecure_http,
-            protocol: context
-                .global
-                .protocol
-                .0
-                .map(|version| version.word().to_owned()),
         };
         for text in &context.global.server {
             let named = servers.named(text)?;
@@ -143,7 +136,7 @@ impl Servers {
             url,
             headers,
             filled,
-            protocol: self.protocol.clone(),
+            protocol: None,
         })
     }
 
@@ -260,7 +253,7 @@ impl Servers {
 
     /// Whether the command line says more of servers than which.
     fn has_wishes(&self) -> bool {
-        !self.headers.is_empty() || self.protocol.is_some()
+        !self.headers.is_empty()
     }
 
     /// What the session has to know before it goes on with a task of `server`.

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, OnInput, Progress, Roster, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    Answer, OnInput, Progress, ProtocolVersion, Roster, ServerName, ServerView, TaskId, TaskView,
+    Tool, Wall,
 };
 
 /// The number of an ask, unique within one client; its one answer carries it.
@@ -88,6 +89,26 @@ pub enum Ask {
         /// The one server task of this id; everything that the server lists when absent.
         server_task: Option<String>,
     },
+    /// The same, in this revision and no other (`--protocol`).
+    In(ProtocolVersion, Box<Ask>),
+}
+
+impl Ask {
+    /// The same in the revision that `--protocol` asks for, where it asks something of a server.
+    #[must_use]
+    pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {
+        match (self, version) {
+            (Self::Start(mut call), Some(version)) => {
+                call.protocol.get_or_insert(version);
+                Self::Start(call)
+            }
+            (
+                what @ (Self::Tools(_) | Self::Adopt { .. } | Self::Checkpoints { .. }),
+                Some(version),
+            ) => Self::In(version, Box::new(what)),
+            (what, _) => what,
+        }
+    }
 }
 
 /// A server by name and URL, with what must be sent to it but never stored.
@@ -102,7 +123,7 @@ pub struct ServerRef {
     /// Headers of the configuration whose variables hold something where this was asked, which may be elsewhere than where
     /// it is driven: secrets too, and good until the configuration says something else.
     pub filled: Vec<(String, String)>,
-    /// The revision to insist on.
+    /// The one revision that is spoken under this name, from now on.
     pub protocol: Option<String>,
 }
 
@@ -150,6 +171,9 @@ pub struct NewCall {
     /// What becomes of the server's questions when nobody is asked.
     #[serde(default)]
     pub on_input: OnInput,
+    /// The revision to make it in (`--protocol`).
+    #[serde(default)]
+    pub protocol: Option<ProtocolVersion>,
 }
 
 impl NewCall {
@@ -169,6 +193,7 @@ impl NewCall {
             is_unchecked: false,
             limits: Limits::default(),
             on_input: OnInput::Ask,
+            protocol: None,
         }
     }
 }

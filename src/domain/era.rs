@@ -68,6 +68,69 @@ impl ProtocolVersion {
     }
 }
 
+/// What is known of a server in the modern era. It needs no session there, so it may speak the older revisions beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModernSupport {
+    /// It was not asked yet.
+    #[default]
+    Unknown,
+    /// It does not speak it.
+    Refused,
+    /// It speaks it.
+    Offered {
+        /// Whether it offers the tasks extension.
+        has_tasks: bool,
+    },
+}
+
+/// Why a call is made in its era.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EraReason {
+    /// `--protocol` or the configuration asks for the revision.
+    Asked,
+    /// The server speaks one era, as far as known.
+    OnlyOne,
+    /// Modern: the tool can be a task of the extension there.
+    CanBeTask,
+    /// Stateful: the tool can be a core task there.
+    CoreTask,
+    /// Stateful: the tool keeps a checkpoint and continues to work without its connection there.
+    Checkpoint,
+    /// Stateful: its events carry ids there.
+    EventIds,
+    /// Stateful: nobody has seen yet whether its events carry ids there.
+    MayGiveIds,
+    /// Modern: its events carry no ids in the stateful era.
+    NoIds,
+}
+
+impl EraReason {
+    /// The sentence for people. `None` where what is known of the server says more ([`super::LinkRecord::era_why`]).
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::OnlyOne | Self::Asked => None,
+            Self::CanBeTask => {
+                Some("this tool can be a task in it, and a task outlives a lost connection")
+            }
+            Self::CoreTask => Some("this tool can be a task in it, and not in 2026-07-28"),
+            Self::Checkpoint => Some(
+                "this tool continues without its connection in it; in 2026-07-28 it would stop with it",
+            ),
+            Self::EventIds => Some(
+                "the events of this tool carry ids in it, so its stream can be resumed; in 2026-07-28 a lost connection cancels a plain call",
+            ),
+            Self::MayGiveIds => Some(
+                "a stream with event ids can be resumed in it; in 2026-07-28 a lost connection cancels a plain call",
+            ),
+            Self::NoIds => Some(
+                "the events of this tool carry no ids in the older revisions, so nothing could be resumed there either",
+            ),
+        }
+    }
+}
+
 /// What a person chooses of revisions: one, or `auto`, the one that survives a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

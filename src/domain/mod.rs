@@ -48,7 +48,7 @@ pub use colour::Colour;
 pub use config::{Program, Roster, ServerConfig, Template, ThemeName, UsualLimits, is_variable};
 pub use elicitation::{Elicitation, Link, Wanted};
 pub use entries::Entries;
-pub use era::{Era, ProtocolChoice, ProtocolVersion};
+pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
 pub use history::{Entry, Happening, Level, Words};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::{Input, MouseAction};

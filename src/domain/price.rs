@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Era, Footing, Phase, ProtocolVersion, QuestionWay, ServerTask, Status, Task, TaskKind,
-    TaskSupport, Tool, Wall, text,
+    Era, EraReason, Footing, Phase, ProtocolVersion, QuestionWay, ServerTask, Status, Task,
+    TaskKind, TaskSupport, Tool, Wall, text,
 };
 
 /// What leaving would do to a running task; the same words everywhere.
@@ -13,6 +13,11 @@ use super::{
 pub enum Price {
     /// Nothing is lost.
     Safe {
+        /// Why.
+        why: String,
+    },
+    /// The server stops it at a checkpoint, and it continues from there.
+    Pauses {
         /// Why.
         why: String,
     },
@@ -69,12 +74,16 @@ impl Price {
                     format!("step {}", text::amount(progress.value))
                 });
                 // A plain call of that era ends with its connection.
-                let stops = match attempt.version.map(ProtocolVersion::era) {
-                    Some(Era::Modern) => "it stands still meanwhile, and ",
-                    _ => "",
-                };
-                Self::Safe {
-                    why: format!("checkpoint on the server; {stops}reopening goes on from {place}"),
+                if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) {
+                    Self::Pauses {
+                        why: format!(
+                            "in MCP 2026-07-28 the call ends with its connection; reopening continues from {place}"
+                        ),
+                    }
+                } else {
+                    Self::Safe {
+                        why: format!("checkpoint on the server; reopening goes on from {place}"),
+                    }
                 }
             }
             _ if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) => Self::Dies {
@@ -115,14 +124,22 @@ impl Price {
         if footing.is_process {
             return Self::Dies { why: process() };
         }
-        if tool.keeps_checkpoint(beside, &footing.convention) {
-            return Self::Safe {
-                why: "the tool keeps a checkpoint on the server".to_owned(),
-            };
-        }
-        let era = footing.version.map(ProtocolVersion::era);
-        if era == Some(Era::Modern) {
-            return Self::of_modern_call(tool, footing);
+        let keeps_checkpoint = tool.keeps_checkpoint(beside, &footing.convention);
+        let (era, reason) = footing.era_of(&tool.name, Some(tool), keeps_checkpoint);
+        match era {
+            Era::Modern if keeps_checkpoint && reason != EraReason::CanBeTask => {
+                return Self::Pauses {
+                    why: "in MCP 2026-07-28 the call ends with its connection; its checkpoint stays on the server"
+                        .to_owned(),
+                };
+            }
+            Era::Stateful if keeps_checkpoint => {
+                return Self::Safe {
+                    why: "the tool keeps a checkpoint on the server".to_owned(),
+                };
+            }
+            Era::Modern => return Self::of_modern_call(tool, footing),
+            Era::Stateful => {}
         }
         if footing.version == Some(ProtocolVersion::V20241105) {
             return Self::Dies { why: http_sse() };
@@ -130,7 +147,7 @@ impl Price {
         if footing.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
             return Self::of_core_task(footing.binds_tasks, None);
         }
-        match footing.gives_ids {
+        match footing.gives_ids_of(&tool.name) {
             Some(true) => Self::likely(),
             Some(false) => Self::Dies { why: no_ids() },
             None => Self::Dies {
@@ -141,7 +158,7 @@ impl Price {
 
     fn of_modern_call(tool: &Tool, footing: &Footing) -> Self {
         match footing.ran_as_task.get(&tool.name) {
-            _ if footing.tasks.is_none() => Self::Dies { why: modern_plain() },
+            _ if !footing.has_extension() => Self::Dies { why: modern_plain() },
             Some(true) => Self::Safe {
                 why: "the server made a task of this tool's last call".to_owned(),
             },
@@ -190,6 +207,7 @@ impl Price {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Safe { .. } => "safe",
+            Self::Pauses { .. } => "pauses",
             Self::Likely { .. } => "likely",
             Self::Dies { .. } => "DIES",
         }
@@ -198,7 +216,10 @@ impl Price {
     /// The reason in words.
     pub fn why(&self) -> &str {
         match self {
-            Self::Safe { why } | Self::Likely { why, .. } | Self::Dies { why } => why,
+            Self::Safe { why }
+            | Self::Pauses { why }
+            | Self::Likely { why, .. }
+            | Self::Dies { why } => why,
         }
     }
 

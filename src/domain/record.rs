@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Asked, Convention, Entries, Era, EventId, Limits, NewCall, OnInput, Progress, ProtocolVersion,
-    Question, Resumability, ServerName, ServerTask, Status, TaskId, TaskOffer, Tool, Wall, place,
-    share_in, text,
+    Asked, Convention, Entries, Era, EraReason, EventId, Limits, ModernSupport, NewCall, OnInput,
+    Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status, TaskId,
+    TaskKind, TaskOffer, TaskSupport, Tool, Wall, place, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -52,6 +52,9 @@ pub struct Task {
     /// What becomes of questions when nobody is asked.
     #[serde(default)]
     pub on_input: OnInput,
+    /// The revision that `--protocol` asks for in its calls.
+    #[serde(default)]
+    pub protocol: Option<ProtocolVersion>,
     /// The newest progress.
     pub progress: Option<Progress>,
     /// When something of its history was last missed for good, as far as that can be known.
@@ -108,6 +111,7 @@ impl Task {
             server_task: None,
             questions: Vec::new(),
             on_input: call.on_input,
+            protocol: call.protocol,
             progress: None,
             gap_at: None,
             remark: None,
@@ -151,6 +155,20 @@ impl Task {
             self.attempts.remove(oldest + 1);
         }
         self.attempts.push(attempt);
+    }
+
+    /// Why its present call is made in its revision, where that is known; `spoken` is what its server is known to speak,
+    /// and `why`.
+    pub fn era_why(&self, spoken: &str, why: &str) -> Option<String> {
+        let attempt = self.attempt()?;
+        let version = attempt.version?;
+        if let Some(words) = attempt.era_reason.and_then(EraReason::words) {
+            return Some(words.to_owned());
+        }
+        if attempt.era_reason == Some(EraReason::Asked) && self.protocol == Some(version) {
+            return Some("--protocol asks for it".to_owned());
+        }
+        (spoken == version.word() && !why.is_empty()).then(|| why.to_owned())
     }
 
     /// The questions that wait for a person, oldest first.
@@ -279,6 +297,9 @@ pub struct Attempt {
     pub token: String,
     /// How far it got on the wire.
     pub phase: Phase,
+    /// Why [`Self::version`] was chosen for it; `None` before it was sent.
+    #[serde(default)]
+    pub era_reason: Option<EraReason>,
     /// Which session of the server carries it ([`LinkRecord::session_number`]).
     pub session_number: u64,
     /// The revision it was sent under; `None` before that.
@@ -376,9 +397,21 @@ pub struct LinkRecord {
     pub tools_at: Option<Wall>,
     /// Whether its streams were seen to carry event ids.
     pub gives_ids: Option<bool>,
-    /// The revision that the user insists on (`--protocol`).
+    /// Which of its tools were seen to stream events with ids, or without.
     #[serde(default)]
-    pub wish: Option<ProtocolVersion>,
+    pub gave_ids: BTreeMap<String, bool>,
+    /// What it offers in the modern era; [`Self::version`] is the session's where it speaks both.
+    #[serde(default)]
+    pub modern: ModernSupport,
+    /// It takes no handshake, or gives no session with it.
+    #[serde(default)]
+    pub refuses_session: bool,
+    /// The revision that `--protocol` asked for in the present session's handshake. Nothing else may stick to it.
+    #[serde(default, alias = "wish")]
+    pub asked_version: Option<ProtocolVersion>,
+    /// The one revision that is spoken under this name (the demo shows its server under two).
+    #[serde(default)]
+    pub pinned_version: Option<ProtocolVersion>,
     /// Why this revision was chosen, in words.
     #[serde(default)]
     pub era_why: Option<String>,
@@ -412,6 +445,15 @@ pub struct Footing {
     pub binds_tasks: Option<bool>,
     /// Which tools ran as a server task when they were last called.
     pub ran_as_task: BTreeMap<String, bool>,
+    /// Which tools were seen to stream events with ids, or without.
+    #[serde(default)]
+    pub gave_ids: BTreeMap<String, bool>,
+    /// What is offered in the modern era.
+    #[serde(default)]
+    pub modern: ModernSupport,
+    /// The one revision that calls are made in, where somebody asks for one.
+    #[serde(default)]
+    pub pinned: Option<ProtocolVersion>,
     /// What its checkpoint tools are called.
     #[serde(default)]
     pub convention: Convention,
@@ -421,16 +463,75 @@ pub struct Footing {
 }
 
 impl Footing {
+    /// The era that a tool is called in: the one that a call of it survives.
+    pub fn era_of(
+        &self,
+        name: &str,
+        tool: Option<&Tool>,
+        keeps_checkpoint: bool,
+    ) -> (Era, EraReason) {
+        if let Some(version) = self.pinned {
+            return (version.era(), EraReason::Asked);
+        }
+        let spoken = self.version.map_or(Era::Stateful, ProtocolVersion::era);
+        let ModernSupport::Offered { has_tasks } = self.modern else {
+            return (spoken, EraReason::OnlyOne);
+        };
+        if spoken == Era::Modern || self.is_process {
+            return (spoken, EraReason::OnlyOne);
+        }
+        let support = tool.map_or(TaskSupport::Forbidden, |tool| tool.task_support);
+        let is_task = support == TaskSupport::Required
+            || support == TaskSupport::Optional && !keeps_checkpoint;
+        let ran_as_task = self.ran_as_task.get(name).copied();
+        // Such a tool must not be called there at all.
+        let is_faulty = tool.is_some_and(|tool| tool.header_fault().is_some());
+        let can_be_task = match ran_as_task {
+            Some(true) => !keeps_checkpoint || is_task,
+            Some(false) => false,
+            None => is_task,
+        };
+        if has_tasks && can_be_task && !is_faulty {
+            return (Era::Modern, EraReason::CanBeTask);
+        }
+        if self.tasks.is_some() && is_task {
+            return (Era::Stateful, EraReason::CoreTask);
+        }
+        if keeps_checkpoint {
+            return (Era::Stateful, EraReason::Checkpoint);
+        }
+        match self.gives_ids_of(name) {
+            Some(true) => (Era::Stateful, EraReason::EventIds),
+            Some(false) if !is_faulty => (Era::Modern, EraReason::NoIds),
+            _ => (Era::Stateful, EraReason::MayGiveIds),
+        }
+    }
+
+    /// Whether the stream of this tool carries event ids in the stateful era, as far as seen.
+    pub fn gives_ids_of(&self, tool: &str) -> Option<bool> {
+        self.gave_ids.get(tool).copied().or(self.gives_ids)
+    }
+
+    /// Whether tasks of the extension are offered.
+    pub fn has_extension(&self) -> bool {
+        let is_extension = |offer: TaskOffer| offer.kind == TaskKind::Extension;
+        self.modern == (ModernSupport::Offered { has_tasks: true })
+            || self.tasks.is_some_and(is_extension)
+    }
+
     /// Whether the price of a call is known before it is sent, not only feared.
-    pub fn is_known(&self) -> bool {
+    pub fn is_known(&self, tool: &Tool, beside: &[Tool]) -> bool {
         if self.is_process {
             return true;
         }
-        match self.version.map(ProtocolVersion::era) {
+        if self.version.is_none() {
+            return false;
+        }
+        let keeps_checkpoint = tool.keeps_checkpoint(beside, &self.convention);
+        match self.era_of(&tool.name, Some(tool), keeps_checkpoint).0 {
             // Where tasks are offered the server decides anew for each call; how the last one ran is a hint.
-            Some(Era::Modern) => self.tasks.is_none(),
-            Some(Era::Stateful) => self.gives_ids.is_some(),
-            None => false,
+            Era::Modern => self.modern != ModernSupport::Unknown && !self.has_extension(),
+            Era::Stateful => self.gives_ids_of(&tool.name).is_some(),
         }
     }
 }
@@ -444,9 +545,23 @@ impl LinkRecord {
             tasks: self.tasks,
             binds_tasks: self.binds_tasks,
             ran_as_task: self.ran_as_task.clone(),
+            gave_ids: self.gave_ids.clone(),
+            modern: self.modern,
+            pinned: self.pinned_version,
             convention: self.convention.clone(),
             is_process: self.is_process(),
         }
+    }
+
+    /// Whether it offers tasks of the extension.
+    pub fn has_extension(&self) -> bool {
+        self.modern == (ModernSupport::Offered { has_tasks: true })
+    }
+
+    /// Whether its revision is one of the stateful era.
+    pub fn is_stateful(&self) -> bool {
+        self.version
+            .is_none_or(|version| version.era() == Era::Stateful)
     }
 
     /// Whether it is a process of ours: its session, its calls and their results end with it.
@@ -477,7 +592,11 @@ impl LinkRecord {
             tools: Vec::new(),
             tools_at: None,
             gives_ids: None,
-            wish: None,
+            gave_ids: BTreeMap::new(),
+            modern: ModernSupport::Unknown,
+            refuses_session: false,
+            asked_version: None,
+            pinned_version: None,
             era_why: None,
             tasks: None,
             binds_tasks: None,

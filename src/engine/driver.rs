@@ -128,7 +128,6 @@ struct HouseSave {
 
 struct Driver<'d> {
     paths: &'d Paths,
-    protocol: Option<ProtocolVersion>,
     environment: fn(&str) -> Option<SecretString>,
     logins: &'d Logins,
     insecure_http: bool,
@@ -203,7 +202,6 @@ pub(super) async fn drive(
     let mut driver = Driver {
         paths: &options.paths,
         logins: &options.logins,
-        protocol: options.protocol,
         environment: options.environment,
         insecure_http: options.insecure_http,
         traces: options.traces,
@@ -576,10 +574,7 @@ impl Driver<'_> {
 
     fn add_link(&mut self, record: LinkRecord, headers: Vec<(String, String)>, now: Stamp) {
         let choice = Choice {
-            // One that is spoken to already is asked to change, where it can.
-            version: record
-                .wish
-                .or(self.protocol.filter(|_| record.version.is_none())),
+            version: record.pinned_version,
             is_configured: false,
         };
         let tap = self.tracer.tap(&record.name);
@@ -750,7 +745,7 @@ impl Driver<'_> {
         let place = |url: &str| url::Url::parse(url).ok();
         let is_there = |url: &String| place(url) == place(&old_url);
         config.url = config.url.filter(|url| !is_there(url));
-        let applied = linked.link.configure(&config, self.protocol.is_none());
+        let applied = linked.link.configure(&config);
         if linked.link.record().url != old_url {
             linked.http = None;
             let origin = |url: &str| place(url).map(|url| url.origin());
@@ -774,7 +769,7 @@ impl Driver<'_> {
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
     /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
-        let wish = server.protocol.as_deref().and_then(ProtocolVersion::read);
+        let pinned = server.protocol.as_deref().and_then(ProtocolVersion::read);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -789,8 +784,8 @@ impl Driver<'_> {
                         server.name
                     )));
                 }
-                if let Some(version) = wish
-                    && let Err(words) = linked.link.insist_on(version)
+                if let Some(version) = pinned
+                    && let Err(words) = linked.link.pin_to(version)
                 {
                     return Err(Refused::Usage(words));
                 }
@@ -806,7 +801,7 @@ impl Driver<'_> {
                 Http::new(HttpOptions::new(url.clone()))
                     .map_err(|error| Refused::Usage(error.to_string()))?;
                 let mut record = LinkRecord::new(server.name.clone(), url);
-                record.wish = wish.or(self.protocol);
+                record.pinned_version = pinned;
                 self.add_link(record, server.headers, now);
                 if let Some(linked) = self.links.last_mut() {
                     linked.filled = server.filled;
@@ -846,7 +841,11 @@ impl Driver<'_> {
         self.publish_every = PUBLISH_EVERY;
         self.rest.shown_every(self.publish_every);
         let from = self.open.reader(number);
-        let index = match &what {
+        let asked = match &what {
+            Ask::In(_, what) => what.as_ref(),
+            what => what,
+        };
+        let index = match asked {
             // It is said where something is asked of it.
             Ask::Server(ServerRef {
                 name, url: None, ..
@@ -866,6 +865,13 @@ impl Driver<'_> {
             }
             Ask::HandOver { is_forced } => return self.hand_over(number, *is_forced),
             Ask::SignIn(name) => return self.sign_in(number, name),
+            // Nothing is asked in a revision of another.
+            Ask::In(..) => {
+                let words = "asked in two revisions at once".to_owned();
+                return self
+                    .open
+                    .answer(self.board, number, Err(Refused::Usage(words)));
+            }
             Ask::Trace { server, is_on } => {
                 let outcome = self.trace(server.as_ref(), *is_on);
                 return self.open.answer(self.board, number, outcome);
@@ -910,7 +916,7 @@ impl Driver<'_> {
             }
         };
         let needs_an_answer = matches!(
-            what,
+            asked,
             Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. } | Ask::Start(_)
         );
         if let Some(trouble) = self.trouble.as_ref().filter(|_| !self.unsaved.has_room())
@@ -925,7 +931,7 @@ impl Driver<'_> {
                 .open
                 .answer(self.board, number, Err(Refused::CannotSave(words)));
         }
-        if let (Ok(index), Ask::Adopt { server, .. }) = (&index, &what)
+        if let (Ok(index), Ask::Adopt { server, .. }) = (&index, asked)
             && let Err(error) = self.tell_known(*index, server)
         {
             let words = format!("could not {error}, so what is known already cannot be told");

@@ -140,6 +140,8 @@ pub(super) struct Asked {
 /// A session in use by this process.
 #[derive(Debug)]
 pub struct Session {
+    /// What is asked here is asked in this revision.
+    protocol: Option<ProtocolVersion>,
     board: Arc<Board>,
     rest: Rest,
     asks: mpsc::Sender<Asked>,
@@ -155,6 +157,7 @@ impl Session {
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
         let (leave, leaving) = oneshot::channel();
         let rest = Rest::default();
+        let protocol = options.protocol;
         let (on_thread, rests) = (Arc::clone(&board), rest.clone());
         let thread = std::thread::Builder::new()
             .name("network".to_owned())
@@ -167,6 +170,7 @@ impl Session {
             });
         }
         Self {
+            protocol,
             board,
             rest,
             asks,
@@ -194,7 +198,7 @@ impl Session {
             reader: reader.id,
             asker: Asker::Us,
             ask,
-            what,
+            what: what.in_version(self.protocol),
         };
         let is_sent = self.asks.try_send(asked).is_ok();
         self.rest.attend();

@@ -35,7 +35,7 @@ const PING: &str = "ping";
 const PONG: &str = "pong";
 /// The driver's first line; another one whenever what goes over the line means something else, so that two versions never
 /// misunderstand each other.
-const GREETING: &str = "longhaul 3";
+const GREETING: &str = "longhaul 4";
 /// The system may refuse a connection for a while, as when it has no files left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How often a silent driver is asked.

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, Era, LinkRecord, LinkState, Mono, NewCall, Phase, Price,
-        ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, TaskId, TaskView, Tool,
-        place,
+        AskId, Contact, Done, Era, Footing, LinkRecord, LinkState, ModernSupport, Mono, NewCall,
+        Phase, Price, ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, Task, TaskId,
+        TaskKind, TaskView, Tool, place,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -85,6 +85,7 @@ enum Kind {
     },
     Announce,
     ListTools {
+        version: ProtocolVersion,
         so_far: Vec<Tool>,
         cursors: Vec<String>,
     },
@@ -119,6 +120,9 @@ enum Kind {
     Adopt {
         ask: AskId,
         server_task: String,
+        kind: TaskKind,
+        /// Whether it may be one of the other kind.
+        has_other: bool,
     },
     /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
     /// if it is one.
@@ -201,11 +205,12 @@ pub struct Link {
     /// The present session was refused and not served since.
     session_check: Option<session_check::SessionCheck>,
     wire: Option<wire::Wire>,
-    listening: tasks::Listening,
     standalone: standalone::Standalone,
     replies: replies::Replies,
+    /// The subscription of the modern era.
+    subscription: tasks::Listening,
     /// Who waits to hear of the server's tasks, and of which.
-    adopters: Vec<(AskId, adopt::Sought)>,
+    adopters: Vec<(AskId, adopt::Sought, Option<ProtocolVersion>)>,
     /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
     known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.
@@ -219,7 +224,8 @@ pub struct Link {
     calls: std::collections::BTreeMap<String, TaskId>,
     errands: std::collections::BTreeMap<ExchangeId, Errand>,
     next_exchange: ExchangeId,
-    tool_waiters: Vec<AskId>,
+    /// Who waits for the list of tools, and in which revision where that matters.
+    tool_waiters: Vec<(AskId, Option<ProtocolVersion>)>,
     /// Whether the tools were listed by this process in the present session.
     has_fresh_tools: bool,
     saver: Saver,
@@ -239,6 +245,8 @@ pub struct Link {
     /// The session of the server that the exchange belongs to on which something is read: the ids of the server's requests
     /// mean something within it only.
     heard_in: u64,
+    /// Whether that exchange is of the modern era.
+    hears_modern: bool,
     is_restless: bool,
     is_leaving: bool,
     /// Whether a percentage may be read out of the server's words.
@@ -269,6 +277,8 @@ impl Link {
         // There the connection is the session, and it ended with the process that had it.
         record.is_initialized &=
             record.version != Some(ProtocolVersion::V20241105) && !record.is_process();
+        // Saved before both eras were asked for: what else the server speaks is found out with the next call.
+        record.is_initialized &= record.is_stateful() || record.modern != ModernSupport::Unknown;
         let mut dice = fastrand::Rng::with_seed(seed);
         let prefix = format!("{:08x}", dice.u32(..));
         let door = if record.is_initialized {
@@ -293,9 +303,9 @@ impl Link {
             belief,
             session_check: None,
             wire: None,
-            listening: tasks::Listening::default(),
             standalone: standalone::Standalone::new(now.mono),
             replies: replies::Replies::default(),
+            subscription: tasks::Listening::default(),
             adopters: Vec::new(),
             known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
@@ -319,6 +329,7 @@ impl Link {
             advanced_at: Mono(0),
             steps: 0,
             heard_in: 0,
+            hears_modern: false,
             is_restless: false,
             is_leaving: false,
             reads_progress: false,
@@ -343,17 +354,17 @@ impl Link {
         self
     }
 
-    /// The user insists on a revision from now on, in this session.
+    /// Only this revision is spoken under this name from now on.
     ///
     /// # Errors
     /// In words, where work that is under way would lose its way back with the change.
-    pub fn insist_on(&mut self, version: ProtocolVersion) -> Result<(), String> {
+    pub fn pin_to(&mut self, version: ProtocolVersion) -> Result<(), String> {
         self.choose(Choice {
             version: Some(version),
             is_configured: false,
         })?;
-        if self.record.wish != Some(version) {
-            self.record.wish = Some(version);
+        if self.record.pinned_version != Some(version) {
+            self.record.pinned_version = Some(version);
             self.record_changed();
         }
         Ok(())
@@ -389,11 +400,11 @@ impl Link {
         matches!(self.door, Door::Barred(_))
     }
 
-    /// What the configuration says of this server holds from now on, its revision only if `may_choose`.
+    /// What the configuration says of this server holds from now on.
     ///
     /// # Errors
     /// In words, where something of it has to wait because work under way would lose its way back with the change.
-    pub fn configure(&mut self, config: &ServerConfig, may_choose: bool) -> Result<(), String> {
+    pub fn configure(&mut self, config: &ServerConfig) -> Result<(), String> {
         // Whatever stood in its way may be gone.
         self.is_view_stale = true;
         if self.reads_progress != config.progress_from_text {
@@ -417,17 +428,13 @@ impl Link {
                 None => self.unbar(),
             }
         }
-        let Some(choice) = config.protocol.filter(|_| may_choose) else {
+        let Some(choice) = config.protocol else {
             return Ok(());
         };
         self.choose(Choice {
             version: choice.0,
             is_configured: true,
-        })?;
-        if choice.0.is_none() && self.record.wish.take().is_some() {
-            self.record_changed();
-        }
-        Ok(())
+        })
     }
 
     fn choose(&mut self, choice: Choice) -> Result<(), String> {
@@ -438,7 +445,7 @@ impl Link {
             None => self.choice.version.is_some() && self.record.version.is_some(),
         };
         if is_new && self.has_unsettled() {
-            let words = self.version().word();
+            let words = self.session_version().word();
             return Err(format!(
                 "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
                 choice.version.map_or("auto", ProtocolVersion::word)
@@ -452,6 +459,9 @@ impl Link {
             self.record.is_initialized = false;
             (self.record.session, self.record.version) = (None, None);
             (self.record.tools_at, self.record.gives_ids) = (None, None);
+            self.record.gave_ids.clear();
+            (self.record.modern, self.record.refuses_session) = (ModernSupport::Unknown, false);
+            self.record.asked_version = None;
             self.has_fresh_tools = false;
             self.hang_up_wire();
             self.door = Door::Shut;
@@ -476,7 +486,7 @@ impl Link {
         let moved = LinkRecord::new(name, url);
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
-        (self.record.wish, self.record.convention) = (old.wish, old.convention);
+        (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
         self.belief = era::Belief::new(self.choice, &self.record);
         (self.has_fresh_tools, self.door) = (false, Door::Shut);
         self.path = Path::new(self.now);
@@ -591,14 +601,12 @@ impl Link {
 
     /// Whether a call is out whose first event id may still come; leaving before it would cut the way back.
     pub fn awaits_first_id(&self) -> bool {
-        if self.era() == Era::Modern {
-            return self.awaits_task_id();
-        }
-        self.record.gives_ids() != Some(false)
-            && self
-                .tasks
-                .values()
-                .any(|running| Price::of_task(&running.task).is_some_and(|price| price.dies()))
+        let dies = |running: &Running| {
+            !running.is_modern()
+                && self.record.footing().gives_ids_of(&running.task.tool) != Some(false)
+                && Price::of_task(&running.task).is_some_and(|price| price.dies())
+        };
+        self.awaits_task_id() || self.record.is_stateful() && self.tasks.values().any(dies)
     }
 
     /// The tasks that leaving would end, and why.
@@ -651,17 +659,64 @@ impl Link {
         self.known_tasks.extend(tasks);
     }
 
-    fn era(&self) -> Era {
-        self.version().era()
-    }
-
-    /// The revision that requests are dressed in.
-    fn version(&self) -> ProtocolVersion {
+    /// The revision of the session, or the modern one where that is all that is spoken.
+    fn session_version(&self) -> ProtocolVersion {
         let newest_stateful = ProtocolVersion::V20251125;
         self.record
             .version
             .or(self.choice.version)
             .unwrap_or(newest_stateful)
+    }
+
+    /// The revision of the requests about a task: that of its call or of its server task, whatever else is spoken.
+    fn version_of(&self, id: &TaskId) -> ProtocolVersion {
+        let running = self.tasks.get(id);
+        let server_task = running.and_then(|running| running.task.server_task.as_ref());
+        let is_modern = match server_task {
+            Some(task) => task.kind == TaskKind::Extension,
+            None => running.is_some_and(Running::is_modern),
+        };
+        if is_modern {
+            return era::MODERN;
+        }
+        let of_session = self.session_version();
+        let of_call = || running.and_then(|it| it.attempt()?.version);
+        match of_session.era() {
+            Era::Stateful => of_session,
+            Era::Modern => of_call().unwrap_or(of_session),
+        }
+    }
+
+    /// The revision that a request is dressed in.
+    fn version_for(&self, kind: &Kind, is_request: bool) -> Option<ProtocolVersion> {
+        match kind {
+            Kind::Handshake { .. } | Kind::Wire => None,
+            Kind::Stream(id)
+            | Kind::Reread(id)
+            | Kind::Cancel(id)
+            | Kind::Poll(id)
+            | Kind::Fetch(id)
+            | Kind::Update(id, _) => Some(self.version_of(id)),
+            Kind::ListTools { version, .. } => Some(*version),
+            Kind::Discover
+            | Kind::Adopt {
+                kind: TaskKind::Extension,
+                ..
+            } => Some(era::MODERN),
+            // That of the session is a GET.
+            Kind::Listen if is_request => Some(era::MODERN),
+            _ => self.record.version,
+        }
+    }
+
+    /// What a call can stand on here, as the user chose.
+    fn footing(&self, task: Option<&Task>) -> Footing {
+        let mut footing = self.record.footing();
+        footing.pinned = task
+            .and_then(|task| task.protocol)
+            .or(self.choice.version)
+            .or(footing.pinned);
+        footing
     }
 
     fn server_view(&self) -> ServerView {
@@ -700,7 +755,7 @@ impl Link {
             era_why: self.record.era_why.clone().unwrap_or_default(),
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
-            footing: self.record.footing(),
+            footing: self.footing(None),
             requests: self.requests,
             gone_from: self.gone_from.clone(),
             latency: self.latency,
@@ -791,11 +846,7 @@ impl Link {
     ) -> ExchangeId {
         let exchange = self.next_exchange;
         self.next_exchange += 1;
-        let version = match &kind {
-            Kind::Handshake { .. } | Kind::Wire => None,
-            Kind::Discover => Some(era::MODERN),
-            _ => self.record.version,
-        };
+        let version = self.version_for(&kind, request_id.is_some());
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let wire = self.wire.as_ref().map(|wire| wire.target.clone());
         let is_short = !matches!(
@@ -940,11 +991,11 @@ impl Link {
 
     fn keep_alive_at(&self) -> Option<Mono> {
         let has_stream = || {
-            self.tasks
-                .values()
-                .any(|running| matches!(running.line, Line::Open { .. } | Line::Calling(_)))
+            self.tasks.values().any(|running| {
+                matches!(running.line, Line::Open { .. } | Line::Calling(_)) && !running.is_modern()
+            })
         };
-        let is_stateful = self.era() == Era::Stateful;
+        let is_stateful = self.record.is_stateful();
         (is_stateful && self.door == Door::Open && self.path.down().is_none() && has_stream())
             .then(|| self.last_traffic.after(PING_AFTER))
     }
@@ -991,7 +1042,7 @@ impl Link {
     /// A server that was never reached and has no task is most likely a slip of the keyboard, unless its revision was
     /// chosen with care.
     fn is_worth_saving(&self) -> bool {
-        let is_known = self.record.session_number > 0 || self.record.wish.is_some();
+        let is_known = self.record.session_number > 0 || self.record.pinned_version.is_some();
         self.is_record_dirty && (is_known || !self.tasks.is_empty())
     }
 

@@ -708,6 +708,7 @@ pub(super) fn new_attempt(
         token: request_id.clone(),
         request_id,
         phase: Phase::Queued,
+        era_reason: None,
         session_number,
         version: None,
         asks_for_task: false,

@@ -71,14 +71,13 @@ def seconds_and_steps(steps: int, delay_ms: int) -> list[str]:
 
 ROWS = [
     Row("fastmcp4-task", "fastmcp4", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
-    Row("fastmcp4-modern", "fastmcp4", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
-    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL, is_told=True),
-    Row("rmcp-task", "rmcp", Way.TASK, "slow_task", MODERN, ask=("ask_task",)),
-    Row("rmcp-modern", "rmcp", Way.MODERN, "slow_count", MODERN, ask=("ask_name",)),
-    Row(
-        "rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False, ask=("ask_name",)
-    ),
-    Row("rmcp_store-stateful", "rmcp_store", Way.IDS, "slow_count", STATEFUL, is_told=True, answers_cancel=False),
+    Row("fastmcp4-modern", "fastmcp4", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
+    Row("fastmcp4-stateful", "fastmcp4", Way.IDS, "slow_count", STATEFUL),
+    # It does not list which of its tools can be tasks, so only use tells.
+    Row("rmcp-task", "rmcp", Way.TASK, "slow_task", MODERN, is_told=True, ask=("ask_task",)),
+    Row("rmcp-modern", "rmcp", Way.MODERN, "slow_count", MODERN, is_told=True, ask=("ask_name",)),
+    Row("rmcp-stateful", "rmcp", Way.IDS, "slow_count", STATEFUL, answers_cancel=False, ask=("ask_name",)),
+    Row("rmcp_store-stateful", "rmcp_store", Way.IDS, "slow_count", STATEFUL, answers_cancel=False),
     Row("sdk-stateful", "sdk", Way.IDS, "slow_count", STATEFUL, ask=("ask_name",)),
     # Its session is the connection, so a call that loses it stops.
     Row("sdk_sse-http_sse", "sdk_sse", Way.NO_IDS, "slow_count", HTTP_SSE, ask=("ask_name",)),

@@ -51,6 +51,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import plays_both as both
 import plays_checkpoint as checkpoint
 import plays_sdk as sdk
 from driver import HERE, Failed, Server, Stage
@@ -116,6 +117,7 @@ SCENARIOS = [
     of_checkpoint("adopt-file", checkpoint.checkpoint_adopt_file, quick=True),
     of_checkpoint("error", checkpoint.checkpoint_error, CHECKPOINT_FAIL_AT="20"),
     of_checkpoint("hole", checkpoint.checkpoint_hole, slow=True),
+    *(Scenario(name, server, play, quick=True) for name, server, play in both.table()),
     *(Scenario(name, server, play, quick) for name, server, play, quick in table()),
 ]
 

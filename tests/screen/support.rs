@@ -56,6 +56,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 request_id: "k3f9-1".to_owned(),
                 token: "k3f9-t1".to_owned(),
                 phase: Phase::Open,
+                era_reason: None,
                 session_number: 1,
                 version: None,
                 asks_for_task: false,

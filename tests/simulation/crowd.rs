@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use longhaul::{
     domain::{
-        Ask, LinkRecord, Mono, NewCall, ProtocolVersion, ServerName, Stamp, TaskId, TaskKind,
-        TaskOffer, Wall,
+        Ask, LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, ServerName, Stamp, TaskId,
+        TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{Arrival, Body, Method},
@@ -48,6 +48,8 @@ pub(crate) fn modern() -> LinkRecord {
     let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
     (record.session_number, record.is_initialized) = (1, true);
     record.version = Some(ProtocolVersion::V20260728);
+    record.modern = ModernSupport::Offered { has_tasks: true };
+    record.refuses_session = true;
     record.tasks = Some(TaskOffer {
         kind: TaskKind::Extension,
         can_list: false,

@@ -287,6 +287,15 @@ fn truth(
                 return wrong("the session is alive");
             }
         }
+        // Its sessions let it be resumed, so nobody had to make the call where a cut cancels it.
+        Status::Lost(LostReason::CancelledByDisconnect { .. })
+            if task.tool == "steps"
+                && server.desk.has_task_tool()
+                && server.style.gives_ids
+                && server.style.has_session =>
+        {
+            return wrong("its server has sessions and event ids");
+        }
         Status::Lost(LostReason::ReplayGone { .. })
             if server.can_deliver(
                 &attempt.request_id,

@@ -444,7 +444,7 @@ impl Server {
         match method.as_str() {
             "ping" => self.answer(conn, &id, &json!({}), None),
             "tools/list" => {
-                let tools = self.tools();
+                let tools = self.tools(false);
                 self.answer(conn, &id, &tools, None);
             }
             "tools/call" => self.called(conn, request, message),
@@ -461,9 +461,9 @@ impl Server {
         }
     }
 
-    pub(super) fn tools(&self) -> Value {
+    pub(super) fn tools(&self, is_modern: bool) -> Value {
         let mut plain = json!({"name": "steps", "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}}}});
-        if let Some(support) = self.task_support() {
+        if let Some(support) = self.task_support().filter(|_| !is_modern) {
             plain["execution"] = json!({"taskSupport": support});
         }
         let work = json!({"name": "work", "inputSchema": {"type": "object", "properties": {
@@ -472,10 +472,18 @@ impl Server {
             "client_id": {"type": "string"}}}});
         let pause = json!({"name": "pause_task", "inputSchema": {"type": "object", "properties": {
             "task_id": {"type": "string"}}}});
-        match self.style.convention {
-            Some(_) => json!({"tools": [plain, work, list, pause]}),
-            None => json!({"tools": [plain]}),
+        let mut tools = vec![plain];
+        if self.style.convention.is_some() {
+            tools.extend([work, list, pause]);
         }
+        if self.desk.has_task_tool() {
+            let mut job = json!({"name": "job", "inputSchema": {"type": "object"}});
+            if !is_modern {
+                job["execution"] = json!({"taskSupport": "optional"});
+            }
+            tools.push(job);
+        }
+        json!({"tools": tools})
     }
 
     fn companion(&mut self, conn: Conn, id: &Value, answer: &Value) {

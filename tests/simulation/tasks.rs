@@ -286,6 +286,20 @@ impl Desk {
         self.manner.poll_ms.unwrap_or(2000).clamp(250, 60_000)
     }
 
+    /// Whether it lists a plain tool and one that can be a task of the extension, on one URL in both eras.
+    pub(crate) fn has_task_tool(&self) -> bool {
+        self.is_new && self.manner.has_extension && self.manner.speaks == [Speaks::Both]
+    }
+
+    /// What is said of the plain tool where it may be a core task; beside a task tool it is always plain.
+    fn plain_support(&self) -> &'static str {
+        if self.has_task_tool() {
+            "forbidden"
+        } else {
+            self.manner.support
+        }
+    }
+
     fn offers_core(&self) -> bool {
         self.is_new && self.manner.core_is_bound.is_some() && self.speaks().stateful()
     }
@@ -303,7 +317,7 @@ impl Server {
 
     /// What the list of tools says of the plain tool.
     pub(super) fn task_support(&self) -> Option<&'static str> {
-        self.desk.offers_core().then_some(self.desk.manner.support)
+        self.desk.offers_core().then_some(self.desk.plain_support())
     }
 
     /// Takes note of a request; polls are counted apart.
@@ -366,7 +380,10 @@ impl Server {
             return false;
         }
         let params = &message["params"];
-        let is_plain_tool = params["name"] == "steps";
+        let (is_plain_tool, support) = match params["name"].as_str() {
+            Some("job") => (true, "optional"),
+            name => (name == Some("steps"), self.desk.plain_support()),
+        };
         match method.as_str() {
             "" => {
                 self.reply(request.session.as_ref(), &message);
@@ -384,7 +401,7 @@ impl Server {
             }
             "tools/call" if is_plain_tool && self.desk.offers_core() => {
                 let wants_task = params["task"].is_object();
-                match (self.desk.manner.support, wants_task) {
+                match (support, wants_task) {
                     ("required", false) | ("forbidden", true) => {
                         let code = if self.desk.manner.wants_as_task_error {
                             -32601
@@ -518,7 +535,7 @@ impl Server {
                 self.answer(conn, id, &result, None);
             }
             "tools/list" => {
-                let tools = self.tools();
+                let tools = self.tools(true);
                 self.answer(conn, id, &tools, None);
             }
             "tools/call" => self.modern_called(conn, request, message),
@@ -550,7 +567,10 @@ impl Server {
     fn modern_called(&mut self, conn: Conn, request: &Request, message: &Value) {
         let params = &message["params"];
         let id = &message["id"];
-        if params["name"] != "steps" {
+        // Where tools of both kinds are listed, the plain one never becomes a task.
+        let is_task_tool = params["name"] == "job";
+        let is_plain_tool = params["name"] == "steps";
+        if !is_task_tool && !is_plain_tool {
             return self.called(conn, request, message);
         }
         let arguments = &params["arguments"];
@@ -587,6 +607,7 @@ impl Server {
             return self.answer(conn, id, &result, None);
         }
         let becomes_task = self.desk.manner.has_extension
+            && is_task_tool == self.desk.has_task_tool()
             && match self.desk.manner.becomes {
                 Becomes::Task => true,
                 Becomes::Plain => false,

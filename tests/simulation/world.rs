@@ -1303,7 +1303,13 @@ impl World {
             idle: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
             hard: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
         };
-        let tool = if is_checkpoint { "work" } else { "steps" }.to_owned();
+        let is_job = !is_checkpoint && self.server.desk.has_task_tool() && self.dice.bool();
+        let tool = match (is_checkpoint, is_job) {
+            (true, _) => "work",
+            (_, true) => "job",
+            _ => "steps",
+        };
+        let tool = tool.to_owned();
         Ask::Start(Box::new(NewCall {
             limits,
             ..NewCall::new(id, ServerName::new("lab"), tool, arguments.to_string())

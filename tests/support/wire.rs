@@ -87,6 +87,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         is_unchecked: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,
+        protocol: None,
         goes_on: None,
     };
     wire.feed(Input::Ask {

@@ -2,9 +2,12 @@
 
 use core::time::Duration;
 
-use super::{Door, Kind, Link, door::CURSOR_BYTES, tasks::made};
+use super::{Door, Kind, Link, door::CURSOR_BYTES, era::MODERN, tasks::made};
 use crate::{
-    domain::{AskId, Done, NewCall, Phase, Refused, Status, Task, TaskId, text},
+    domain::{
+        AskId, Done, Era, NewCall, Phase, ProtocolVersion, Refused, Status, Task, TaskId, TaskKind,
+        TaskOffer, text,
+    },
     link::{
         checkpoint,
         running::{Running, new_attempt},
@@ -35,10 +38,10 @@ impl Link {
         if self.door != Door::Open || self.adopters.is_empty() {
             return;
         }
-        for (ask, sought) in std::mem::take(&mut self.adopters) {
+        for (ask, sought, asked) in std::mem::take(&mut self.adopters) {
             match sought {
-                Sought::Tasks => self.adopt(ask, None),
-                Sought::Task(id) => self.adopt(ask, Some(id)),
+                Sought::Tasks => self.adopt(ask, None, asked),
+                Sought::Task(id) => self.adopt(ask, Some(id), asked),
                 Sought::Checkpoints(client_id) => {
                     self.call_list(Kind::ListCheckpoints { ask }, &client_id);
                 }
@@ -67,33 +70,41 @@ impl Link {
         self.answer(ask, outcome);
     }
 
-    fn adopt(&mut self, ask: AskId, server_task: Option<String>) {
+    fn adopt(&mut self, ask: AskId, server_task: Option<String>, asked: Option<ProtocolVersion>) {
         let name = self.record.name.clone();
-        let Some(offer) = self.record.tasks else {
+        let is_core = |offer: &TaskOffer| offer.kind == TaskKind::Core;
+        let era = asked.or(self.choice.version).map(ProtocolVersion::era);
+        let core = (self.record.tasks.filter(is_core)).filter(|_| era != Some(Era::Modern));
+        let has_extension = self.record.has_extension() && era != Some(Era::Stateful);
+        if core.is_none() && !has_extension {
             let words = format!(
                 "{name} offers no server tasks, so there is nothing to adopt; what a client left by its checkpoints is taken over with `longhaul adopt -s {} --client-id ID`",
                 text::shell_word(name.as_str())
             );
             return self.answer(ask, Err(Refused::Usage(words)));
-        };
-        let request_id = self.new_request_id();
-        let version = self.version();
+        }
         match server_task {
             Some(server_task) => {
                 let known = self.known_tasks.get(&server_task).cloned().flatten();
                 if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
                     return self.answer(ask, Ok(Done::Adopted(vec![id])));
                 }
-                let method = encode::get_task(version, &request_id, &server_task);
-                self.send(
-                    Kind::Adopt { ask, server_task },
-                    method,
-                    Some(request_id),
-                    None,
-                );
+                let (kind, has_other) = if has_extension {
+                    (TaskKind::Extension, core.is_some())
+                } else {
+                    (TaskKind::Core, false)
+                };
+                self.adopt_one(ask, server_task, kind, has_other);
             }
-            None if offer.can_list => self.list_tasks(ask, Vec::new(), Vec::new()),
+            None if core.is_some_and(|offer| offer.can_list) => {
+                self.list_tasks(ask, Vec::new(), Vec::new());
+            }
             None => {
+                let version = if core.is_some() {
+                    self.session_version()
+                } else {
+                    MODERN
+                };
                 let words = format!(
                     "{name} has no list of its tasks (MCP {}); give the id of one: `longhaul adopt -s {} TASK_ID`",
                     version.word(),
@@ -104,9 +115,29 @@ impl Link {
         }
     }
 
+    fn adopt_one(&mut self, ask: AskId, server_task: String, kind: TaskKind, has_other: bool) {
+        let request_id = self.new_request_id();
+        let version = self.version_of_tasks(kind);
+        let method = encode::get_task(version, &request_id, &server_task);
+        let kind = Kind::Adopt {
+            ask,
+            server_task,
+            kind,
+            has_other,
+        };
+        self.send(kind, method, Some(request_id), None);
+    }
+
+    fn version_of_tasks(&self, kind: TaskKind) -> ProtocolVersion {
+        match kind {
+            TaskKind::Extension => MODERN,
+            TaskKind::Core => self.session_version(),
+        }
+    }
+
     fn list_tasks(&mut self, ask: AskId, so_far: Vec<TaskId>, cursors: Vec<String>) {
         let request_id = self.new_request_id();
-        let version = self.version();
+        let version = self.session_version();
         let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
         let kind = Kind::ListTasks {
             ask,
@@ -140,7 +171,7 @@ impl Link {
             let is_known =
                 self.served_ids.contains_key(&shape.id) || self.known_tasks.contains_key(&shape.id);
             if !is_known && so_far.len() < ADOPTED {
-                so_far.extend(self.take_in(shape));
+                so_far.push(self.take_in(shape, TaskKind::Core));
             }
         }
         let is_full = so_far.len() >= ADOPTED;
@@ -163,17 +194,21 @@ impl Link {
         &mut self,
         ask: AskId,
         server_task: &str,
+        (kind, has_other): (TaskKind, bool),
         outcome: Result<&str, RpcError>,
     ) {
         let name = self.record.name.clone();
         match outcome.map(protocol::task_shape) {
             Ok(Some(shape)) => {
-                let id = self.take_in(shape);
-                self.adopted(ask, id.into_iter().collect());
+                let id = self.take_in(shape, kind);
+                self.adopted(ask, vec![id]);
             }
             Ok(None) => {
                 let words = format!("{name} answered with no task");
                 self.answer(ask, Err(Refused::Usage(words)));
+            }
+            Err(_) if has_other => {
+                self.adopt_one(ask, server_task.to_owned(), TaskKind::Core, false);
             }
             Err(error) => {
                 let words = format!(
@@ -199,9 +234,8 @@ impl Link {
     }
 
     /// Makes a task of ours of a server task.
-    fn take_in(&mut self, shape: TaskShape) -> Option<TaskId> {
-        let kind = self.record.tasks?.kind;
-        let (now, version) = (self.now, self.version());
+    fn take_in(&mut self, shape: TaskShape, kind: TaskKind) -> TaskId {
+        let (now, version) = (self.now, self.version_of_tasks(kind));
         let id = TaskId::from_bits(self.dice.u64(..));
         let call = NewCall::new(
             id.clone(),
@@ -235,6 +269,6 @@ impl Link {
         self.tasks.insert(id.clone(), running);
         self.saver.urge(now.mono);
         self.showed(&id, shape);
-        Some(id)
+        id
     }
 }

@@ -34,7 +34,7 @@ impl Link {
             task.and_then(|id| link.tasks.get(id))
                 .is_some_and(|running| running.task.attempts.iter().any(is_it))
         };
-        let is_modern = self.era() == crate::domain::Era::Modern;
+        let is_modern = self.hears_modern;
         let is_alone = messages.len() == 1;
         for message in messages {
             is_ours |= match &message {
@@ -211,9 +211,14 @@ impl Link {
                     self.door_failed(why, Some(&refusal));
                 }
             }
-            (Kind::ListTools { so_far, cursors }, Ok(result)) => {
-                self.tools_listed(so_far, cursors, result);
-            }
+            (
+                Kind::ListTools {
+                    version,
+                    so_far,
+                    cursors,
+                },
+                Ok(result),
+            ) => self.tools_listed(version, so_far, cursors, result),
             (Kind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
             // Any answer to a ping is a sign of life, an error too.
             (Kind::Ping { verifies: Some(id) }, _) => self.verified(&id),
@@ -229,7 +234,9 @@ impl Link {
                 self.task_cancel_answered(&id, outcome.as_ref().map(|result| *result));
             }
             (Kind::Listen, Ok(_)) => self.listening_ended(None),
-            (Kind::Listen, Err(error)) => self.listening_ended(Some(&as_refusal(error))),
+            (Kind::Listen, Err(error)) => {
+                self.listening_ended(Some(&as_refusal(error)));
+            }
             (
                 Kind::ListTasks {
                     ask,
@@ -239,9 +246,15 @@ impl Link {
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
             (Kind::ListCheckpoints { ask }, outcome) => self.checkpoints_listed(ask, outcome),
-            (Kind::Adopt { ask, server_task }, outcome) => {
-                self.adoption_answered(ask, &server_task, outcome);
-            }
+            (
+                Kind::Adopt {
+                    ask,
+                    server_task,
+                    kind,
+                    has_other,
+                },
+                outcome,
+            ) => self.adoption_answered(ask, &server_task, (kind, has_other), outcome),
             _ => {}
         }
     }
@@ -355,7 +368,7 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return false;
         };
-        if !is_about_mode || running.is_flipped {
+        if !is_about_mode || running.is_flipped || running.is_modern() {
             return false;
         }
         running.is_flipped = true;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Door, Kind, Link, adopt::Sought, tasks::TTL_WISH_MS};
+use super::{Door, Kind, Link, adopt::Sought, era::MODERN, tasks::TTL_WISH_MS};
 use crate::{
     domain::{
         Ask, AskId, AskedFor, Done, Era, EventId, Happening, LostReason, NewCall, Phase, Price,
@@ -34,6 +34,23 @@ const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody
 impl Link {
     pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
         self.is_restless = true;
+        let (what, version) = match what {
+            Ask::In(version, what) => (*what, Some(version)),
+            Ask::Start(call) => {
+                let version = call.protocol;
+                (Ask::Start(call), version)
+            }
+            what => (what, None),
+        };
+        if matches!(
+            what,
+            Ask::Start(_) | Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. }
+        ) {
+            if let Some(refused) = self.conflict(version) {
+                return self.answer(ask, Err(refused));
+            }
+            self.unpin(version);
+        }
         if let Some(refused) = self.comes_late(&what) {
             return self.answer(ask, Err(refused));
         }
@@ -44,12 +61,13 @@ impl Link {
             }
             Ask::Tools(_) => {
                 self.unbar();
-                if self.has_fresh_tools && self.door == Door::Open {
+                let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
+                if self.has_fresh_tools && self.door == Door::Open && is_known {
                     Ok(Done::Tools(self.record.tools.clone()))
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
                     self.path.hurry(self.now);
-                    self.tool_waiters.push(ask);
+                    self.tool_waiters.push((ask, version));
                     return;
                 }
             }
@@ -83,17 +101,18 @@ impl Link {
             Ask::Adopt { server_task, .. } => {
                 self.unbar();
                 let sought = server_task.map_or(Sought::Tasks, Sought::Task);
-                self.adopters.push((ask, sought));
+                self.adopters.push((ask, sought, version));
                 return;
             }
             Ask::Checkpoints { client_id, .. } => {
                 self.unbar();
                 self.path.hurry(self.now);
-                self.adopters.push((ask, Sought::Checkpoints(client_id)));
+                self.adopters
+                    .push((ask, Sought::Checkpoints(client_id), version));
                 return;
             }
             // The record is for whoever carries the messages.
-            Ask::Seen(_) | Ask::Unforget(_) | Ask::Trace { .. } => Ok(Done::Accepted),
+            Ask::Seen(_) | Ask::Unforget(_) | Ask::Trace { .. } | Ask::In(..) => Ok(Done::Accepted),
         };
         self.saver.touch(self.now.mono);
         self.answer(ask, outcome);
@@ -190,6 +209,7 @@ impl Link {
             && self.record.tools_at.is_some()
             && self.path.down().is_none()
             && !self.waits_for_standalone(&id)
+            && self.is_ready_for(&id)
         {
             self.send_call(&id);
         }
@@ -227,6 +247,12 @@ impl Link {
             }
     }
 
+    /// Whether what its call needs to know of the server is known.
+    fn is_ready_for(&self, id: &TaskId) -> bool {
+        let asked = self.tasks.get(id).and_then(|running| running.task.protocol);
+        self.missing_for(asked).is_none()
+    }
+
     /// Sends a queued call if everything it needs is there; its intent is saved first.
     pub(super) fn send_call(&mut self, id: &TaskId) {
         let Some(running) = self.tasks.get(id) else {
@@ -252,9 +278,17 @@ impl Link {
         let own_client_id = format!("longhaul-{:016x}", self.dice.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
         let session_number = self.record.session_number;
-        let version = self.version();
-        let era = version.word().to_owned();
-        let (gives_ids, has_wire) = (self.record.gives_ids(), self.wire.is_some());
+        let footing = self.footing(Some(&running.task));
+        let (era, era_reason) = footing.era_of(&running.task.tool, tool, is_checkpoint);
+        let version = match era {
+            Era::Modern => MODERN,
+            Era::Stateful => self.session_version(),
+        };
+        let wants_task = wants_task && era == Era::Stateful;
+        let gives_ids = footing
+            .gives_ids_of(&running.task.tool)
+            .filter(|_| era == Era::Stateful);
+        let (era, has_wire) = (version.word().to_owned(), self.wire.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(running) = self.tasks.get_mut(id) else {
             return;
@@ -274,11 +308,13 @@ impl Link {
                 .get_or_insert(given.unwrap_or(own_client_id));
             arguments.insert(client_id_key, Value::String(client_id.clone()));
         }
-        let asks_for_task = wants_task != running.is_flipped;
+        let is_flipped = running.is_flipped && version != MODERN;
+        let asks_for_task = wants_task != is_flipped;
         let Some(attempt) = running.task.attempts.last_mut() else {
             return;
         };
         attempt.phase = Phase::Sent;
+        attempt.era_reason = Some(era_reason);
         attempt.asks_for_task = asks_for_task;
         attempt.is_of_process = is_of_process;
         (attempt.session_number, attempt.version) = (session_number, Some(version));
@@ -350,9 +386,9 @@ impl Link {
 
     /// Why a call that is to be left alone must not be sent.
     fn cost_of_leaving(&self, running: &Running, tool: &crate::domain::Tool) -> Option<String> {
-        let footing = self.record.footing();
+        let footing = self.footing(Some(&running.task));
         let price = Price::of_call(tool, &self.record.tools, &footing);
-        let dies = footing.is_known() && price.dies();
+        let dies = footing.is_known(tool, &self.record.tools) && price.dies();
         (running.must_survive && dies).then(|| {
             format!(
                 "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
@@ -489,12 +525,13 @@ impl Link {
     fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<Done, Refused> {
         let now = self.now;
         let name = self.record.name.clone();
-        let (is_modern, version) = (self.era() == Era::Modern, self.version());
+        let version = self.session_version();
+        let is_stateful = self.record.is_stateful();
         let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         let has_cursor = running
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        if running.is_modern() != is_modern && !running.task.resumability.checkpoint {
+        if !running.is_modern() && !is_stateful && !running.task.resumability.checkpoint {
             return Err(Refused::Usage(format!(
                 "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it",
                 version.word()
@@ -745,7 +782,8 @@ impl Link {
         let can_call = self.door == Door::Open
             && self.record.tools_at.is_some()
             && running.intent.is_none()
-            && !self.is_session_doubted();
+            && !self.is_session_doubted()
+            && self.is_ready_for(id);
         let (is_resent, is_queued) = (
             running.was_unsent,
             running.phase() == Phase::Queued && running.line == Line::None,

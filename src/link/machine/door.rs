@@ -2,7 +2,11 @@
 
 use core::time::Duration;
 
-use super::{Door, Errand, Kind, Link, era::Greeting, streams::ORPHAN_FOR};
+use super::{
+    Door, Errand, Kind, Link,
+    era::{Greeting, MODERN, refuses_what_it_speaks},
+    streams::ORPHAN_FOR,
+};
 use crate::{
     domain::{
         AskId, Done, Era, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind,
@@ -52,6 +56,7 @@ impl Link {
             && self.path.may_send(self.now)
             && !self.is_leaving
         {
+            self.aim();
             let needs_wire = self.belief.greeting == Greeting::Wire || self.record.is_process();
             match self.belief.greeting {
                 _ if needs_wire && self.wire.is_none() => self.ask_for_wire(),
@@ -59,8 +64,19 @@ impl Link {
                 Greeting::Initialize | Greeting::Wire => self.knock(),
             }
         }
+        if self.door == Door::Open
+            && !self.is_leaving
+            && let Some((greeting, asked)) = self.missing()
+        {
+            return self.greet_for(greeting, asked);
+        }
         if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
-            self.ask_tools(Vec::new(), Vec::new());
+            let asked = self.tool_waiters.first().and_then(|(_, asked)| *asked);
+            let version = match asked {
+                Some(MODERN) => MODERN,
+                _ => self.session_version(),
+            };
+            self.ask_tools(version, Vec::new(), Vec::new());
         }
     }
 
@@ -101,6 +117,11 @@ impl Link {
             _ => version,
         };
         self.record.version = Some(version);
+        self.record.refuses_session = false;
+        self.record.asked_version = self
+            .belief
+            .asked()
+            .filter(|asked| Some(*asked) != self.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
         self.session_check = None;
@@ -140,22 +161,36 @@ impl Link {
                 .values()
                 .any(|running| running.phase() == Phase::Queued && running.is_active())
         };
-        let for_asker = !self.tool_waiters.is_empty() && !self.has_fresh_tools;
+        let for_asker = !self.tool_waiters.is_empty();
         !is_listing
             && !self.is_session_doubted()
             && (for_asker || self.record.tools_at.is_none() && has_queued())
     }
 
-    fn ask_tools(&mut self, so_far: Vec<Tool>, cursors: Vec<String>) {
+    fn ask_tools(&mut self, version: ProtocolVersion, so_far: Vec<Tool>, cursors: Vec<String>) {
         let id = self.new_request_id();
         let cursor = cursors.last().map(String::as_str);
-        let method = encode::list_tools(self.version(), &id, cursor);
-        self.send(Kind::ListTools { so_far, cursors }, method, Some(id), None);
+        let method = encode::list_tools(version, &id, cursor);
+        let kind = Kind::ListTools {
+            version,
+            so_far,
+            cursors,
+        };
+        self.send(kind, method, Some(id), None);
+    }
+
+    /// A list that was refused for a revision that the server says it speaks is asked for again, once.
+    fn lists_again(&mut self, errand: &Errand, refusal: &Refusal) -> bool {
+        matches!(errand.kind, Kind::ListTools { .. })
+            && errand.is_modern
+            && refuses_what_it_speaks(refusal)
+            && self.belief.may_repeat()
     }
 
     /// One page of tools.
     pub(super) fn tools_listed(
         &mut self,
+        version: ProtocolVersion,
         mut so_far: Vec<Tool>,
         mut cursors: Vec<String>,
         result: &str,
@@ -171,7 +206,7 @@ impl Link {
                     && self.path.spend(self.now).is_ok() =>
             {
                 cursors.push(next);
-                self.ask_tools(so_far, cursors);
+                self.ask_tools(version, so_far, cursors);
             }
             Some(next) if is_whole && !cursors.contains(&next) => {
                 let mut stand_in = so_far.last().cloned();
@@ -183,27 +218,30 @@ impl Link {
                     ));
                 }
                 so_far.extend(stand_in);
-                self.have_tools(so_far);
+                self.have_tools(version, so_far);
             }
-            _ => self.have_tools(so_far),
+            _ => self.have_tools(version, so_far),
         }
     }
 
-    fn have_tools(&mut self, mut tools: Vec<Tool>) {
+    fn have_tools(&mut self, version: ProtocolVersion, mut tools: Vec<Tool>) {
         // On pipes there are no headers that a schema could ask for.
-        if self.era() == Era::Modern && !self.record.is_process() {
+        if version.era() == Era::Modern && !self.record.is_process() {
             for tool in &mut tools {
                 tool.fault = tool.fault.take().or_else(|| tool.header_fault());
             }
         }
-        self.record.tools = tools;
-        self.record.tools_at = Some(self.now.wall);
-        self.has_fresh_tools = true;
         self.note_served();
-        self.record_changed();
         self.is_restless = true;
-        for ask in std::mem::take(&mut self.tool_waiters) {
-            self.answer(ask, Ok(Done::Tools(self.record.tools.clone())));
+        for (ask, _) in std::mem::take(&mut self.tool_waiters) {
+            self.answer(ask, Ok(Done::Tools(tools.clone())));
+        }
+        // Beside a session the modern list says less: which tools can be tasks is told in the session only.
+        if version == self.session_version() {
+            self.record.tools = tools;
+            self.record.tools_at = Some(self.now.wall);
+            self.has_fresh_tools = true;
+            self.record_changed();
         }
     }
 
@@ -214,15 +252,31 @@ impl Link {
             self.record.name, error.message
         );
         self.refuse_waiters(&Refused::Usage(words));
-        self.have_tools(Vec::new());
+        self.have_tools(self.session_version(), Vec::new());
     }
 
     /// Everybody who waits for the tools hears why they do not come.
     pub(super) fn refuse_waiters(&mut self, because: &Refused) {
-        for ask in std::mem::take(&mut self.tool_waiters) {
-            self.answer(ask, Err(because.clone()));
-        }
-        for (ask, _) in std::mem::take(&mut self.adopters) {
+        self.refuse_waiters_in(None, because);
+    }
+
+    /// The same for those that asked for this revision; all where there is none.
+    pub(super) fn refuse_waiters_in(
+        &mut self,
+        version: Option<ProtocolVersion>,
+        because: &Refused,
+    ) {
+        let is_asked = |asked: Option<ProtocolVersion>| version.is_none() || asked == version;
+        let mut refused = Vec::new();
+        self.tool_waiters.retain(|(ask, asked)| {
+            refused.extend(is_asked(*asked).then_some(*ask));
+            !is_asked(*asked)
+        });
+        self.adopters.retain(|(ask, _, asked)| {
+            refused.extend(is_asked(*asked).then_some(*ask));
+            !is_asked(*asked)
+        });
+        for ask in refused {
             self.answer(ask, Err(because.clone()));
         }
     }
@@ -405,8 +459,9 @@ impl Link {
             if matches!(running.task.status, Status::Unknown(_)) && may_be_task {
                 continue;
             }
-            // A call that is out hears of it by its own answer.
-            if !matches!(running.phase(), Phase::Sent | Phase::Open)
+            // A call that is out hears of it by its own answer, and one of the modern era is of no session.
+            if running.is_modern()
+                || !matches!(running.phase(), Phase::Sent | Phase::Open)
                 || !running.is_active()
                 || matches!(running.line, Line::Calling(_))
             {
@@ -434,7 +489,7 @@ impl Link {
     /// Our short requests are well-formed, so a 400 to one of them means the session too: several
     /// servers answer so for a session that they no longer know, where MCP 2025-11-25, basic/transports, wants a 404.
     pub(super) fn short_refused(&mut self, errand: &Errand, refusal: Refusal) {
-        let has_session = self.record.session.is_some();
+        let has_session = self.record.session.is_some() && !errand.is_modern;
         match refusal.status {
             _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
             _ if matches!(errand.kind, Kind::Wire) => self.wire_refused(&refusal),
@@ -444,8 +499,11 @@ impl Link {
                 self.barred(&refusal);
                 self.errand_lost(errand, &refusal);
             }
+            _ if self.lists_again(errand, &refusal) => self.is_restless = true,
             // A handshake that fails has an end of its own.
-            _ if !matches!(errand.kind, Kind::Handshake { .. }) && self.disproves_era(&refusal) => {
+            _ if !matches!(errand.kind, Kind::Handshake { .. })
+                && Self::disproves_era(errand.is_modern, &refusal) =>
+            {
                 self.belief_failed(errand, refusal.said.as_deref());
                 self.errand_lost(errand, &refusal);
             }

@@ -1,15 +1,18 @@
-//! Which era a server is spoken to in: found out by asking, chosen by what survives.
+//! Which eras a server speaks: found out by asking. Which of them a call is made in is [`Footing::era_of`].
 //!
-//! Source: MCP 2026-07-28, basic/versioning, backward compatibility. The choice is ours: modern where the server offers
-//! tasks there, else the handshake, because in the modern era a lost connection cancels a plain call. With a process of
-//! ours nothing survives in any era; there the newest is spoken.
+//! Source: MCP 2026-07-28, basic/versioning, backward compatibility. The modern era needs no session, so a server that
+//! speaks both is spoken to in both: in its one session, and beside it. With a process of ours nothing survives in any
+//! era; there the newest is spoken.
+//!
+//! [`Footing::era_of`]: crate::domain::Footing::era_of
 
 use core::time::Duration;
 
 use super::{Door, Errand, Kind, Link};
 use crate::{
     domain::{
-        Era, LinkRecord, LostReason, ProtocolVersion, Status, TaskId, TaskKind, TaskOffer, text,
+        Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, Refused, Status,
+        TaskErrorKind, TaskId, TaskKind, TaskOffer, text,
     },
     link::{
         Choice,
@@ -57,6 +60,8 @@ pub(super) struct Belief {
     second_best: Option<Discovery>,
     /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
     pub(super) no_handshake: Option<Refusal>,
+    /// The revision to ask for after one was refused (-32022); a second refusal is final.
+    retry_with: Option<ProtocolVersion>,
 }
 
 impl Belief {
@@ -82,6 +87,7 @@ impl Belief {
             is_unheard: false,
             second_best: None,
             no_handshake: None,
+            retry_with: None,
         }
     }
 
@@ -101,10 +107,21 @@ impl Belief {
         self.no_handshake = is_sign.then(|| refusal.clone());
     }
 
+    /// The revision that somebody insists on.
+    pub(super) fn asked(&self) -> Option<ProtocolVersion> {
+        self.wish
+    }
+
+    /// Whether what was refused for its revision may be repeated; it may once.
+    pub(super) fn may_repeat(&mut self) -> bool {
+        self.retry_with.replace(MODERN).is_none()
+    }
+
     /// The stateful revision to ask for.
     pub(super) fn stateful_version(&self) -> ProtocolVersion {
-        self.wish
-            .filter(|version| version.era() == Era::Stateful)
+        let is_stateful = |version: &ProtocolVersion| version.era() == Era::Stateful;
+        (self.retry_with.filter(is_stateful))
+            .or(self.wish.filter(is_stateful))
             .unwrap_or(match self.greeting {
                 Greeting::Wire => ProtocolVersion::V20241105,
                 _ => ProtocolVersion::V20251125,
@@ -150,14 +167,42 @@ impl Link {
         if !found.versions.iter().any(|version| version == wanted) {
             return self.no_version_of(&found.versions);
         }
-        let is_wished = self.belief.wish.is_some();
-        let is_process = self.record.is_process();
-        if found.has_tasks || is_wished || is_process || self.belief.refusals > 0 {
+        self.record.modern = ModernSupport::Offered {
+            has_tasks: found.has_tasks,
+        };
+        // A session that is only to be made again is not given up for a call that needs none.
+        let is_wished = self.belief.wish.is_some() && !self.is_known_stateful();
+        if self.has_session() {
+            self.keep_session();
+        } else if self.record.is_process() || is_wished {
+            self.open_modern(found);
+        } else if self.belief.refusals > 0 {
+            self.record.refuses_session = true;
             self.open_modern(found);
         } else {
             self.belief.second_best = Some(found);
             self.greet_with(Greeting::Initialize);
         }
+    }
+
+    fn is_known_stateful(&self) -> bool {
+        self.record.version.is_some() && self.record.is_stateful()
+    }
+
+    /// Whether a session of the stateful era stands.
+    fn has_session(&self) -> bool {
+        self.record.is_initialized && self.record.is_stateful()
+    }
+
+    /// What the server speaks beside its session is known now.
+    fn keep_session(&mut self) {
+        (self.belief.greeting, self.door) = (Greeting::Initialize, Door::Open);
+        self.belief.wish = self.choice.version;
+        self.era_is_settled();
+        self.subscription = super::tasks::Listening::default();
+        self.gather();
+        self.record_changed();
+        self.show_all();
     }
 
     /// The server refused `server/discover` or answered it with an error.
@@ -170,12 +215,9 @@ impl Link {
                 self.barred(refusal);
             }
             (_, Some(UNSUPPORTED_VERSION)) => {
-                let supported = error.and_then(|error| error.data.as_ref());
-                let supported = supported
-                    .and_then(|data| data.get("supported")?.as_array().cloned())
-                    .unwrap_or_default();
-                let words = supported.iter().filter_map(|word| word.as_str());
-                self.no_version_of(&words.map(str::to_owned).collect::<Vec<_>>());
+                if !self.retries_version(refusal, MODERN) {
+                    self.no_version_of(&supported(refusal));
+                }
             }
             (_, Some(HEADER_MISMATCH | MISSING_CAPABILITY)) => {
                 let why = format!(
@@ -191,12 +233,50 @@ impl Link {
         }
     }
 
-    fn no_version_of(&mut self, versions: &[String]) {
-        let is_stateful = |word: &String| {
-            ProtocolVersion::read(word).is_some_and(|version| version.era() == Era::Stateful)
+    /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that
+    /// it refused: the newest that we speak too is asked for, once. Returns whether it is.
+    pub(super) fn retries_version(&mut self, refusal: &Refusal, asked: ProtocolVersion) -> bool {
+        let newest = supported_by(refusal)
+            .filter(|version| {
+                self.belief
+                    .wish
+                    .is_none_or(|wish| wish.era() == version.era())
+            })
+            .max();
+        let Some(newest) = newest.filter(|_| self.belief.retry_with.is_none()) else {
+            return false;
         };
-        if self.belief.wish.is_none() && versions.iter().any(is_stateful) {
+        // An older one of the same era is asked for by the handshake, which is tried anyway.
+        if newest.era() != asked.era() && self.has_session() {
+            return false;
+        }
+        self.belief.retry_with = Some(newest);
+        self.greet_with(match newest.era() {
+            Era::Modern => Greeting::Discover,
+            Era::Stateful => Greeting::Initialize,
+        });
+        true
+    }
+
+    fn no_version_of(&mut self, versions: &[String]) {
+        let read = |word: &String| ProtocolVersion::read(word);
+        let is_stateful = |version: ProtocolVersion| version.era() == Era::Stateful;
+        if self.has_session() {
+            self.record.modern = ModernSupport::Refused;
+            return self.keep_session();
+        }
+        if self.belief.wish.is_none() && versions.iter().filter_map(read).any(is_stateful) {
+            self.record.modern = ModernSupport::Refused;
             return self.greet_with(Greeting::Initialize);
+        }
+        if let Some(version) = versions.iter().filter_map(read).max()
+            && self.belief.wish.is_none_or(|wish| wish == version)
+        {
+            let why = format!(
+                "it refused MCP {} twice and says that it speaks it",
+                version.word()
+            );
+            return self.refused_for_good(why);
         }
         let ours = ProtocolVersion::ALL.map(ProtocolVersion::word).join(", ");
         let why = format!(
@@ -208,6 +288,14 @@ impl Link {
 
     /// A server that answered, and will go on answering like that.
     fn refused_for_good(&mut self, why: String) {
+        self.belief.retry_with = None;
+        if let Some(version) = self
+            .belief
+            .wish
+            .filter(|_| self.belief.wish != self.choice.version)
+        {
+            return self.refuse_version(version, &why);
+        }
         let refusal = Refusal {
             status: 400,
             retry_after: None,
@@ -215,6 +303,32 @@ impl Link {
             said: None,
         };
         self.door_failed(why, Some(&refusal));
+    }
+
+    /// What was asked for in a revision (`--protocol`) that the server does not speak fails; nothing else hangs on it.
+    fn refuse_version(&mut self, version: ProtocolVersion, why: &str) {
+        let words = format!("{}: {why}", self.record.name);
+        let is_asked = |asked: Option<ProtocolVersion>| asked == Some(version);
+        let queued = self.tasks.iter().filter(|(_, running)| {
+            is_asked(running.task.protocol) && running.phase() == Phase::Queued
+        });
+        for id in queued.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.fail(
+                &id,
+                TaskErrorKind::Refused,
+                None,
+                format!("{words}; nothing was sent"),
+            );
+        }
+        self.refuse_waiters_in(Some(version), &Refused::Usage(words));
+        self.belief = Belief::new(self.choice, &self.record);
+        self.door = if self.record.is_initialized {
+            Door::Open
+        } else {
+            Door::Shut
+        };
+        self.record_changed();
+        self.show_all();
     }
 
     /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras.
@@ -236,6 +350,10 @@ impl Link {
                 version.word()
             );
             return self.refused_for_good(why);
+        }
+        self.record.modern = ModernSupport::Refused;
+        if self.has_session() {
+            return self.keep_session();
         }
         self.belief.second_best = None;
         if self.belief.refusals > 0 {
@@ -259,13 +377,33 @@ impl Link {
     /// `initialize` was refused by somebody who answers: perhaps the server speaks only the other era. Returns whether
     /// that is tried.
     pub(super) fn tries_other_era(&mut self, refusal: &Refusal) -> bool {
-        let is_transient = refusal.status >= 500 || matches!(refusal.status, 408 | 425 | 429);
+        let code = refusal.error.as_ref().map(|error| error.code);
+        let asked = self.belief.stateful_version();
+        if code == Some(UNSUPPORTED_VERSION)
+            && supported_by(refusal).any(|version| version.era() == Era::Stateful)
+            && self.retries_version(refusal, asked)
+        {
+            return true;
+        }
+        let is_transient = matches!(refusal.status, 408 | 425 | 429 | 502..=504)
+            // Where tasks are offered nobody asks for a session but us.
+            || refusal.status >= 500 && !self.record.has_extension();
         if is_transient || self.belief.wish.is_some() || self.belief.greeting == Greeting::Wire {
             return false;
         }
         if let Some(found) = self.belief.second_best.take() {
             self.belief.refusals += 1;
+            self.record.refuses_session = true;
             self.open_modern(found);
+            return true;
+        }
+        if self.record.is_initialized && !self.record.is_stateful() {
+            // It was asked for a session beside the modern era, which goes on without one.
+            self.record.refuses_session = true;
+            self.belief.wish = self.choice.version;
+            self.door = Door::Open;
+            self.record_changed();
+            self.show_all();
             return true;
         }
         if self.belief.refusals > 0 {
@@ -293,6 +431,7 @@ impl Link {
             return false;
         };
         (self.belief.greeting, self.belief.is_remembered) = (Greeting::Discover, false);
+        self.record.refuses_session = true;
         self.open_modern(found);
         self.record.era_why = Some(
             "with a handshake the server gives no session, so nothing could be picked up there either"
@@ -317,6 +456,10 @@ impl Link {
             "the server speaks no other; it offers no tasks, so a lost connection cancels a call"
         };
         self.record.version = Some(MODERN);
+        self.record.modern = ModernSupport::Offered {
+            has_tasks: found.has_tasks,
+        };
+        self.record.asked_version = None;
         self.record.session = None;
         self.record.session_number += 1;
         self.record.is_initialized = true;
@@ -350,6 +493,8 @@ impl Link {
             "its program speaks no newer one"
         } else if self.wire.is_some() {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
+        } else if self.record.has_extension() {
+            "the server speaks 2026-07-28 beside it; each call is made in the one that it survives in"
         } else if self.belief.second_best.is_some() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
         } else {
@@ -357,11 +502,12 @@ impl Link {
         }
     }
 
-    /// An era was agreed on. What hangs on the other one is gone with it.
+    /// It was agreed on what is spoken. What hangs on something else is gone with it.
     pub(super) fn era_is_settled(&mut self) {
         self.belief.refusals = 0;
         (self.belief.second_best, self.belief.no_handshake) = (None, None);
-        let version = self.version();
+        self.belief.retry_with = None;
+        let version = self.session_version();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(running) = self.tasks.get(&id) else {
                 continue;
@@ -370,16 +516,16 @@ impl Link {
                 continue;
             }
             let now_speaks = || Some(format!("it now speaks MCP {}", version.word()));
-            let kind_here = self.record.tasks.map(|offer| offer.kind);
+            let is_spoken = |kind: TaskKind| match kind {
+                TaskKind::Core => self.record.tasks.is_some_and(|offer| offer.kind == kind),
+                TaskKind::Extension => self.record.has_extension(),
+            };
             let gone = match &running.task.server_task {
-                Some(task) if kind_here != Some(task.kind) => {
-                    LostReason::TaskGone { said: now_speaks() }
-                }
+                Some(task) if !is_spoken(task.kind) => LostReason::TaskGone { said: now_speaks() },
                 Some(_) => continue,
                 None => {
                     let is_out = matches!(running.line, Line::Waiting { .. });
-                    let is_of_another = running.is_modern() != (version.era() == Era::Modern);
-                    if !is_out || !is_of_another {
+                    if !is_out || version.era() == Era::Stateful {
                         continue;
                     }
                     LostReason::SessionGone {
@@ -393,7 +539,7 @@ impl Link {
     }
 
     /// Whether a refusal shows that the server is not what it was taken for.
-    pub(super) fn disproves_era(&self, refusal: &Refusal) -> bool {
+    pub(super) fn disproves_era(is_modern: bool, refusal: &Refusal) -> bool {
         let is_known = refusal.error.as_ref().is_some_and(|error| {
             matches!(
                 error.code,
@@ -405,7 +551,7 @@ impl Link {
                     | -32603
             )
         });
-        if self.era() == Era::Stateful {
+        if !is_modern {
             let says_modern = |code| matches!(code, HEADER_MISMATCH | UNSUPPORTED_VERSION);
             let code = refusal.error.as_ref().map(|error| error.code);
             return refusal.status == 400 && code.is_some_and(says_modern);
@@ -418,9 +564,14 @@ impl Link {
         if errand.session_number != self.record.session_number || !self.record.is_initialized {
             return;
         }
-        self.record.is_initialized = false;
-        self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        // What is disproved of the modern era says nothing of the session beside it.
+        let keeps_session = errand.is_modern && self.has_session();
+        self.record.is_initialized = keeps_session;
+        self.record.refuses_session = false;
+        if !keeps_session {
+            self.record.tools_at = None;
+            self.has_fresh_tools = false;
+        }
         if !matches!(self.door, Door::Barred(_)) {
             self.door = Door::Shut;
         }
@@ -439,16 +590,17 @@ impl Link {
     /// Whether a call is out that the server may still make a task of.
     pub(super) fn awaits_task_id(&self) -> bool {
         // A task of a process ends with it too.
-        self.record.tasks.is_some()
-            && !self.record.is_process()
+        !self.record.is_process()
             && self.tasks.iter().any(|(id, running)| {
-                matches!(running.line, Line::Calling(_)) && self.may_become_task(id)
+                matches!(running.line, Line::Calling(_))
+                    && running.is_modern()
+                    && self.may_become_task(id)
             })
     }
 
     /// Whether the server most likely makes a task of a call, as far as it did before.
     fn may_become_task(&self, id: &TaskId) -> bool {
-        self.record.tasks.is_some()
+        self.record.has_extension()
             && self.tasks.get(id).is_some_and(|running| {
                 self.record.ran_as_task.get(&running.task.tool) != Some(&false)
             })
@@ -459,6 +611,149 @@ impl Link {
     pub(super) fn may_be_task(&self, id: &TaskId) -> bool {
         let has_moved = |attempt: &crate::domain::Attempt| attempt.last_value.is_some();
         let attempt = self.tasks.get(id).and_then(Running::attempt);
-        self.record.tasks.is_some() && !attempt.is_some_and(has_moved)
+        self.record.has_extension() && !attempt.is_some_and(has_moved)
     }
+
+    /// What has to be asked of the server before something that waits can go out: which greeting, and in which revision
+    /// where somebody insists on one.
+    pub(super) fn missing(&self) -> Option<(Greeting, Option<ProtocolVersion>)> {
+        self.wanted_versions()
+            .find_map(|asked| Some((self.missing_for(asked)?, asked)))
+    }
+
+    /// The revisions that what waits to go out asks for.
+    fn wanted_versions(&self) -> impl Iterator<Item = Option<ProtocolVersion>> {
+        let queued = self.tasks.values().filter(|running| {
+            running.phase() == Phase::Queued && running.is_active() && running.intent.is_none()
+        });
+        let waiters = self.tool_waiters.iter().map(|(_, asked)| *asked);
+        let adopters = self.adopters.iter().map(|(_, _, asked)| *asked);
+        waiters
+            .chain(adopters)
+            .chain(queued.map(|running| running.task.protocol))
+    }
+
+    pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<Greeting> {
+        let is_old_wire = self.record.version == Some(ProtocolVersion::V20241105);
+        let wanted = asked.or(self.choice.version);
+        let is_session = |version| {
+            self.record.is_stateful()
+                && [self.record.version, self.record.asked_version].contains(&Some(version))
+        };
+        match wanted {
+            _ if self.wire.is_some() || self.record.is_process() => None,
+            Some(MODERN) => {
+                let is_spoken = matches!(self.record.modern, ModernSupport::Offered { .. });
+                (!is_spoken).then_some(Greeting::Discover)
+            }
+            // What is configured was asked for with the handshake, whatever the server agreed to.
+            Some(_)
+                if asked.is_none()
+                    && self.record.is_stateful()
+                    && self.record.asked_version.is_none() =>
+            {
+                None
+            }
+            Some(version) => (!is_session(version)).then_some(Greeting::Initialize),
+            None if is_old_wire => None,
+            None if !self.record.is_stateful() => {
+                (!self.record.refuses_session).then_some(Greeting::Initialize)
+            }
+            None => (self.record.modern == ModernSupport::Unknown).then_some(Greeting::Discover),
+        }
+    }
+
+    /// What waits first says which revision the server is greeted for.
+    pub(super) fn aim(&mut self) {
+        if self.belief.second_best.is_some() {
+            // Half of what there is to find out is known.
+            return;
+        }
+        let is_beside = |version: &ProtocolVersion| {
+            *version == MODERN && self.is_known_stateful() && self.choice.version.is_none()
+        };
+        let first = self.wanted_versions().next().flatten();
+        let first = first.filter(|version| !is_beside(version));
+        self.belief.wish = first.or(self.choice.version);
+        match first.map(ProtocolVersion::era) {
+            _ if self.belief.greeting == Greeting::Wire => {}
+            Some(Era::Modern) => self.belief.greeting = Greeting::Discover,
+            Some(Era::Stateful) => self.belief.greeting = Greeting::Initialize,
+            None => {}
+        }
+    }
+
+    /// Asks for what is missing, beside what stands.
+    pub(super) fn greet_for(&mut self, greeting: Greeting, asked: Option<ProtocolVersion>) {
+        self.belief.wish = asked.or(self.choice.version);
+        self.greet_with(greeting);
+    }
+
+    /// Whether something was sent in the present session whose way back is that session.
+    pub(super) fn has_work_in_session(&self) -> bool {
+        self.tasks.values().any(|running| {
+            !running.is_settled()
+                && running.attempt().is_some_and(|it| it.version.is_some())
+                && !running.is_modern()
+        })
+    }
+
+    /// A session that was made for another command's `--protocol` is not kept for what asks for no revision.
+    pub(super) fn unpin(&mut self, asked: Option<ProtocolVersion>) {
+        if asked.is_some()
+            || self.record.asked_version.is_none()
+            || self.door != Door::Open
+            || self.has_work_in_session()
+        {
+            return;
+        }
+        self.record.asked_version = None;
+        if self.record.is_stateful() {
+            (self.record.session, self.record.is_initialized) = (None, false);
+            (self.record.tools_at, self.has_fresh_tools) = (None, false);
+            self.door = Door::Shut;
+            self.belief.greeting = match self.record.modern {
+                ModernSupport::Unknown => Greeting::Discover,
+                _ => Greeting::Initialize,
+            };
+        }
+        self.record_changed();
+    }
+
+    /// Why something cannot be asked in this revision now, in words.
+    pub(super) fn conflict(&self, asked: Option<ProtocolVersion>) -> Option<Refused> {
+        let version = asked.filter(|version| version.era() == Era::Stateful)?;
+        let is_other = self.record.is_stateful() && self.record.version.is_some();
+        let is_refused =
+            is_other && self.missing_for(asked).is_some() && self.has_work_in_session();
+        is_refused.then(|| {
+            Refused::Usage(format!(
+                "{} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
+                self.record.name,
+                self.session_version().word(),
+                version.word()
+            ))
+        })
+    }
+}
+
+/// The revisions that a refusal names, as the server wrote them.
+fn supported(refusal: &Refusal) -> Vec<String> {
+    let data = refusal.error.as_ref().and_then(|error| error.data.as_ref());
+    let words = data.and_then(|data| data.get("supported")?.as_array());
+    let words = words.into_iter().flatten().filter_map(|word| word.as_str());
+    words.map(str::to_owned).collect()
+}
+
+/// Whether a server refused the modern revision (-32022) and names it among those that it speaks.
+pub(super) fn refuses_what_it_speaks(refusal: &Refusal) -> bool {
+    let code = refusal.error.as_ref().map(|error| error.code);
+    code == Some(UNSUPPORTED_VERSION) && supported_by(refusal).any(|version| version == MODERN)
+}
+
+/// Those of them that we speak.
+fn supported_by(refusal: &Refusal) -> impl Iterator<Item = ProtocolVersion> {
+    supported(refusal)
+        .into_iter()
+        .filter_map(|word| ProtocolVersion::read(&word))
 }

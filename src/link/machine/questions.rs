@@ -457,7 +457,7 @@ impl Link {
     }
 
     fn send_answer(&mut self, id: &TaskId, question: &Question) {
-        let (token, version) = (self.saver.next_token(), self.version());
+        let (token, version) = (self.saver.next_token(), self.version_of(id));
         let server_task = self
             .tasks
             .get(id)

@@ -69,14 +69,13 @@ impl Link {
             Some(at) => Some(silent_since.max(at)),
             None => is_unproven.then_some(silent_since),
         };
-        let ends = match repeats_from {
-            Some(from) => from.after(repeat(running.round)),
-            None => {
-                let longest = running
-                    .longest_step
-                    .max(running.live_gap.unwrap_or_default());
-                silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
-            }
+        let ends = if let Some(from) = repeats_from {
+            from.after(repeat(running.round))
+        } else {
+            let longest = running
+                .longest_step
+                .max(running.live_gap.unwrap_or_default());
+            silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
         };
         Some(ends.max(not_before))
     }

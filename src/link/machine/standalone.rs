@@ -98,7 +98,7 @@ impl Link {
     fn may_have_standalone(&self) -> bool {
         let known = &self.record.standalone;
         let is_absent = known.is_absent && known.session_number == self.record.session_number;
-        self.era() == Era::Stateful
+        self.session_version().era() == Era::Stateful
             && self.record.version != Some(ProtocolVersion::V20241105)
             && self.record.is_initialized
             && !self.record.is_process()

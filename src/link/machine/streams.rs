@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Errand, Kind, Link};
+use super::{Errand, Kind, Link, era::refuses_what_it_speaks};
 use crate::{
     domain::{
         Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window,
@@ -58,6 +58,7 @@ impl Link {
         if let Arrival::MoreRequests(more) = arrival {
             return self.took_more(exchange, more);
         }
+        self.hears_modern = errand.is_modern;
         // The hot path first: an event of a task's stream.
         if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
         {
@@ -88,9 +89,9 @@ impl Link {
                 Kind::Fetch(id) => Some(id.clone()),
                 _ => None,
             };
-            if id.is_some() {
+            if id.is_some() && !errand.is_modern {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
-                self.gives_ids(true);
+                self.gives_ids(None, true);
             }
             self.last_traffic = self.now.mono;
             if let Some(id) = &of
@@ -419,7 +420,7 @@ impl Link {
             }
         }
         if is_bare {
-            self.gives_ids(false);
+            self.gives_ids(Some(id), false);
         }
         if has_data {
             self.leave_kept(id, &event);
@@ -456,17 +457,26 @@ impl Link {
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
+        let is_modern = running.is_modern();
         if running.came_to(now, event_id, has_data) {
             // From here on it can be found again: that has to be on disk at once.
             self.saver.urge(now.mono);
-            self.gives_ids(true);
+            if !is_modern {
+                self.gives_ids(Some(id), true);
+            }
         } else {
             self.saver.touch(now.mono);
         }
     }
 
     /// What was seen of this server's streams: it prices the next call before it is sent.
-    fn gives_ids(&mut self, seen: bool) {
+    fn gives_ids(&mut self, task: Option<&TaskId>, seen: bool) {
+        let tool = task.and_then(|id| Some(self.tasks.get(id)?.task.tool.clone()));
+        if let Some(tool) = tool
+            && self.record.gave_ids.insert(tool, seen) != Some(seen)
+        {
+            self.record_changed();
+        }
         if self.record.gives_ids != Some(seen) {
             self.record.gives_ids = Some(seen);
             self.record_changed();
@@ -752,7 +762,7 @@ impl Link {
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
     fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: &Refusal) {
-        let is_disproved = self.disproves_era(refusal);
+        let is_disproved = Self::disproves_era(true, refusal);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -769,7 +779,7 @@ impl Link {
             }
             400 | 404 => {
                 let error = refusal.error.clone().unwrap_or_default();
-                let is_stale = error.code == HEADER_MISMATCH;
+                let is_stale = error.code == HEADER_MISMATCH || refuses_what_it_speaks(refusal);
                 if is_stale && running.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
@@ -1027,7 +1037,7 @@ impl Link {
             return;
         }
         // The modern era has no sessions and no streams to ask for again.
-        let is_of_another = (self.record.session.is_some() || self.era() == Era::Modern)
+        let is_of_another = (self.record.session.is_some() || !self.record.is_stateful())
             && running
                 .attempt()
                 .is_some_and(|attempt| attempt.session_number != self.record.session_number);

@@ -8,11 +8,11 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{Door, Errand, Kind, Link, earliest};
+use super::{Door, Errand, Kind, Link, earliest, era::MODERN};
 use crate::{
     domain::{
-        AskedFor, Era, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
-        TaskKind, TaskState, Wall,
+        AskedFor, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId, TaskKind,
+        TaskState, Wall,
     },
     link::{
         ExchangeId,
@@ -240,7 +240,7 @@ impl Link {
 
     fn poll(&mut self, id: &TaskId) {
         let request_id = self.new_request_id();
-        let version = self.version();
+        let version = self.version_of(id);
         let Some(running) = self.tasks.get_mut(id) else {
             return;
         };
@@ -267,8 +267,8 @@ impl Link {
                 next = earliest(next, Self::next_look(running));
             }
         }
-        let listen = self.listening.next.filter(|_| self.may_listen());
-        let next = earliest(next, listen)?;
+        let subscription = self.subscription.next.filter(|_| self.may_listen());
+        let next = earliest(next, subscription)?;
         Some(self.path.next_try().map_or(next, |way| way.max(next)))
     }
 
@@ -420,7 +420,7 @@ impl Link {
 
     /// `tasks/result` (2025-11-25): the result once there is one, and before it what the task asks.
     fn fetch(&mut self, id: &TaskId) {
-        let version = self.version();
+        let version = self.version_of(id);
         if self.door != Door::Open {
             return;
         }
@@ -520,70 +520,68 @@ impl Link {
     pub(super) fn gather(&mut self) {
         if self.may_listen() {
             let at = self.now.mono.after(GATHER);
-            self.listening.next = Some(self.listening.next.map_or(at, |next| next.max(at)));
+            let next = self.subscription.next;
+            self.subscription.next = Some(next.map_or(at, |next| next.max(at)));
         }
     }
 
     /// Whether there is a subscription: the stateful era has its standalone stream instead.
     fn may_listen(&self) -> bool {
-        let kind = self.record.tasks.map(|offer| offer.kind);
-        self.era() == Era::Modern && kind == Some(TaskKind::Extension) && !self.listening.is_refused
+        self.record.has_extension() && !self.subscription.is_refused
     }
 
-    /// Opens or renews the subscription to the changes of our tasks.
+    /// The tasks of the server that are followed.
+    fn served_of(&self, kind: TaskKind) -> impl Iterator<Item = &ServerTask> {
+        self.tasks
+            .values()
+            .filter(|running| !running.is_settled() && running.served.is_some())
+            .filter_map(|running| running.task.server_task.as_ref())
+            .filter(move |task| task.kind == kind)
+    }
+
+    /// Opens or renews what the server tells of our tasks on: the stream of the session, and the subscription.
     pub(super) fn step_listening(&mut self) {
-        let is_due = self
-            .listening
-            .next
-            .is_some_and(|next| self.now.mono >= next);
+        let next = self.subscription.next;
+        let is_due = next.is_some_and(|next| self.now.mono >= next);
         if !is_due || self.door != Door::Open || self.is_leaving || !self.may_listen() {
             return;
         }
         let wanted: BTreeSet<String> = self
-            .tasks
-            .values()
-            .filter(|running| !running.is_settled() && running.served.is_some())
-            .filter_map(|running| {
-                running
-                    .task
-                    .server_task
-                    .as_ref()
-                    .map(|task| task.id.clone())
-            })
+            .served_of(TaskKind::Extension)
+            .map(|task| task.id.clone())
             .collect();
-        if self.listening.on.is_some() && wanted.is_subset(&self.listening.asked) {
-            self.listening.next = None;
+        if self.subscription.on.is_some() && wanted.is_subset(&self.subscription.asked) {
+            self.subscription.next = None;
             return;
         }
         match self.may_ask() {
             Ok(()) => {}
             Err(later) => {
                 if let Some(later) = later {
-                    self.listening.next = Some(later);
+                    self.subscription.next = Some(later);
                 }
                 return;
             }
         }
-        self.listening.next = None;
-        self.end_listening();
+        self.subscription.next = None;
+        self.end_subscription();
         self.nobody_tells();
         if wanted.is_empty() {
-            self.listening.asked.clear();
+            self.subscription.asked.clear();
             return;
         }
         let request_id = self.new_request_id();
-        let version = self.version();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
-        let method = encode::listen(version, &request_id, &ids);
+        let method = encode::listen(MODERN, &request_id, &ids);
         let exchange = self.send(Kind::Listen, method, Some(request_id), None);
-        (self.listening.on, self.listening.asked) = (Some(exchange), wanted);
-        self.listening.since = self.now.mono;
+        (self.subscription.on, self.subscription.asked) = (Some(exchange), wanted);
+        self.subscription.since = self.now.mono;
     }
 
     /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
     /// basic/patterns/cancellation).
-    fn end_listening(&mut self) {
-        let Some(on) = self.listening.on.take() else {
+    fn end_subscription(&mut self) {
+        let Some(on) = self.subscription.on.take() else {
             return;
         };
         let errand = self.errands.get(&on);
@@ -597,7 +595,7 @@ impl Link {
 
     /// The server ends a subscription, where it cannot do so by closing its stream.
     pub(super) fn listening_withdrawn(&mut self, raw_id: &str) {
-        let Some(on) = self.listening.on else {
+        let Some(on) = self.subscription.on else {
             return;
         };
         let errand = self.errands.get(&on);
@@ -641,30 +639,32 @@ impl Link {
 
     /// The subscription ended or was refused.
     pub(super) fn listening_ended(&mut self, refusal: Option<&Refusal>) {
-        self.listening.on = None;
-        let told = |running: &Running| running.served.as_ref().is_some_and(|served| served.is_told);
+        let is_told =
+            |running: &Running| running.served.as_ref().is_some_and(|served| served.is_told);
         let told: Vec<TaskId> = self
             .tasks
             .iter()
-            .filter(|(_, running)| told(running))
+            .filter(|(_, running)| is_told(running))
             .map(|(id, _)| id.clone())
             .collect();
         self.nobody_tells();
+        let now = self.now.mono;
+        let subscription = &mut self.subscription;
+        subscription.on = None;
         // Only one that stood for a while worked; a server may accept it and hang up at once.
-        if self.now.mono.since(self.listening.since) >= LAST_LISTEN {
-            self.listening.failures = 0;
+        if now.since(subscription.since) >= LAST_LISTEN {
+            subscription.failures = 0;
         }
         let is_final = refusal.is_some_and(|refusal| {
             refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
         });
         if is_final {
-            self.listening.is_refused = true;
+            subscription.is_refused = true;
             return;
         }
-        let wait = doubled(FIRST_LISTEN, self.listening.failures, LAST_LISTEN);
-        self.listening.failures = self.listening.failures.saturating_add(1);
-        let at = self.now.mono.after(jittered(wait, &mut self.dice));
-        self.listening.next = Some(at);
+        let wait = doubled(FIRST_LISTEN, subscription.failures, LAST_LISTEN);
+        subscription.failures = subscription.failures.saturating_add(1);
+        subscription.next = Some(now.after(jittered(wait, &mut self.dice)));
         // What changes in between is found by asking, at the usual pace again.
         for id in told {
             self.poll_again(&id);
@@ -673,8 +673,8 @@ impl Link {
 
     /// A server was greeted, perhaps another one than before.
     pub(super) fn greeted_anew(&mut self) {
-        self.listening.is_refused = false;
-        if let Some(on) = self.listening.on.take() {
+        self.subscription.is_refused = false;
+        if let Some(on) = self.subscription.on.take() {
             self.close(on);
         }
         self.gather();

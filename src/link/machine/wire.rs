@@ -55,6 +55,7 @@ impl Link {
         if self.wire.is_none() {
             return self.wire_began(exchange, arrival);
         }
+        self.hears_modern = !self.record.is_stateful();
         let now = self.now;
         self.path_worked();
         for running in self.tasks.values_mut() {

@@ -312,7 +312,7 @@ impl Link {
         }
         if let Some(server_task) = server_task {
             let request_id = self.new_request_id();
-            let method = encode::cancel_task(self.version(), &request_id, &server_task);
+            let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
             self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
         } else if is_ours {
             let method = encode::cancelled(&request_id, "cancelled by the user");
@@ -459,7 +459,7 @@ impl Link {
             input: None,
             params: &[],
         };
-        let method = encode::call_tool(self.version(), &call);
+        let method = encode::call_tool(self.session_version(), &call);
         self.send(kind, method, Some(request_id), None);
     }
 
@@ -687,7 +687,7 @@ impl Link {
         let is_modern = running.is_modern();
         let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
             let request_id = self.new_request_id();
-            let method = encode::cancel_task(self.version(), &request_id, &server_task);
+            let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
             self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
             "its task was cancelled"
         } else if is_modern && !self.record.is_process() {

@@ -273,7 +273,7 @@ const DIES: u16 = 5;
 pub(in crate::ui) fn price_role(price: &Price) -> Role {
     match price {
         Price::Safe { .. } => Role::Dim,
-        Price::Likely { .. } => Role::Cut,
+        Price::Pauses { .. } | Price::Likely { .. } => Role::Cut,
         Price::Dies { .. } => Role::Failed,
     }
 }

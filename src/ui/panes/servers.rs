@@ -73,7 +73,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 "tool",
             ));
         }
-        if server.footing.tasks.is_some() {
+        if server.footing.tasks.is_some() || server.footing.has_extension() {
             parts.push(format!("tasks {}", task_offer(server)));
         }
         parts.push(

@@ -307,7 +307,7 @@ fn what_discovery_brings_decides_the_greeting_that_follows() {
         (
             "modern with tasks",
             Box::new(answered(with_tasks)),
-            Some("tools/list"),
+            Some("initialize"),
         ),
         (
             "modern without tasks",
@@ -390,6 +390,47 @@ fn what_discovery_brings_decides_the_greeting_that_follows() {
             );
         }
     }
+}
+
+#[test]
+fn repeats_a_refused_version_once_and_then_gives_up() {
+    let refused = || error(400, -32022, Some(json!({"supported": ["2026-07-28"]})));
+    let fresh = || {
+        let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+        let mut bench = Bench::with(record, Choice::default());
+        bench.ask(Ask::Tools(ServerName::new("lab")));
+        let (discover, _) = bench.last_post("server/discover");
+        bench.bring(discover, refused());
+        assert_eq!(bench.count("server/discover"), 2, "it is repeated");
+        bench
+    };
+    let mut served = fresh();
+    let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+    served.answer("server/discover", &found);
+    let (initialize, _) = served.last_post("initialize");
+    served.bring(initialize, refused());
+    assert_eq!(served.count("initialize"), 1, "2026-07-28 takes none");
+    served.answer("tools/list", &json!({"tools": []}));
+    assert!(matches!(served.answers.pop(), Some(Ok(Done::Tools(_)))));
+
+    let mut stubborn = fresh();
+    let (discover, _) = stubborn.last_post("server/discover");
+    stubborn.bring(discover, refused());
+    let Some(Err(Refused::Usage(words))) = stubborn.answers.pop() else {
+        panic!("{:?}", stubborn.answers);
+    };
+    assert!(words.contains("refused MCP 2026-07-28 twice"), "{words}");
+
+    // The list of tools and a call are repeated as well.
+    let mut known = modern();
+    known.start("steps", Limits::default());
+    let (call, _) = known.last_post("tools/call");
+    known.bring(call, refused());
+    known.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+    let (call, _) = known.last_post("tools/call");
+    assert_eq!(known.count("tools/call"), 2);
+    known.bring(call, refused());
+    assert_eq!(known.status(), &Status::Failed);
 }
 
 #[test]

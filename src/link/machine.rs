@@ -1350,7 +1350,7 @@ impl Link {
                 if running.phase() == Phase::Queued {
                     next = earliest(next, allowed_at);
                 }
-                if running.has_answers {
+                if running.has_answers && !self.is_session_doubted() {
                     next = earliest(next, when_allowed_by_way(running.answers_at));
                 }
             }

@@ -911,7 +911,7 @@ impl Keymap {
     /// first.
     fn help_found(&self, typed: &str) -> Vec<HelpLine> {
         let typed = typed.trim();
-        // Whoever is used to pagers begins a search with a slash.
+        // In pagers, a search begins with a slash.
         let typed = typed
             .strip_prefix('/')
             .filter(|it| !it.is_empty())

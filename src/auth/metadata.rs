@@ -120,7 +120,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<Found, A
 }
 
 /// Servers of 2025-03-26 are their own authorization server, at the root of their origin, and need not describe it: then
-/// `/authorize`, `/token` and `/register` stand there (MCP 2025-03-26, basic/authorization, "Fallbacks for Servers without
+/// `/authorize`, `/token` and `/register` are there (MCP 2025-03-26, basic/authorization, "Fallbacks for Servers without
 /// Metadata Discovery").
 ///
 /// The revision of a server is not known before the sign-in, as it refuses the handshake too. That it demands a token and

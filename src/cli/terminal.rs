@@ -130,7 +130,7 @@ impl<'o> Terminal<'o> {
         self.err_columns.is_some() && io::stdin().is_terminal() && is_in_front()
     }
 
-    /// Asks for a line on stderr; whatever is said meanwhile stands above the question.
+    /// Asks for a line on stderr; other output is printed above the question.
     pub(super) fn ask(&mut self, prompt: &str) {
         self.clear_bar();
         let prompt = text::clean_line(prompt).into_owned();

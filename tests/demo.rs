@@ -734,7 +734,8 @@ fn a_flag_of_the_program_replays_across_streams_also_beside_a_running_demo() {
         let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args(["demo", "--serve", "--port", &port, "--cross-stream-replay"])
             .env("LONGHAUL_STATE_DIR", state.path())
-            .env("LONGHAUL_CONFIG", state.path().join("config.toml"))
+            .env_remove("LONGHAUL_CONFIG")
+            .env("XDG_CONFIG_HOME", state.path())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();

@@ -40,7 +40,9 @@ fn run_script(dir: &Path, server: &str, datasets: &[&str]) -> (Ran, Vec<Value>) 
     let state = dir.join("state");
     let built = program(&state, &[]);
     let beside = Path::new(built.get_program()).parent().unwrap();
-    fs::File::create(dir.join("config.toml")).unwrap();
+    let mut config = fs::OpenOptions::new();
+    let config = config.create(true).append(true);
+    config.open(dir.join("config.toml")).unwrap();
     let mut sh = Command::new("sh");
     sh.arg(&file)
         .args(datasets)

@@ -58,7 +58,8 @@ pub(crate) fn tools(is_modern: bool) -> Value {
     json!({"tools": [
         {"name": "steps", "inputSchema": {"type": "object"}},
         {"name": "make", "execution": {"taskSupport": "required"}},
-        {"name": "work", "inputSchema": {"properties": {"client_id": {"type": "string"}}}},
+        {"name": "work", "inputSchema": {"properties": {
+            "client_id": {"type": "string"}, "pace": {}, "steps": {}, "hurries": {}}}},
         {"name": "list_session_tasks", "inputSchema": {}}, {"name": "pause_task", "inputSchema": {}}]})
 }
 

@@ -347,7 +347,13 @@ pub(crate) fn saved(data: &[u8]) {
     let keys: HashSet<String> = saved.tasks.iter().map(SavedTask::once).collect();
     assert_eq!(keys.len(), saved.tasks.len(), "two tasks count as one");
     let tasks = saved.tasks.iter().map(|task| {
-        json!({"id": task.id, "tool": task.tool, "arguments": task.arguments, "status": task.stands})
+        let mut again = json!({"id": task.id, "tool": task.tool, "status": task.stands});
+        if task.has_arguments {
+            again["arguments"] = Value::Object(task.arguments.clone());
+        } else if let Some(client_id) = task.arguments.get("client_id") {
+            again["client_id"] = client_id.clone();
+        }
+        again
     });
     let again = json!({"url": saved.url, "tasks": tasks.collect::<Vec<_>>()}).to_string();
     let again = Saved::read(&again).expect("it is such a file");

@@ -459,7 +459,7 @@ fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
     let flag = format!("--{words}");
     let file = house.path().join("state.json");
     let state = serde_json::json!({"client_id": words, "server_url": format!("http://127.0.0.1:1/{words}"),
-        "tasks": [{"id": words, "tool": words, "status": words, "progress": words}]});
+        "tasks": [{"id": words, "tool": words, "arguments": {}, "status": words, "progress": words}]});
     write_atomically(&file, state.to_string().as_bytes()).unwrap();
     let configured = serde_json::json!(words);
     let config = format!("{configured} = 1\n[servers.lab]\nurl = {configured}\n{configured} = 2\n");

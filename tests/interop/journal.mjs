@@ -51,6 +51,8 @@ export function greeting(answer) {
     return text(answer.action === 'accept' ? `hello ${answer.content?.name}` : `no name: ${answer.action}`);
 }
 
+export const page = { mode: 'url', message: 'Do you agree to the terms?', url: 'https://example.com/terms' };
+
 export const question = {
     mode: 'form',
     message: 'What is your name?',

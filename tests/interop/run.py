@@ -54,6 +54,7 @@ from pathlib import Path
 import plays_both as both
 import plays_checkpoint as checkpoint
 import plays_sdk as sdk
+import plays_standalone as standalone
 from driver import HERE, Failed, Server, Stage
 from plays_table import table
 from servers import SERVERS, NotInstalled, cache_at
@@ -118,7 +119,7 @@ SCENARIOS = [
     of_checkpoint("error", checkpoint.checkpoint_error, CHECKPOINT_FAIL_AT="20"),
     of_checkpoint("hole", checkpoint.checkpoint_hole, slow=True),
     *(Scenario(name, server, play, quick=True) for name, server, play in both.table()),
-    *(Scenario(name, server, play, quick) for name, server, play, quick in table()),
+    *(Scenario(name, server, play, quick) for name, server, play, quick in [*standalone.table(), *table()]),
 ]
 
 

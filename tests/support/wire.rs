@@ -32,7 +32,7 @@ pub(crate) struct Ran {
     pub(crate) task: Task,
     pub(crate) history: Vec<Entry>,
     pub(crate) result: Option<String>,
-    /// How many GETs went out.
+    /// How many GETs with an event id went out.
     pub(crate) gets: usize,
     /// How often the tool was called.
     pub(crate) calls: usize,
@@ -207,7 +207,8 @@ impl Wire {
                     } => {
                         match &request.method {
                             Method::Post { body, .. } => self.posts.push(body.clone()),
-                            Method::Get { .. } => self.gets += 1,
+                            // Without an event id it is the standalone stream.
+                            Method::Get { cursor } => self.gets += usize::from(cursor.is_some()),
                             Method::Delete => {}
                         }
                         let (handle, registration) = AbortHandle::new_pair();

@@ -11,11 +11,13 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { InMemoryTaskMessageQueue, InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks';
 import { ElicitResultSchema, isInitializeRequest } from '@modelcontextprotocol/sdk/types.js';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import * as z from 'zod/v4';
-import { count, greeting, note, port, question, run } from './journal.mjs';
+import { count, greeting, note, page, port, question, run, text } from './journal.mjs';
 
 const taskStore = new InMemoryTaskStore();
 const inputSchema = { steps: z.number().int(), delay_ms: z.number().int() };
+const often = { times: z.number().int().optional(), delay_ms: z.number().int().optional() };
 const finished = new Set(['completed', 'failed', 'cancelled']);
 
 /** Keeps every event of every stream; an id names its place but does not show it. */
@@ -88,6 +90,24 @@ function build() {
             note('asked');
             return greeting(await extra.sendRequest({ method: 'elicitation/create', params: question }, ElicitResultSchema));
         })
+    );
+
+    // What names no call goes on the stream of a bare GET.
+    const asks = (name, description, params, answered) =>
+        server.registerTool(name, { description, inputSchema: often }, ({ times = 1, delay_ms = 0 }) =>
+            run(async () => {
+                let answer;
+                for (let time = 0; time < times; time++) {
+                    await wait(delay_ms);
+                    note('asked');
+                    answer = await server.server.elicitInput(params, { timeout: 600_000 });
+                }
+                return answered(answer);
+            })
+        );
+    asks('ask_server', 'Ask for a name on no call in particular, and greet', question, greeting);
+    asks('ask_page', 'Ask for consent on a page', { ...page, elicitationId: randomUUID() }, answer =>
+        text(`consent: ${answer.action}`)
     );
 
     const execution = { taskSupport: 'optional' };

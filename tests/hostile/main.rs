@@ -458,18 +458,23 @@ fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
     let name = words.replace("://", "");
     let flag = format!("--{words}");
     let file = house.path().join("state.json");
-    let state = serde_json::json!({"client_id": words, "server_url": format!("http://127.0.0.1:1/{words}"),
+    let unreachable = house.path().join("unreachable.json");
+    let mut state = serde_json::json!({"client_id": words, "server_url": format!("http://127.0.0.1:1/{words}"),
         "tasks": [{"id": words, "tool": words, "arguments": {}, "status": words, "progress": words}]});
+    write_atomically(&unreachable, state.to_string().as_bytes()).unwrap();
+    let server = Hostile::start();
+    state["server_url"] = format!("http://{}/kept", server.addr).into();
     write_atomically(&file, state.to_string().as_bytes()).unwrap();
     let configured = serde_json::json!(words);
     let config = format!("{configured} = 1\n[servers.lab]\nurl = {configured}\n{configured} = 2\n");
     write_atomically(&house.path().join("config.toml"), config.as_bytes()).unwrap();
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &[&flag],
         &["show", &words],
         &["ls", "--status", &words],
         &["-s", &name, "tools"],
         &["call", "-s", "http://127.0.0.1:1/mcp", &words, &words],
+        &["adopt", "--from", unreachable.to_str().unwrap()],
         &["adopt", "--from", file.to_str().unwrap()],
     ];
     for arguments in commands {
@@ -477,7 +482,7 @@ fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
         assert_ne!(ran.code, Some(0), "{ran:#?}");
         assert!(ran.err.contains("PASSED"), "{ran:#?}");
         let mut tui = house.open(arguments, USUAL);
-        if arguments[0] == "adopt" {
+        if arguments.last() == file.to_str().as_ref() {
             tui.wait_for("call them? y/N");
             tui.press("n\r");
         }

@@ -84,6 +84,7 @@ impl Hostile {
         let heard = Arc::new(Heard::default());
         let router = Router::new()
             .route("/mcp", post(posted).get(resumed))
+            .route("/kept", post(posted_to_kept))
             .with_state(heard);
         let addr = server::serve(router);
         Self { addr }
@@ -130,6 +131,27 @@ fn result() -> Value {
 fn task() -> Value {
     json!({"taskId": hostile("TASKID"), "status": "working", "statusMessage": hostile("STATUSMSG"),
         "createdAt": hostile("CREATED"), "lastUpdatedAt": hostile("UPDATED"), "ttl": 3_600_000, "pollInterval": 500})
+}
+
+/// The same with a tool that keeps checkpoints under the name `PASSED`, and a list that has none yet.
+async fn posted_to_kept(heard: State<Arc<Heard>>, body: String) -> Response {
+    let message: Value = serde_json::from_str(&body).unwrap();
+    let id = &message["id"];
+    // No bytes are put in: the file has the same name in UTF-8.
+    let answer = |result: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        ([("content-type", "application/json")], body).into_response()
+    };
+    let schema = json!({"type": "object", "properties": {"client_id": {"type": "string"}}});
+    match message["method"].as_str() {
+        Some("tools/list") => answer(json!({"tools": [
+            {"name": hostile("PASSED").replace(['\0', '\u{7f}'], ""), "inputSchema": schema},
+            {"name": "list_session_tasks", "inputSchema": schema}]})),
+        Some("tools/call") => {
+            answer(json!({"content": [{"type": "text", "text": "{\"tasks\": []}"}]}))
+        }
+        _ => posted(heard, body).await,
+    }
 }
 
 async fn posted(State(heard): State<Arc<Heard>>, body: String) -> Response {

@@ -201,6 +201,11 @@ impl Server {
         match method {
             "tools/call" => self.call(exchange, id, params),
             "tools/list" => self.answer(exchange, id, &tools(self.is_modern)),
+            "server/discover" if self.is_modern => {
+                let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+                let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities});
+                self.answer(exchange, id, &found);
+            }
             "ping" => self.answer(exchange, id, &json!({})),
             "tasks/get" => {
                 let Some(shape) = self.shape(of_task) else {

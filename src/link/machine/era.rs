@@ -331,8 +331,18 @@ impl Link {
         self.show_all();
     }
 
-    /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras.
+    /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras, unless the same server has
+    /// just answered in the modern one.
     pub(super) fn not_mcp(&mut self, why: String) {
+        if self.belief.wish.is_none() {
+            if self.opens_without_session() {
+                return;
+            }
+            if self.record.is_initialized && !self.record.is_stateful() {
+                // The modern era was spoken long ago; now perhaps somebody else answers.
+                return self.greet_with(Greeting::Discover);
+            }
+        }
         self.belief.refusals = 0;
         let refusal = Refusal {
             status: 200,
@@ -341,6 +351,16 @@ impl Link {
             said: None,
         };
         self.door_failed(why, Some(&refusal));
+    }
+
+    /// Opens the modern era that was found, where the server makes no session beside it. Returns whether there is one.
+    fn opens_without_session(&mut self) -> bool {
+        let Some(found) = self.belief.second_best.take() else {
+            return false;
+        };
+        self.record.refuses_session = true;
+        self.open_modern(found);
+        true
     }
 
     pub(super) fn is_not_modern(&mut self, because: &str) {
@@ -391,10 +411,7 @@ impl Link {
         if is_transient || self.belief.wish.is_some() || self.belief.greeting == Greeting::Wire {
             return false;
         }
-        if let Some(found) = self.belief.second_best.take() {
-            self.belief.refusals += 1;
-            self.record.refuses_session = true;
-            self.open_modern(found);
+        if self.opens_without_session() {
             return true;
         }
         if self.record.is_initialized && !self.record.is_stateful() {

@@ -466,6 +466,36 @@ fn a_handshake_without_a_session_prefers_the_modern_era() {
 }
 
 #[test]
+fn a_handshake_that_is_answered_by_nothing_does_not_keep_calls_from_the_modern_era() {
+    let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+    let nothing = |bench: &mut Bench| {
+        let (initialize, _) = bench.last_post("initialize");
+        let (body, session) = (Body::Empty, None);
+        bench.bring(initialize, Arrival::Opened { body, session });
+        bench.bring(initialize, Arrival::Ended);
+    };
+    let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
+    let mut fresh = Bench::with(record, Choice::default());
+    fresh.start("steps", Limits::default());
+    fresh.answer("server/discover", &found);
+    nothing(&mut fresh);
+    fresh.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+    assert_eq!(fresh.count("tools/call"), 1);
+    assert_eq!(fresh.count("initialize"), 1);
+
+    // It was known to be modern, and nobody had asked for a session yet.
+    let mut record = modern().link.record().clone();
+    record.refuses_session = false;
+    let mut known = Bench::with(record, Choice::default());
+    known.start("steps", Limits::default());
+    nothing(&mut known);
+    known.answer("server/discover", &found);
+    nothing(&mut known);
+    known.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
+    assert_eq!(known.count("tools/call"), 1);
+}
+
+#[test]
 fn the_reason_for_a_revision_outlives_the_process_that_found_it() {
     for (choice, kept) in [(None, true), (Some(ProtocolVersion::V20251125), false)] {
         let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");

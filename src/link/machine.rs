@@ -974,7 +974,7 @@ impl Link {
                 *until = self.now.mono;
             }
         }
-        self.doubt_standalone();
+        self.recheck_standalone();
         self.show_all();
     }
 
@@ -982,7 +982,10 @@ impl Link {
     fn keep_alive(&mut self) {
         if self.keep_alive_at().is_some_and(|at| self.now.mono >= at) && !self.is_pinging() {
             match self.path.spend(self.now) {
-                Ok(()) => self.ping(None),
+                Ok(()) => {
+                    self.ping(None);
+                    self.recheck_standalone_at_times();
+                }
                 // A budget that is spent means traffic enough to keep the session.
                 Err(_) => self.last_traffic = self.now.mono,
             }

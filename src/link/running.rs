@@ -71,7 +71,7 @@ impl Line {
 pub(super) struct KeptConnection {
     pub(super) on: ExchangeId,
     /// When the last byte came on it, keep-alive comments included.
-    pub(super) heard_at: Mono,
+    pub(super) last_byte: Stamp,
     pub(super) is_resumed: bool,
     since: Mono,
     has_news: bool,
@@ -415,7 +415,7 @@ impl Running {
         }
         self.kept = Some(KeptConnection {
             on,
-            heard_at: self.last_byte.mono,
+            last_byte: self.last_byte,
             is_resumed,
             since,
             has_news: self.has_news,
@@ -438,6 +438,8 @@ impl Running {
         (self.has_news, self.seam) = (kept.has_news, kept.seam);
         (self.live_gap, self.last_step) = (kept.live_gap, kept.last_step);
         (self.skip_to, self.probe_found) = (None, false);
+        // What the other connection brought says nothing of this one.
+        self.last_byte = kept.last_byte;
         self.note_back(now);
         self.is_shown_stale = true;
         replaced

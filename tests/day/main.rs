@@ -411,12 +411,12 @@ impl Day {
                 "server {at}: {others} requests"
             );
         }
-        let (first, full, last) = (held[1], held[9], held[held.len() - 1]);
+        let (first, full, last) = (held[1], held[11], held[held.len() - 1]);
         for (hour, now) in held.iter().enumerate().skip(2) {
             let settled = now.settled - first.settled;
             for (at, per_task) in [0, 0, SETTLED_ID].into_iter().enumerate() {
-                // The newest attempts of a checkpoint tool are kept, up to a number that is reached in some hours.
-                let was = if hour < 9 {
+                // The newest attempts of a checkpoint tool are kept, up to a number that is reached in half a day.
+                let was = if hour < 11 {
                     first.links[at] * 2
                 } else {
                     full.links[at]

@@ -203,7 +203,8 @@ impl Server {
             "tools/list" => self.answer(exchange, id, &tools(self.is_modern)),
             "server/discover" if self.is_modern => {
                 let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-                let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities});
+                let found =
+                    json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities});
                 self.answer(exchange, id, &found);
             }
             "ping" => self.answer(exchange, id, &json!({})),

@@ -136,6 +136,10 @@ impl Link {
         }
         running.is_shown_stale = true;
         self.is_restless = true;
+        self.recheck_standalone_at_times();
+        let Some(running) = self.tasks.get_mut(id) else {
+            return;
+        };
         // What waits behind a seam comes again with the stream, and could not be given to an old connection.
         let needless =
             if let (Seam::Reread(_), Line::Open { on, .. }) = (&running.seam, &running.line) {
@@ -168,7 +172,7 @@ impl Link {
         let Some(kept) = &mut running.kept else {
             return false;
         };
-        kept.heard_at = now.mono;
+        kept.last_byte = now;
         if !matches!(arrival, Arrival::Event { data, .. } if !data.is_empty()) {
             running.heard(now);
             return false;
@@ -272,7 +276,7 @@ impl Link {
         running.is_replay_failing |= is_replay_refused && !is_probe;
         let is_needless = match refusal.status {
             // The server believes in the old connection, and serves no other beside it.
-            409 => kept.is_resumed || now.mono.since(kept.heard_at) >= ALIVE_WITHIN,
+            409 => kept.is_resumed || now.mono.since(kept.last_byte.mono) >= ALIVE_WITHIN,
             _ => is_replay_refused && !is_probe && !kept.was_live(),
         };
         let (on, is_resumed) = (kept.on, kept.is_resumed);
@@ -316,7 +320,7 @@ impl Link {
     /// A ping was not answered: every socket may be dead.
     pub(super) fn path_suspect(&mut self, why: String) {
         self.recheck_all();
-        self.doubt_standalone();
+        self.recheck_standalone();
         if self.path.down().is_none() {
             self.path_failed(why, false, None);
         }

@@ -24,6 +24,8 @@ const COMES_FIRST: Duration = Duration::from_secs(1);
 /// The first wait before a stream that brought nothing is asked for again, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
+/// While a call is silent, this stream may be on a dead connection too; it is looked after at most this often.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// One that brought something, or stood for as long as the longest wait, is asked for again after this.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
@@ -31,6 +33,9 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Standalone {
     on: Option<ExchangeId>,
+    /// A connection that may be dead, until the stream is open on a new one.
+    kept: Option<ExchangeId>,
+    checked_at: Option<Mono>,
     /// The session that it was opened in.
     session_number: u64,
     is_opened: bool,
@@ -52,6 +57,8 @@ impl Standalone {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             on: None,
+            kept: None,
+            checked_at: None,
             session_number: 0,
             is_opened: false,
             since: now,
@@ -88,7 +95,8 @@ impl Standalone {
 
     /// When a call stops waiting for its head.
     fn awaited_until(&self) -> Option<Mono> {
-        (self.on.is_some() && !self.is_opened).then(|| self.since.after(COMES_FIRST))
+        (self.on.is_some() && self.kept.is_none() && !self.is_opened)
+            .then(|| self.since.after(COMES_FIRST))
     }
 }
 
@@ -163,16 +171,15 @@ impl Link {
             })
         };
         if self.is_leaving || is_of_another && self.standalone.on.is_some() || !is_wanted(self) {
-            if let Some(on) = self.standalone.on.take() {
-                self.close(on);
-            }
+            self.close_standalone();
             if self.is_leaving || !is_wanted(self) {
                 return;
             }
         }
         let is_dead = self.standalone.silent_at();
         if is_dead.is_some_and(|at| self.now.mono >= at) {
-            self.doubt_standalone();
+            self.close_standalone();
+            self.standalone.next = self.standalone.next.min(self.now.mono);
         }
         if self.standalone.on.is_none() && self.may_have_standalone() {
             self.open_standalone();
@@ -182,6 +189,7 @@ impl Link {
     fn open_standalone(&mut self) {
         let (now, session_number) = (self.now.mono, self.record.session_number);
         if self.standalone.session_number != session_number {
+            self.close_standalone();
             let budget = self.standalone.budget.clone();
             self.standalone = Standalone {
                 session_number,
@@ -224,11 +232,22 @@ impl Link {
         self.standalone.is_opened = *body == Body::Stream;
         self.standalone.last_byte = now;
         self.is_restless = true;
+        if self.standalone.is_opened
+            && let Some(kept) = self.standalone.kept.take()
+        {
+            self.close(kept);
+        }
     }
 
     /// Something came on the stream.
-    pub(super) fn standalone_brought(&mut self, arrival: Arrival) {
+    pub(super) fn standalone_brought(&mut self, exchange: ExchangeId, arrival: Arrival) {
         let now = self.now;
+        if self.standalone.kept == Some(exchange) {
+            // It is not dead.
+            if let Some(needless) = self.return_to_kept_standalone() {
+                self.close(needless);
+            }
+        }
         self.standalone.heard(now.mono);
         let Arrival::Event { id, retry_ms, data } = arrival else {
             return;
@@ -270,6 +289,15 @@ impl Link {
     pub(super) fn standalone_ended(&mut self, refusal: Option<&Refusal>) {
         let now = self.now.mono;
         self.is_restless = true;
+        let is_over = |exchange: &ExchangeId| !self.errands.contains_key(exchange);
+        if self.standalone.kept.as_ref().is_some_and(is_over) {
+            self.standalone.kept = None;
+            return;
+        }
+        if self.return_to_kept_standalone().is_some() {
+            // The server serves no other beside it (409), or the new connection failed.
+            return;
+        }
         self.standalone.on = None;
         if self.standalone.session_number != self.record.session_number {
             return;
@@ -300,13 +328,42 @@ impl Link {
         self.standalone.next = now.after(wait);
     }
 
-    /// Its connection may be dead without a word: it is asked for on a new one.
-    pub(super) fn doubt_standalone(&mut self) {
-        self.standalone.next = self.standalone.next.min(self.now.mono);
-        if let Some(on) = self.standalone.on.take() {
+    /// Its connection may be dead without a word: it is asked for on a new one, and the old one is kept until that is open.
+    pub(super) fn recheck_standalone(&mut self) {
+        let now = self.now.mono;
+        self.standalone.checked_at = Some(now);
+        self.standalone.next = self.standalone.next.min(now);
+        self.is_restless = true;
+        let on = self.standalone.on.take();
+        if self.standalone.is_opened && self.standalone.kept.is_none() {
+            self.standalone.kept = on;
+        } else if let Some(on) = on {
             self.close(on);
         }
-        self.is_restless = true;
+        self.standalone.is_opened = false;
+    }
+
+    /// A call is silent: perhaps because its question came on a connection of this stream that is dead.
+    pub(super) fn recheck_standalone_at_times(&mut self) {
+        let is_due = |at: Mono| self.now.mono.since(at) >= CHECK_EVERY;
+        if self.standalone.on.is_some() && self.standalone.checked_at.is_none_or(is_due) {
+            self.recheck_standalone();
+        }
+    }
+
+    /// Makes the connection that was kept the one of the stream again; gives the one that it replaces.
+    fn return_to_kept_standalone(&mut self) -> Option<ExchangeId> {
+        let kept = self.standalone.kept.take()?;
+        self.standalone.is_opened = true;
+        self.standalone.on.replace(kept)
+    }
+
+    fn close_standalone(&mut self) {
+        for exchange in [self.standalone.on.take(), self.standalone.kept.take()] {
+            if let Some(exchange) = exchange {
+                self.close(exchange);
+            }
+        }
     }
 
     /// When time alone makes something due for the stream.

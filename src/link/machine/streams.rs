@@ -71,7 +71,7 @@ impl Link {
             return self.reread_brought(&id, exchange, arrival);
         }
         if matches!(errand.kind, Kind::Standalone) && brings_more(&arrival) {
-            return self.standalone_brought(arrival);
+            return self.standalone_brought(exchange, arrival);
         }
         let is_wire = matches!(errand.kind, Kind::Wire) && errand.is_opened;
         let is_posted = errand.is_by_wire && errand.awaits_answer();

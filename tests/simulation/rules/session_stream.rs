@@ -264,6 +264,55 @@ fn the_stream_is_open_only_while_something_runs() {
 }
 
 #[test]
+fn while_a_call_is_silent_the_stream_is_asked_for_again_and_its_connection_kept() {
+    let silent = || {
+        let mut bench = listening(&Bench::known(), Standalone::Opens);
+        let (call, token) = bench.call("steps");
+        bench.step(call, "a", &token, 1);
+        let (first, _) = bench.last_get();
+        bench.standalone = Standalone::Waits;
+        bench.secs(21);
+        let is_bare = |(.., cursor): &&(u64, ExchangeId, String)| cursor.is_empty();
+        let bare = bench.gets();
+        let bare: Vec<_> = bare.iter().filter(is_bare).collect();
+        assert_eq!(bare.len(), 2);
+        let second = bare[1].1;
+        assert!(!bench.closed.contains(&first));
+        (bench, first, second)
+    };
+    // The new one opens: what is asked comes there.
+    let (mut bench, first, second) = silent();
+    bench.bring(second, opened());
+    assert!(bench.closed.contains(&first));
+    bench.bring(second, event("s1", &asks(4)));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    // The server believes in the old one, or the new connection fails: the old one is still heard.
+    let broken = Arrival::Broken {
+        why: "reset".to_owned(),
+    };
+    for arrival in [refused(409), refused(404), broken, Arrival::Ended] {
+        let (mut bench, first, second) = silent();
+        bench.bring(second, arrival);
+        assert!(!bench.closed.contains(&first));
+        bench.bring(first, event("s1", &asks(4)));
+        assert_eq!(bench.status(), &Status::InputRequired);
+    }
+    // What comes on the old one says that it is not dead.
+    let (mut bench, first, second) = silent();
+    bench.bring(first, event("s1", &asks(4)));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    assert!(bench.closed.contains(&second) && !bench.closed.contains(&first));
+    // The server ends the old one as it opens the new one.
+    let (mut bench, first, second) = silent();
+    bench.bring(first, Arrival::Ended);
+    bench.bring(second, opened());
+    bench.bring(second, event("s1", &asks(4)));
+    assert_eq!(bench.status(), &Status::InputRequired);
+    bench.secs(120);
+    assert!(!bench.closed.contains(&second));
+}
+
+#[test]
 fn the_only_call_that_runs_is_asked_what_comes_beside_it() {
     let mut bench = listening(&Bench::known(), Standalone::Opens);
     let (call, token) = bench.call("steps");

@@ -14,6 +14,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::PathBuf,
+    process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::Duration,
@@ -77,6 +78,8 @@ const PLACES: [Place; 15] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Signal(Signal, u32),
+    /// A signal that may have no name.
+    Number(u32),
     /// The terminal is closed.
     HangUp,
     Panic(&'static str),
@@ -264,6 +267,12 @@ fn leave(way: Way, bench: &Bench, tui: &mut Tui, what: &str) {
             tui.signal(signal);
             code
         }
+        Way::Number(number) => {
+            let kill = format!("kill -{number} {}", tui.pid().as_raw_nonzero());
+            let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
+            assert!(sent.success(), "{what}");
+            128 + number
+        }
         Way::HangUp => {
             tui.hang_up();
             0
@@ -322,6 +331,55 @@ fn every_way_out_of_every_place_gives_the_terminal_back_and_leaves_the_session_s
             bench.walk(&mut tui, place);
             leave(way, &bench, &mut tui, &format!("{way:?} in {}", place.name));
         }
+    });
+}
+
+/// The numbers of the signals that end a process which does not catch them, but for KILL and for those that report its own
+/// faults.
+#[cfg(target_os = "linux")]
+fn all_that_end() -> impl Iterator<Item = u32> {
+    [1, 2, 3, 5, 6, 10, 12, 14, 15, 16, 24, 26, 27, 29, 30, 31]
+        .into_iter()
+        .chain(34..=64)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_signal_leaves_the_terminal_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server::demo(dir.path().join("demo"));
+    let places = ["list", "detail", "call form", "question", "filter"];
+    let places: Vec<&Place> = PLACES
+        .iter()
+        .filter(|place| places.contains(&place.name))
+        .collect();
+    each(&places, |place| {
+        let bench = Bench::new(&server.url());
+        for number in all_that_end() {
+            let way = Way::Number(number);
+            let mut tui = bench.open(&["--session", "demo"], way);
+            bench.walk(&mut tui, place);
+            leave(way, &bench, &mut tui, &format!("{way:?} in {}", place.name));
+        }
+        // These do not end it.
+        let mut tui = bench.open(&["--session", "demo"], Way::Key(0));
+        bench.walk(&mut tui, place);
+        for signal in [
+            Signal::PIPE,
+            Signal::XFSZ,
+            Signal::URG,
+            Signal::WINCH,
+            Signal::CHILD,
+        ] {
+            tui.signal(signal);
+        }
+        let way = Way::Signal(Signal::TERM, 143);
+        leave(
+            way,
+            &bench,
+            &mut tui,
+            &format!("ignored ones in {}", place.name),
+        );
     });
 }
 

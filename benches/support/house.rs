@@ -221,6 +221,11 @@ impl Server {
         writeln!(self.orders, "go").unwrap();
     }
 
+    /// Sends an event on each stream at the gate.
+    pub(crate) fn tick(&mut self) {
+        writeln!(self.orders, "tick").unwrap();
+    }
+
     /// Waits for a line that begins so.
     pub(crate) fn wait_for(&mut self, word: &str) {
         drop(self.take(1, word));

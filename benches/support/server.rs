@@ -3,7 +3,8 @@
 //!
 //! The first line of stdout is its URL. Then it says `open` when a call or a resume has its first event and waits at the
 //! gate, and `done N S` when all N events of one were read to the end, S seconds after the gate was opened. `go` on
-//! stdin opens the gate, `shut` shuts it again; the end of stdin ends it.
+//! stdin opens the gate, `shut` shuts it again; `tick` sends an event of no progress on each stream at the gate, after
+//! which it says `ticked`; the end of stdin ends it.
 //!
 //! The arguments of the tool `blast`: `count` events, `every_ms` between batches of `batch` (0: as fast as it goes),
 //! `missed` events that only a resume brings, `chunk_bytes` of events in one HTTP chunk (0: one event).
@@ -29,18 +30,31 @@ const BLOCK: usize = 64 * 1024;
 /// The gate before every stream; since when it is open.
 #[derive(Default)]
 struct Gate {
-    opened: Mutex<Option<Instant>>,
+    state: Mutex<GateState>,
     changed: Condvar,
 }
 
+#[derive(Clone, Copy, Default)]
+struct GateState {
+    opened: Option<Instant>,
+    ticks: u64,
+}
+
 impl Gate {
-    fn pass(&self) -> Instant {
-        let opened = self.opened.lock().unwrap();
-        let opened = self
-            .changed
-            .wait_while(opened, |opened| opened.is_none())
-            .unwrap();
-        opened.unwrap()
+    /// Waits until it is open, and calls `tick` with the number of each tick until then.
+    fn pass(&self, mut tick: impl FnMut(u64) -> std::io::Result<()>) -> std::io::Result<Instant> {
+        // A tick may come before the stream is at the gate.
+        let mut ticks = 0;
+        loop {
+            let state = self.state.lock().unwrap();
+            let nothing = |state: &mut GateState| state.opened.is_none() && state.ticks == ticks;
+            let state = *self.changed.wait_while(state, nothing).unwrap();
+            if let Some(opened) = state.opened {
+                return Ok(opened);
+            }
+            ticks = state.ticks;
+            tick(ticks)?;
+        }
     }
 }
 
@@ -83,8 +97,11 @@ pub(crate) fn serve() {
         }
     });
     for line in std::io::stdin().lines().map_while(Result::ok) {
-        let mut opened = server.gate.opened.lock().unwrap();
-        *opened = (line == "go").then(now);
+        let mut state = server.gate.state.lock().unwrap();
+        match line.as_str() {
+            "tick" => state.ticks += 1,
+            line => state.opened = (line == "go").then(now),
+        }
         server.gate.changed.notify_all();
     }
 }
@@ -296,12 +313,25 @@ fn send(
         if !scratch.is_empty() {
             add(blocks.last_mut().unwrap(), &scratch);
         }
-        began = server.gate.pass();
+        began = server.gate.pass(|number| {
+            let mut event = String::new();
+            add(
+                &mut event,
+                &format!(
+                    "id: {place}/tick{number}\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\
+                     \"params\":{{\"progressToken\":{},\"progress\":0}}}}\n\n",
+                    wish.token
+                ),
+            );
+            stream.write_all(event.as_bytes())?;
+            say("ticked");
+            Ok(())
+        })?;
         for block in blocks {
             stream.write_all(block.as_bytes())?;
         }
     } else {
-        began = server.gate.pass();
+        began = server.gate.pass(|_| Ok(()))?;
         let mut due = now();
         let mut out = String::new();
         let mut numbers = numbers.peekable();

@@ -47,7 +47,7 @@ const POLL_WITHIN: Duration = Duration::from_secs(20);
 const DEAF: Duration = Duration::from_secs(5);
 /// Looking through all tasks takes its time: with so many more of them, the next look is a millisecond later, so that
 /// thousands of calls that end together are looked through a few times and not at every end.
-const TASKS_A_MILLISECOND: u64 = 500;
+const TASKS_A_MILLISECOND: u64 = 250;
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
 

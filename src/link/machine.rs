@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken, Sent,
+    active_task::{ActiveTask, Line, Tasks},
     path::Path,
     pending::Unsaved,
-    running::{Line, Running, Tasks},
     saver::Saver,
 };
 use crate::{
@@ -22,18 +22,18 @@ use crate::{
 mod adopt;
 mod answers;
 mod asks;
-mod door;
-mod era;
+mod connection;
+mod controls;
+mod legacy_sse;
+mod negotiation;
 mod questions;
+mod replay_gaps;
 mod replies;
-mod seams;
 mod session_check;
 mod silence;
 mod standalone;
 mod streams;
 mod tasks;
-mod wire;
-mod wishes;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_secs(10);
@@ -44,42 +44,42 @@ const SHORT: Duration = Duration::from_secs(30);
 /// How long a look at a server task may take before it counts as failed.
 const POLL_WITHIN: Duration = Duration::from_secs(20);
 /// Servers that were not read for this long are asked anew.
-const DEAF: Duration = Duration::from_secs(5);
+const BACKPRESSURED: Duration = Duration::from_secs(5);
 /// Looking through all tasks takes its time: with so many more of them, the next look is a millisecond later, so that
 /// thousands of calls that end together are looked through a few times and not at every end.
 const TASKS_A_MILLISECOND: u64 = 250;
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
 
-/// The state of the server's session.
+/// The state of the connection to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Door {
-    /// No handshake stands.
-    Shut,
-    /// `server/discover` is out.
+enum ConnectionState {
+    /// There is no server session.
+    Disconnected,
+    /// `server/discover` is in flight.
     Discovering,
-    /// The stream of HTTP+SSE is asked for, and has not named its endpoint yet.
-    Wiring,
-    /// `initialize` is out.
-    Knocking,
-    /// `notifications/initialized` is out.
+    /// The stream of HTTP+SSE is requested and has not named its endpoint yet.
+    OpeningSse,
+    /// `initialize` is in flight.
+    Initializing,
+    /// `notifications/initialized` is in flight.
     Announcing,
-    /// Requests may go out.
-    Open,
-    /// The server wants credentials; only a person can open it.
-    Barred(String),
+    /// Requests may be sent.
+    Ready,
+    /// The server requires credentials, which only the user can provide.
+    AuthRequired(String),
 }
 
-/// What an open exchange is for.
+/// The purpose of a request that is in flight.
 #[derive(Clone, Debug)]
-enum Kind {
-    /// It carries the stream of a task: a call, a resume or a probe; the task's [`Line`] says which.
+enum RequestKind {
+    /// It carries the stream of a task: a call, a resume or a probe; the task's [`StreamState`] says which.
     Stream(TaskId),
-    /// A second reading of a task's stream from before its seam.
+    /// A second reading of a task's stream from before its replay gap.
     Reread(TaskId),
     Discover,
-    /// The one stream of HTTP+SSE.
-    Wire,
+    /// The single stream of HTTP+SSE.
+    LegacySse,
     Handshake {
         session: Option<String>,
     },
@@ -127,13 +127,13 @@ enum Kind {
     /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
     /// if it is one.
     Reply(Option<(TaskId, String)>),
-    Goodbye,
+    TerminateSession,
 }
 
-/// An open exchange.
+/// A request that is in flight.
 #[derive(Clone, Debug)]
-struct Errand {
-    kind: Kind,
+struct InFlight {
+    kind: RequestKind,
     /// The JSON-RPC id whose answer it waits for, where that is not a task's.
     request_id: Option<String>,
     until: Option<Mono>,
@@ -151,7 +151,7 @@ struct Errand {
     is_by_wire: bool,
 }
 
-impl Errand {
+impl InFlight {
     /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
     /// do so for a task that they do not know.
     fn is_answered_by(&self, refusal: &Refusal) -> bool {
@@ -163,7 +163,7 @@ impl Errand {
                 && self.is_about_task()
                 && matches!(error.code, -32603..=-32601);
         }
-        !matches!(self.kind, Kind::Discover)
+        !matches!(self.kind, RequestKind::Discover)
             && matches!(refusal.status, 200..=299 | 400 | 404)
             && matches!(error.code, -32603..=-32601 | -32021..=-32020)
     }
@@ -171,12 +171,12 @@ impl Errand {
     fn is_about_task(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Poll(_)
-                | Kind::Fetch(_)
-                | Kind::Update(..)
-                | Kind::Cancel(_)
-                | Kind::ListTasks { .. }
-                | Kind::Adopt { .. }
+            RequestKind::Poll(_)
+                | RequestKind::Fetch(_)
+                | RequestKind::Update(..)
+                | RequestKind::Cancel(_)
+                | RequestKind::ListTasks { .. }
+                | RequestKind::Adopt { .. }
         )
     }
 }
@@ -190,21 +190,21 @@ impl Errand {
 pub struct Link {
     record: LinkRecord,
     choice: Choice,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     /// Random per process, so that a restarted process never uses a request id twice.
     prefix: String,
     counter: u64,
     now: Stamp,
-    door: Door,
+    connection: ConnectionState,
     /// Handshakes in a row after which nothing worked.
-    door_tries: u32,
+    handshake_tries: u32,
     /// The session that follows on one that ended, as long as nothing was served in it.
     unserved: Option<u64>,
     /// What is believed and found out about the server's era.
-    belief: era::Belief,
+    negotiation: negotiation::Negotiation,
     /// The present session was refused and not served since.
     session_check: Option<session_check::SessionCheck>,
-    wire: Option<wire::Wire>,
+    wire: Option<legacy_sse::Wire>,
     standalone: standalone::Standalone,
     replies: replies::Replies,
     /// The subscription of the modern era.
@@ -222,7 +222,7 @@ pub struct Link {
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
     calls: std::collections::BTreeMap<String, TaskId>,
-    errands: std::collections::BTreeMap<ExchangeId, Errand>,
+    in_flight: std::collections::BTreeMap<ExchangeId, InFlight>,
     next_exchange: ExchangeId,
     /// Who waits for the list of tools, and in which revision where that matters.
     tool_waiters: Vec<(AskId, Option<ProtocolVersion>)>,
@@ -232,7 +232,7 @@ pub struct Link {
     /// How much of the history and of the results of all tasks waits to be saved.
     unsaved: Unsaved,
     /// Since when nothing is heard because the results that wait leave no room.
-    deaf_since: Option<Mono>,
+    backpressured_since: Option<Mono>,
     is_record_dirty: bool,
     last_traffic: Mono,
     requests: u64,
@@ -247,7 +247,7 @@ pub struct Link {
     heard_in: u64,
     /// Whether that exchange is of the modern era.
     hears_modern: bool,
-    is_restless: bool,
+    needs_advance: bool,
     is_leaving: bool,
     /// Whether a percentage may be read out of the server's words.
     reads_progress: bool,
@@ -279,28 +279,28 @@ impl Link {
             record.version != Some(ProtocolVersion::V20241105) && !record.is_process();
         // Saved before both eras were asked for: what else the server speaks is found out with the next call.
         record.is_initialized &= record.is_stateful() || record.modern != ModernSupport::Unknown;
-        let mut dice = fastrand::Rng::with_seed(seed);
-        let prefix = format!("{:08x}", dice.u32(..));
-        let door = if record.is_initialized {
-            Door::Open
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let prefix = format!("{:08x}", rng.u32(..));
+        let connection = if record.is_initialized {
+            ConnectionState::Ready
         } else {
-            Door::Shut
+            ConnectionState::Disconnected
         };
         // A server that was never spoken to is not on disk: its URL goes there with the first intent, or a task that
         // was asked for and not sent would come back without a server to send it to.
         let is_new = record.session_number == 0;
-        let belief = era::Belief::new(choice, &record);
+        let negotiation = negotiation::Negotiation::new(choice, &record);
         Self {
             record,
             choice,
-            dice,
+            rng,
             prefix,
             counter: 0,
             now,
-            door,
-            door_tries: 0,
+            connection,
+            handshake_tries: 0,
             unserved: None,
-            belief,
+            negotiation,
             session_check: None,
             wire: None,
             standalone: standalone::Standalone::new(now.mono),
@@ -314,13 +314,13 @@ impl Link {
             path: Path::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),
-            errands: std::collections::BTreeMap::new(),
+            in_flight: std::collections::BTreeMap::new(),
             next_exchange: 1,
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
             unsaved: Unsaved::default(),
-            deaf_since: None,
+            backpressured_since: None,
             is_record_dirty: is_new,
             last_traffic: now.mono,
             requests: 0,
@@ -330,7 +330,7 @@ impl Link {
             steps: 0,
             heard_in: 0,
             hears_modern: false,
-            is_restless: false,
+            needs_advance: false,
             is_leaving: false,
             reads_progress: false,
             withheld: None,
@@ -397,7 +397,7 @@ impl Link {
 
     /// Whether the server wants credentials before anything else.
     pub fn is_barred(&self) -> bool {
-        matches!(self.door, Door::Barred(_))
+        matches!(self.connection, ConnectionState::AuthRequired(_))
     }
 
     /// What the configuration says of this server holds from now on.
@@ -422,10 +422,10 @@ impl Link {
         if self.record.is_process() && self.wire.is_none() {
             match &config.withheld {
                 Some(why) => {
-                    self.door = Door::Barred(why.clone());
+                    self.connection = ConnectionState::AuthRequired(why.clone());
                     self.show_all();
                 }
-                None => self.unbar(),
+                None => self.retry_auth(),
             }
         }
         let Some(choice) = config.protocol else {
@@ -464,9 +464,9 @@ impl Link {
             self.record.asked_version = None;
             self.has_fresh_tools = false;
             self.hang_up_wire();
-            self.door = Door::Shut;
+            self.connection = ConnectionState::Disconnected;
         }
-        self.belief = era::Belief::new(self.choice, &self.record);
+        self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
         self.record_changed();
         Ok(())
     }
@@ -475,8 +475,8 @@ impl Link {
     /// reach the new one.
     fn move_to(&mut self, url: &str) -> Result<(), String> {
         let name = self.record.name.clone();
-        let is_busy = |errand: &Errand| !matches!(errand.kind, Kind::Wire);
-        if self.has_unsettled() || self.errands.values().any(is_busy) {
+        let is_busy = |in_flight: &InFlight| !matches!(in_flight.kind, RequestKind::LegacySse);
+        if self.has_unsettled() || self.in_flight.values().any(is_busy) {
             let (old, url) = (place::shown(&self.record.url), place::shown(url));
             return Err(format!(
                 "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
@@ -487,8 +487,8 @@ impl Link {
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
         (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
-        self.belief = era::Belief::new(self.choice, &self.record);
-        (self.has_fresh_tools, self.door) = (false, Door::Shut);
+        self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
+        (self.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
         self.path = Path::new(self.now);
         self.record_changed();
         Ok(())
@@ -496,7 +496,7 @@ impl Link {
 
     /// Whether something here has not come to its end.
     pub fn has_unsettled(&self) -> bool {
-        self.tasks.values().any(|running| !running.is_settled())
+        self.tasks.values().any(|active| !active.is_settled())
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].
@@ -513,7 +513,7 @@ impl Link {
                 .for_each(|(task, ids)| self.restore(task, ids)),
             Input::Ask { ask, what } => self.asked(ask, what),
             Input::Arrived { exchange, arrival } => self.arrived(exchange, arrival),
-            Input::Timer => self.is_restless = true,
+            Input::Timer => self.needs_advance = true,
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::ProgramEnded => self.program_ended(),
@@ -523,18 +523,18 @@ impl Link {
                 let open = self
                     .tasks
                     .values_mut()
-                    .filter(|running| !running.is_settled());
-                for running in open {
-                    running.touch(now);
+                    .filter(|active| !active.is_settled());
+                for active in open {
+                    active.touch(now);
                     self.saver.touch(now.mono);
                 }
-                (self.is_leaving, self.is_restless) = (true, true);
+                (self.is_leaving, self.needs_advance) = (true, true);
                 self.saver.hurry(now.mono);
                 self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
-        let is_due = self.is_restless || self.due_at().is_some_and(|at| now.mono >= at);
+        let is_due = self.needs_advance || self.due_at().is_some_and(|at| now.mono >= at);
         if is_due && (self.is_leaving || now.mono >= self.may_advance_at()) {
             self.advance();
         }
@@ -564,7 +564,7 @@ impl Link {
     /// When [`Input::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let may = self.may_advance_at();
-        let is_put_off = self.is_restless && may > self.now.mono && !self.is_leaving;
+        let is_put_off = self.needs_advance && may > self.now.mono && !self.is_leaving;
         let due = earliest(self.due_at(), is_put_off.then_some(may));
         due.map(|at| if self.is_leaving { at } else { at.max(may) })
     }
@@ -593,27 +593,29 @@ impl Link {
     /// Whether nothing is open, unsaved or waited for, so that a leaving driver may go.
     pub fn is_at_rest(&self) -> bool {
         !self.saver.is_behind()
-            && !self
-                .errands
-                .values()
-                .any(|errand| matches!(errand.kind, Kind::Goodbye | Kind::Cancel(_)))
+            && !self.in_flight.values().any(|in_flight| {
+                matches!(
+                    in_flight.kind,
+                    RequestKind::TerminateSession | RequestKind::Cancel(_)
+                )
+            })
     }
 
     /// Whether a call is out whose first event id may still come; leaving before it would cut the way back.
     pub fn awaits_first_id(&self) -> bool {
-        let dies = |running: &Running| {
-            !running.is_modern()
-                && self.record.footing().gives_ids_of(&running.task.tool) != Some(false)
-                && Price::of_task(&running.task).is_some_and(|price| price.dies())
+        let dies = |active: &ActiveTask| {
+            !active.is_modern()
+                && self.record.footing().gives_ids_of(&active.task.tool) != Some(false)
+                && Price::of_task(&active.task).is_some_and(|price| price.dies())
         };
         self.awaits_task_id() || self.record.is_stateful() && self.tasks.values().any(dies)
     }
 
     /// The tasks that leaving would end, and why.
     pub fn dying(&self) -> impl Iterator<Item = (&TaskId, String)> {
-        self.tasks.values().filter_map(|running| {
-            let price = Price::of_task(&running.task).filter(Price::dies)?;
-            Some((&running.task.id, price.why().to_owned()))
+        self.tasks.values().filter_map(|active| {
+            let price = Price::of_task(&active.task).filter(Price::dies)?;
+            Some((&active.task.id, price.why().to_owned()))
         })
     }
 
@@ -624,17 +626,17 @@ impl Link {
 
     /// The task that an exchange is for, where it is for one alone.
     pub fn task_of(&self, exchange: ExchangeId) -> Option<&TaskId> {
-        match &self.errands.get(&exchange)?.kind {
-            Kind::Stream(id)
-            | Kind::Reread(id)
-            | Kind::Look(id)
-            | Kind::Pause(id)
-            | Kind::Cancel(id)
-            | Kind::Poll(id)
-            | Kind::Fetch(id)
-            | Kind::Update(id, _)
-            | Kind::Reply(Some((id, _)))
-            | Kind::Ping { verifies: Some(id) } => Some(id),
+        match &self.in_flight.get(&exchange)?.kind {
+            RequestKind::Stream(id)
+            | RequestKind::Reread(id)
+            | RequestKind::Look(id)
+            | RequestKind::Pause(id)
+            | RequestKind::Cancel(id)
+            | RequestKind::Poll(id)
+            | RequestKind::Fetch(id)
+            | RequestKind::Update(id, _)
+            | RequestKind::Reply(Some((id, _)))
+            | RequestKind::Ping { verifies: Some(id) } => Some(id),
             _ => None,
         }
     }
@@ -648,7 +650,7 @@ impl Link {
     pub fn started_before(&self, call: &NewCall) -> Option<TaskId> {
         self.tasks
             .values()
-            .map(|running| &running.task)
+            .map(|active| &active.task)
             .find(|task| task.id == call.id || call.once.is_some() && task.once == call.once)
             .map(|task| task.id.clone())
     }
@@ -670,17 +672,17 @@ impl Link {
 
     /// The revision of the requests about a task: that of its call or of its server task, whatever else is spoken.
     fn version_of(&self, id: &TaskId) -> ProtocolVersion {
-        let running = self.tasks.get(id);
-        let server_task = running.and_then(|running| running.task.server_task.as_ref());
+        let active = self.tasks.get(id);
+        let server_task = active.and_then(|active| active.task.server_task.as_ref());
         let is_modern = match server_task {
             Some(task) => task.kind == TaskKind::Extension,
-            None => running.is_some_and(Running::is_modern),
+            None => active.is_some_and(ActiveTask::is_modern),
         };
         if is_modern {
-            return era::MODERN;
+            return negotiation::MODERN;
         }
         let of_session = self.session_version();
-        let of_call = || running.and_then(|it| it.attempt()?.version);
+        let of_call = || active.and_then(|it| it.attempt()?.version);
         match of_session.era() {
             Era::Stateful => of_session,
             Era::Modern => of_call().unwrap_or(of_session),
@@ -688,23 +690,23 @@ impl Link {
     }
 
     /// The revision that a request is dressed in.
-    fn version_for(&self, kind: &Kind, is_request: bool) -> Option<ProtocolVersion> {
+    fn version_for(&self, kind: &RequestKind, is_request: bool) -> Option<ProtocolVersion> {
         match kind {
-            Kind::Handshake { .. } | Kind::Wire => None,
-            Kind::Stream(id)
-            | Kind::Reread(id)
-            | Kind::Cancel(id)
-            | Kind::Poll(id)
-            | Kind::Fetch(id)
-            | Kind::Update(id, _) => Some(self.version_of(id)),
-            Kind::ListTools { version, .. } => Some(*version),
-            Kind::Discover
-            | Kind::Adopt {
+            RequestKind::Handshake { .. } | RequestKind::LegacySse => None,
+            RequestKind::Stream(id)
+            | RequestKind::Reread(id)
+            | RequestKind::Cancel(id)
+            | RequestKind::Poll(id)
+            | RequestKind::Fetch(id)
+            | RequestKind::Update(id, _) => Some(self.version_of(id)),
+            RequestKind::ListTools { version, .. } => Some(*version),
+            RequestKind::Discover
+            | RequestKind::Adopt {
                 kind: TaskKind::Extension,
                 ..
-            } => Some(era::MODERN),
+            } => Some(negotiation::MODERN),
             // That of the session is a GET.
-            Kind::Listen if is_request => Some(era::MODERN),
+            RequestKind::Listen if is_request => Some(negotiation::MODERN),
             _ => self.record.version,
         }
     }
@@ -720,26 +722,32 @@ impl Link {
     }
 
     fn server_view(&self) -> ServerView {
-        let state = match (&self.door, self.path.down()) {
-            (Door::Barred(why), _) if self.record.is_process() => LinkState::NotStarted {
-                why: why.clone(),
-                is_approved: self.is_approved,
-            },
-            (Door::Barred(why), _) => LinkState::NeedsLogin {
+        let state = match (&self.connection, self.path.down()) {
+            (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
+                LinkState::NotStarted {
+                    why: why.clone(),
+                    is_approved: self.is_approved,
+                }
+            }
+            (ConnectionState::AuthRequired(why), _) => LinkState::NeedsLogin {
                 why: why.clone(),
                 takes_sign_in: self.takes_sign_in,
             },
             // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
-            (_, Some(down)) if self.wants_door() => LinkState::Down {
+            (_, Some(down)) if self.wants_session() => LinkState::Down {
                 since: down.since.wall,
                 tries: down.tries,
                 next: down.next_wall,
                 why: down.why.clone(),
             },
-            (Door::Discovering | Door::Wiring | Door::Knocking | Door::Announcing, None) => {
-                LinkState::Connecting
-            }
-            (Door::Open, None) if self.requests > 0 => LinkState::Live,
+            (
+                ConnectionState::Discovering
+                | ConnectionState::OpeningSse
+                | ConnectionState::Initializing
+                | ConnectionState::Announcing,
+                None,
+            ) => LinkState::Connecting,
+            (ConnectionState::Ready, None) if self.requests > 0 => LinkState::Live,
             _ => LinkState::Idle,
         };
         ServerView {
@@ -767,17 +775,17 @@ impl Link {
         self.advanced_at = self.now.mono;
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
-            self.is_restless = false;
-            if !self.hears() {
+            self.needs_advance = false;
+            if !self.can_read() {
                 break;
             }
-            self.expire_errands();
-            self.tend_door();
+            self.expire_in_flight();
+            self.tend_connection();
             self.tend_adoption();
             let now = self.now.mono;
             self.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
-            let is_busy = |running: &Running| !running.is_parked() && !Self::is_still(running, now);
-            let busy = self.tasks.iter().filter(|(_, running)| is_busy(running));
+            let is_busy = |active: &ActiveTask| !active.is_parked() && !Self::is_still(active, now);
+            let busy = self.tasks.iter().filter(|(_, active)| is_busy(active));
             for id in busy.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
                 self.step(&id);
             }
@@ -787,8 +795,8 @@ impl Link {
             self.step_standalone();
             self.keep_alive();
             self.end_idle_program();
-            self.say_goodbye();
-            if !self.is_restless {
+            self.terminate_session();
+            if !self.needs_advance {
                 break;
             }
         }
@@ -799,37 +807,42 @@ impl Link {
             self.flush();
         }
         self.publish();
-        self.wake = match self.deaf_since {
+        self.wake = match self.backpressured_since {
             None => self.next_deadline(),
             Some(_) => None,
         };
     }
 
     /// Whether nothing is due for a task but what its open stream brings.
-    fn is_still(running: &Running, now: Mono) -> bool {
-        let is_out = running.is_out()
-            && !running.has_answers
-            && running.wish.is_none()
-            && running.follow.is_none()
-            && running.task.limits == crate::domain::Limits::default();
-        let due = earliest(Self::silence_ends(running), running.doubted_at());
-        let due = earliest(due, running.went_out_at());
-        running.is_settled() || is_out && due.is_none_or(|at| now < at)
+    fn is_still(active: &ActiveTask, now: Mono) -> bool {
+        let is_out = active.is_out()
+            && !active.has_answers
+            && active.control.is_none()
+            && active.follow.is_none()
+            && active.task.limits == crate::domain::Limits::default();
+        let due = earliest(Self::silence_ends(active), active.doubted_at());
+        let due = earliest(due, active.went_out_at());
+        active.is_settled() || is_out && due.is_none_or(|at| now < at)
     }
 
     /// Whether what servers send is read. While it is not, their silence means nothing: no clock runs but the saver's.
-    fn hears(&mut self) -> bool {
+    fn can_read(&mut self) -> bool {
         let now = self.now.mono;
         if !self.unsaved.has_room() {
-            self.deaf_since.get_or_insert(now);
+            self.backpressured_since.get_or_insert(now);
             return false;
         }
-        let was_long = |since: &Mono| now.since(*since) >= DEAF;
-        if self.deaf_since.take().as_ref().is_some_and(was_long) {
+        let was_long = |since: &Mono| now.since(*since) >= BACKPRESSURED;
+        if self
+            .backpressured_since
+            .take()
+            .as_ref()
+            .is_some_and(was_long)
+        {
             // What they answered meanwhile is read now.
             let patience = now.after(SHORT);
-            for errand in self.errands.values_mut() {
-                errand.until = errand.until.map(|until| until.max(patience));
+            for in_flight in self.in_flight.values_mut() {
+                in_flight.until = in_flight.until.map(|until| until.max(patience));
             }
             self.woke_up();
         }
@@ -839,7 +852,7 @@ impl Link {
     /// Sends a request; during an outage it is the prober.
     fn send(
         &mut self,
-        kind: Kind,
+        kind: RequestKind,
         method: Method,
         request_id: Option<String>,
         after: Option<SaveToken>,
@@ -851,24 +864,27 @@ impl Link {
         let wire = self.wire.as_ref().map(|wire| wire.target.clone());
         let is_short = !matches!(
             &kind,
-            Kind::Stream(_)
-                | Kind::Fetch(_)
-                | Kind::Listen
-                | Kind::Standalone
-                | Kind::Reread(_)
-                | Kind::Wire
+            RequestKind::Stream(_)
+                | RequestKind::Fetch(_)
+                | RequestKind::Listen
+                | RequestKind::Standalone
+                | RequestKind::Reread(_)
+                | RequestKind::LegacySse
         );
         let until = match &kind {
-            Kind::Stream(_) | Kind::Fetch(_) | Kind::Listen | Kind::Standalone => None,
-            Kind::Reread(_) => Some(seams::REREAD_WITHIN),
-            Kind::Ping { .. } => Some(PING_WITHIN),
-            Kind::Poll(_) => Some(POLL_WITHIN),
-            Kind::Wire => Some(wire::ENDPOINT_WITHIN),
+            RequestKind::Stream(_)
+            | RequestKind::Fetch(_)
+            | RequestKind::Listen
+            | RequestKind::Standalone => None,
+            RequestKind::Reread(_) => Some(replay_gaps::REREAD_WITHIN),
+            RequestKind::Ping { .. } => Some(PING_WITHIN),
+            RequestKind::Poll(_) => Some(POLL_WITHIN),
+            RequestKind::LegacySse => Some(legacy_sse::ENDPOINT_WITHIN),
             _ => Some(SHORT),
         };
-        self.errands.insert(
+        self.in_flight.insert(
             exchange,
-            Errand {
+            InFlight {
                 kind,
                 request_id,
                 until: until.map(|wait| self.now.mono.after(wait)),
@@ -901,20 +917,20 @@ impl Link {
 
     /// Drops an exchange; nothing more arrives of it.
     fn close(&mut self, exchange: ExchangeId) {
-        if let Some(errand) = self.forget_errand(exchange) {
-            if !errand.is_opened {
+        if let Some(in_flight) = self.forget_in_flight(exchange) {
+            if !in_flight.is_opened {
                 self.path.prober_gone();
             }
             self.out.push(Output::Close { exchange });
         }
     }
 
-    fn forget_errand(&mut self, exchange: ExchangeId) -> Option<Errand> {
-        let errand = self.errands.remove(&exchange)?;
-        if matches!(errand.kind, Kind::Poll(_)) {
+    fn forget_in_flight(&mut self, exchange: ExchangeId) -> Option<InFlight> {
+        let in_flight = self.in_flight.remove(&exchange)?;
+        if matches!(in_flight.kind, RequestKind::Poll(_)) {
             self.polls_out = self.polls_out.saturating_sub(1);
         }
-        Some(errand)
+        Some(in_flight)
     }
 
     /// A fresh JSON-RPC id: random per process, then counted.
@@ -926,24 +942,24 @@ impl Link {
     /// Something came back from the server: the way is open.
     fn path_worked(&mut self) {
         if self.path.worked() {
-            self.is_restless = true;
+            self.needs_advance = true;
             self.is_view_stale = true;
             // Streams follow the prober staggered, so that a server that just came back is not run over.
             let mut place = 0;
-            for running in self.tasks.values_mut() {
-                running.is_shown_stale = true;
-                if let Line::Waiting { until } = &mut running.line {
+            for active in self.tasks.values_mut() {
+                active.is_shown_stale = true;
+                if let Line::Waiting { until } = &mut active.line {
                     let turn = self
                         .now
                         .mono
-                        .after(Duration::from_millis(place * 25 + self.dice.u64(0..25)));
+                        .after(Duration::from_millis(place * 25 + self.rng.u64(0..25)));
                     // What waits because its server asked for it goes on waiting.
                     if *until < turn {
                         *until = turn;
                         place += 1;
                     }
                 }
-                if let Some(served) = &mut running.served {
+                if let Some(served) = &mut active.served {
                     served.back_in_contact(self.now.mono);
                 }
             }
@@ -952,16 +968,16 @@ impl Link {
 
     fn path_failed(&mut self, why: String, is_refused: bool, at_least: Option<Duration>) {
         self.path
-            .failed(self.now, why, is_refused, at_least, &mut self.dice);
+            .failed(self.now, why, is_refused, at_least, &mut self.rng);
         self.show_all();
     }
 
     /// Every row shows the link's state, so all of them change with it.
     fn show_all(&mut self) {
-        (self.is_restless, self.is_view_stale) = (true, true);
+        (self.needs_advance, self.is_view_stale) = (true, true);
         self.tasks
             .values_mut()
-            .for_each(|running| running.is_shown_stale = true);
+            .for_each(|active| active.is_shown_stale = true);
     }
 
     /// After sleep, sockets are probably dead and waits are over. A step of the wall clock looks the same, so no connection
@@ -969,8 +985,8 @@ impl Link {
     fn woke_up(&mut self) {
         self.path.hurry(self.now);
         self.recheck_all();
-        for running in self.tasks.values_mut() {
-            if let Line::Waiting { until } = &mut running.line {
+        for active in self.tasks.values_mut() {
+            if let Line::Waiting { until } = &mut active.line {
                 *until = self.now.mono;
             }
         }
@@ -994,34 +1010,37 @@ impl Link {
 
     fn keep_alive_at(&self) -> Option<Mono> {
         let has_stream = || {
-            self.tasks.values().any(|running| {
-                matches!(running.line, Line::Open { .. } | Line::Calling(_)) && !running.is_modern()
+            self.tasks.values().any(|active| {
+                matches!(active.line, Line::Open { .. } | Line::Calling(_)) && !active.is_modern()
             })
         };
         let is_stateful = self.record.is_stateful();
-        (is_stateful && self.door == Door::Open && self.path.down().is_none() && has_stream())
-            .then(|| self.last_traffic.after(PING_AFTER))
+        (is_stateful
+            && self.connection == ConnectionState::Ready
+            && self.path.down().is_none()
+            && has_stream())
+        .then(|| self.last_traffic.after(PING_AFTER))
     }
 
     fn ping(&mut self, verifies: Option<TaskId>) {
         let id = self.new_request_id();
         let method = encode::ping(&id);
-        self.send(Kind::Ping { verifies }, method, Some(id), None);
+        self.send(RequestKind::Ping { verifies }, method, Some(id), None);
     }
 
     /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
     /// settled and not on disk yet is still here, and unsettled for whoever comes next.
-    fn say_goodbye(&mut self) {
+    fn terminate_session(&mut self) {
         let may_end = self.is_leaving
             && self.tasks.is_empty()
             && !self.spares_session
-            && self.door == Door::Open
+            && self.connection == ConnectionState::Ready
             && self.path.down().is_none()
             && self.requests > 0
             && self.record.session.is_some();
         if may_end {
-            self.send(Kind::Goodbye, Method::Delete, None, None);
-            self.door = Door::Shut;
+            self.send(RequestKind::TerminateSession, Method::Delete, None, None);
+            self.connection = ConnectionState::Disconnected;
             (self.record.session, self.record.is_initialized) = (None, false);
             self.record_changed();
             self.saver.urge(self.now.mono);
@@ -1052,7 +1071,7 @@ impl Link {
     fn is_dirty(&self) -> bool {
         self.is_worth_saving()
             || !self.erasing.is_empty()
-            || self.tasks.values().any(|running| running.is_dirty)
+            || self.tasks.values().any(|active| active.is_dirty)
     }
 
     fn flush(&mut self) {
@@ -1062,17 +1081,17 @@ impl Link {
             self.is_record_dirty = false;
             rows.push(Row::Link(Box::new(self.record.clone())));
         }
-        for running in self.tasks.values_mut().filter(|running| running.is_dirty) {
-            running.is_dirty = false;
-            let task = &running.task;
-            if !running.pending.is_empty() {
-                let entries = running.pending.take();
+        for active in self.tasks.values_mut().filter(|active| active.is_dirty) {
+            active.is_dirty = false;
+            let task = &active.task;
+            if !active.pending.is_empty() {
+                let entries = active.pending.take();
                 rows.push(Row::History {
                     task: task.id.clone(),
                     entries,
                 });
             }
-            if let Some(json) = running.result.take() {
+            if let Some(json) = active.result.take() {
                 rows.push(Row::Result {
                     task: task.id.clone(),
                     json,
@@ -1096,56 +1115,56 @@ impl Link {
         for row in flight.rows.iter() {
             match row {
                 Row::Task(task) => {
-                    if let Some(running) = self.tasks.get_mut(&task.id) {
-                        (running.saved_seq, running.is_shown_stale) = (task.seq, true);
+                    if let Some(active) = self.tasks.get_mut(&task.id) {
+                        (active.saved_seq, active.is_shown_stale) = (task.seq, true);
                     }
                 }
                 Row::Result { task, .. } => {
-                    if let Some(running) = self.tasks.get_mut(task) {
-                        running.result_part.set(0);
+                    if let Some(active) = self.tasks.get_mut(task) {
+                        active.result_part.set(0);
                     }
                 }
                 _ => {}
             }
         }
         let is_past = |waits: Option<SaveToken>| waits.is_some_and(|waits| waits <= token);
-        for running in self.tasks.values_mut() {
-            if is_past(running.held) {
-                running.held = None;
+        for active in self.tasks.values_mut() {
+            if is_past(active.held) {
+                active.held = None;
             }
-            if is_past(running.sending) {
-                running.sending = None;
-                if let Some(start) = &mut running.start {
+            if is_past(active.sending) {
+                active.sending = None;
+                if let Some(start) = &mut active.start {
                     start.since = self.now.mono;
                 }
             }
-            if is_past(running.intent.as_ref().map(|intent| intent.save)) {
-                running.intent = None;
+            if is_past(active.intent.as_ref().map(|intent| intent.save)) {
+                active.intent = None;
             }
-            if running.is_unsaved {
-                (running.is_unsaved, running.is_shown_stale) = (false, true);
+            if active.is_unsaved {
+                (active.is_unsaved, active.is_shown_stale) = (false, true);
             }
         }
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
         let (served_ids, known_tasks) = (&mut self.served_ids, &mut self.known_tasks);
-        self.tasks.retain(|_, running| {
-            let is_over = running.is_settled() || running.task.forgotten_at.is_some();
+        self.tasks.retain(|_, active| {
+            let is_over = active.is_settled() || active.task.forgotten_at.is_some();
             let stays = !is_over
-                || running.is_dirty
-                || running.held.is_some()
-                || running.saved_seq < running.task.seq;
-            if !stays && let Some(server_task) = &running.task.server_task {
+                || active.is_dirty
+                || active.held.is_some()
+                || active.saved_seq < active.task.seq;
+            if !stays && let Some(server_task) = &active.task.server_task {
                 served_ids.remove(&server_task.id);
-                let shown = running.task.forgotten_at.is_none();
+                let shown = active.task.forgotten_at.is_none();
                 known_tasks.insert(
                     server_task.id.clone(),
-                    shown.then(|| running.task.id.clone()),
+                    shown.then(|| active.task.id.clone()),
                 );
             }
             stays
         });
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     fn save_failed(&mut self, token: SaveToken, why: String) {
@@ -1156,18 +1175,18 @@ impl Link {
             match row {
                 Row::Link(_) => self.is_record_dirty = true,
                 Row::Task(task) => {
-                    if let Some(running) = self.tasks.get_mut(&task.id) {
-                        running.is_dirty = true;
+                    if let Some(active) = self.tasks.get_mut(&task.id) {
+                        active.is_dirty = true;
                     }
                 }
                 Row::History { task, entries } => {
-                    if let Some(running) = self.tasks.get_mut(&task) {
-                        running.pending.put_back(&entries);
+                    if let Some(active) = self.tasks.get_mut(&task) {
+                        active.pending.put_back(&entries);
                     }
                 }
                 Row::Result { task, json } => {
-                    if let Some(running) = self.tasks.get_mut(&task) {
-                        running.result.get_or_insert(json);
+                    if let Some(active) = self.tasks.get_mut(&task) {
+                        active.result.get_or_insert(json);
                     }
                 }
                 Row::Erase(id) => self.erasing.push(id),
@@ -1176,18 +1195,18 @@ impl Link {
         let trouble = self.disk_trouble();
         // Whoever carries us out has forgotten what waited for this save; so nothing of it was sent.
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            let Some(running) = self.tasks.get_mut(&id) else {
+            let Some(active) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            (running.is_unsaved, running.is_shown_stale) = (true, true);
-            if running.sending == Some(token) {
-                running.sending = None;
+            (active.is_unsaved, active.is_shown_stale) = (true, true);
+            if active.sending == Some(token) {
+                active.sending = None;
                 self.unsend(&id);
             }
             let intent = self
                 .tasks
                 .get(&id)
-                .and_then(|running| running.intent.as_ref());
+                .and_then(|active| active.intent.as_ref());
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
                 self.calls.retain(|_, of| *of != id);
@@ -1202,25 +1221,27 @@ impl Link {
         // A view that waits for the disk is shown now, marked as not saved.
         self.tasks
             .values_mut()
-            .for_each(|running| running.held = None);
-        self.is_restless = true;
+            .for_each(|active| active.held = None);
+        self.needs_advance = true;
     }
 
     /// Answers that waited for a save that failed were forgotten with it; they are sent again with the next.
     fn never_went_out(&mut self, token: SaveToken) {
-        let waits = |errand: &Errand| errand.after == Some(token);
+        let waits = |in_flight: &InFlight| in_flight.after == Some(token);
         let dropped: Vec<ExchangeId> = self
-            .errands
+            .in_flight
             .iter()
-            .filter(|(_, errand)| waits(errand) && !matches!(errand.kind, Kind::Stream(_)))
+            .filter(|(_, in_flight)| {
+                waits(in_flight) && !matches!(in_flight.kind, RequestKind::Stream(_))
+            })
             .map(|(exchange, _)| *exchange)
             .collect();
         for exchange in dropped {
             self.path.prober_gone();
-            if let Some(Errand {
-                kind: Kind::Update(id, _) | Kind::Reply(Some((id, _))),
+            if let Some(InFlight {
+                kind: RequestKind::Update(id, _) | RequestKind::Reply(Some((id, _))),
                 ..
-            }) = self.forget_errand(exchange)
+            }) = self.forget_in_flight(exchange)
             {
                 self.path.refund(self.now);
                 self.answers_wait(&id);
@@ -1239,38 +1260,38 @@ impl Link {
 
     fn publish(&mut self) {
         let mut views = Vec::new();
-        for running in self
+        for active in self
             .tasks
             .values()
-            .filter(|running| running.is_shown_stale && running.held.is_none())
+            .filter(|active| active.is_shown_stale && active.held.is_none())
         {
-            let price = Price::of_task(&running.task).map(|price| price.at(self.now.wall));
-            let mut view = running.view(self.contact(running), price);
+            let price = Price::of_task(&active.task).map(|price| price.at(self.now.wall));
+            let mut view = active.view(self.contact(active), price);
             view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
             views.push(view);
         }
         for view in &views {
-            if let Some(running) = self.tasks.get_mut(&view.task.id) {
-                running.is_shown_stale = false;
+            if let Some(active) = self.tasks.get_mut(&view.task.id) {
+                active.is_shown_stale = false;
             }
         }
         self.published.append(&mut views);
     }
 
     /// The contact with one task, as one of three facts.
-    fn contact(&self, running: &Running) -> Contact {
-        if !running.is_active() || running.is_settled() {
+    fn contact(&self, active: &ActiveTask) -> Contact {
+        if !active.is_active() || active.is_settled() {
             return Contact::Idle;
         }
-        if matches!(self.door, Door::Barred(_)) {
+        if matches!(self.connection, ConnectionState::AuthRequired(_)) {
             return Contact::NeedsLogin;
         }
-        let last_byte = running.last_byte.wall;
-        let is_kept = running.kept.is_some() && self.path.down().is_none();
-        if is_kept || matches!(running.line, Line::Open { .. }) {
+        let last_byte = active.last_byte.wall;
+        let is_kept = active.kept.is_some() && self.path.down().is_none();
+        if is_kept || matches!(active.line, Line::Open { .. }) {
             return Contact::Live { last_byte };
         }
-        if running
+        if active
             .served
             .as_ref()
             .is_some_and(|served| served.failures == 0)
@@ -1286,32 +1307,32 @@ impl Link {
             };
         }
         let in_wall = |at: Mono| self.now.wall.after(at.since(self.now.mono));
-        if let Some(served) = &running.served {
+        if let Some(served) = &active.served {
             return Contact::Reconnecting {
                 attempt: served.failures,
                 next: served.next.map_or(self.now.wall, in_wall),
                 why: served.why.clone().unwrap_or_default(),
             };
         }
-        match &running.line {
+        match &active.line {
             Line::Waiting { until } => Contact::Reconnecting {
-                attempt: running.tries,
+                attempt: active.tries,
                 next: in_wall(*until),
-                why: running
+                why: active
                     .cut
                     .as_ref()
                     .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
             },
             Line::Asking { .. } | Line::Verifying { .. } => Contact::Reconnecting {
-                attempt: running.tries + 1,
+                attempt: active.tries + 1,
                 next: self.now.wall,
-                why: running
+                why: active
                     .cut
                     .as_ref()
                     .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
             },
             _ => Contact::Live {
-                last_byte: running
+                last_byte: active
                     .follow
                     .as_ref()
                     .and_then(|f| f.read_at)
@@ -1323,52 +1344,57 @@ impl Link {
     /// The next moment at which time alone makes something due.
     fn next_deadline(&self) -> Option<Mono> {
         let mut next = earliest(self.keep_alive_at(), self.next_poll());
-        for errand in self.errands.values() {
-            next = earliest(next, errand.until);
+        for in_flight in self.in_flight.values() {
+            next = earliest(next, in_flight.until);
         }
-        let can_ask = self.door == Door::Open;
+        let can_ask = self.connection == ConnectionState::Ready;
         let allowed_at = self.path.allowed_at(self.now);
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));
         let way_at = self.path.next_try();
         let when_allowed_by_way = |at: Mono| Some(way_at.map_or(at, |way| way.max(at)));
         next = earliest(next, self.standalone_due());
-        if self.door == Door::Shut && self.wants_door() || can_ask && self.wants_tools() {
+        if self.connection == ConnectionState::Disconnected && self.wants_session()
+            || can_ask && self.wants_tools()
+        {
             next = earliest(next, allowed_at);
         }
         if let Some(at) = self.session_check_at() {
             next = earliest(next, when_allowed(at));
         }
-        for running in self.tasks.values() {
-            if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {
+        for active in self.tasks.values() {
+            if active.is_settled() || !active.is_active() || active.task.forgotten_at.is_some() {
                 continue;
             }
             if can_ask {
-                if let Line::Waiting { until } = running.line {
-                    let allowed = self.path.allowed_with(&running.budget, self.now);
+                if let Line::Waiting { until } = active.line {
+                    let allowed = self.path.allowed_with(&active.budget, self.now);
                     next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
-                if let Some(at) = running.follow.as_ref().and_then(|follow| follow.next) {
+                if let Some(at) = active.follow.as_ref().and_then(|follow| follow.next) {
                     next = earliest(next, when_allowed(at));
                 }
-                if running.phase() == Phase::Queued {
+                if active.phase() == Phase::Queued {
                     next = earliest(next, allowed_at);
                 }
-                if running.has_answers && !self.is_session_doubted() {
-                    next = earliest(next, when_allowed_by_way(running.answers_at));
+                if active.has_answers && !self.is_session_doubted() {
+                    next = earliest(next, when_allowed_by_way(active.answers_at));
                 }
             }
-            next = earliest(next, Self::silence_ends(running));
-            if running.follow.is_none() && can_ask {
-                next = earliest(next, running.doubted_at());
+            next = earliest(next, Self::silence_ends(active));
+            if active.follow.is_none() && can_ask {
+                next = earliest(next, active.doubted_at());
             }
-            next = earliest(next, running.went_out_at());
-            if let Some(wish) = &running.wish {
-                next = earliest(next, Some(wish.until));
-                if can_ask && wish.waits_to_cancel() && running.sending.is_none() {
-                    next = earliest(next, when_allowed(wish.retry_at.unwrap_or(self.now.mono)));
+            next = earliest(next, active.went_out_at());
+            if let Some(control) = &active.control {
+                next = earliest(next, Some(control.until));
+                if can_ask && control.waits_to_cancel() && active.sending.is_none() {
+                    next = earliest(
+                        next,
+                        when_allowed(control.retry_at.unwrap_or(self.now.mono)),
+                    );
                 }
             }
-            next = earliest(next, self.limit_ends(running));
+            next = earliest(next, self.limit_ends(active));
         }
         // What is due but could not be done waits for something else to change; never spin.
         next.map(|at| at.max(self.now.mono.after(Duration::from_millis(1))))

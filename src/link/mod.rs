@@ -10,15 +10,15 @@
 //! - a plain tool is sent at most once; a checkpoint tool again only under the checkpoint rule;
 //! - `lost` only with proof, `unknown` only in a window that [`Window`](crate::domain::Window) names.
 
+mod active_task;
 mod checkpoint;
 mod machine;
 mod path;
 mod pending;
 mod refusals;
-mod running;
+mod replay_gap;
 mod saver;
-mod seam;
-mod served;
+mod server_task_poll;
 mod steps;
 
 pub use machine::Link;

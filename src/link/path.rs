@@ -181,7 +181,7 @@ impl Path {
         why: String,
         is_refused: bool,
         at_least: Option<Duration>,
-        dice: &mut fastrand::Rng,
+        rng: &mut fastrand::Rng,
     ) {
         if is_refused {
             self.refused_at = Some(now.mono);
@@ -206,7 +206,7 @@ impl Path {
             (lasted / OF_OUTAGE).clamp(FIRST_WAIT, SOON)
         };
         let wait =
-            jittered(doubled(FIRST_WAIT, tries - 1, cap), dice).max(at_least.unwrap_or_default());
+            jittered(doubled(FIRST_WAIT, tries - 1, cap), rng).max(at_least.unwrap_or_default());
         self.down = Some(Down {
             since,
             tries,
@@ -273,9 +273,9 @@ pub(super) fn doubled(first: Duration, times: u32, cap: Duration) -> Duration {
 }
 
 /// Up to a quarter more, so that many clients do not knock in step; never less, `retry` is a minimum.
-pub(super) fn jittered(wait: Duration, dice: &mut fastrand::Rng) -> Duration {
+pub(super) fn jittered(wait: Duration, rng: &mut fastrand::Rng) -> Duration {
     let quarter = u64::try_from(wait.as_millis() / 4).unwrap_or(0);
-    wait + Duration::from_millis(dice.u64(0..=quarter))
+    wait + Duration::from_millis(rng.u64(0..=quarter))
 }
 
 #[cfg(test)]
@@ -291,11 +291,11 @@ mod tests {
 
     #[test]
     fn an_hour_of_failures_stays_within_the_bound() {
-        let mut dice = fastrand::Rng::with_seed(7);
+        let mut rng = fastrand::Rng::with_seed(7);
         let mut path = Path::new(at(0));
         let (mut now, mut tries) = (0, 0);
         while now < 3_600_000 {
-            path.failed(at(now), "refused".into(), true, None, &mut dice);
+            path.failed(at(now), "refused".into(), true, None, &mut rng);
             tries += 1;
             let next = path.next_try().unwrap().0;
             assert!(next - now <= 38_000, "the next try is never far");
@@ -308,11 +308,11 @@ mod tests {
     fn contact_comes_back_at_most_a_third_later_than_the_network() {
         for (outage, seed) in (0..600_u64).flat_map(|second| [(second, 1), (second, 2)]) {
             let end = outage * 1000;
-            let mut dice = fastrand::Rng::with_seed(seed);
+            let mut rng = fastrand::Rng::with_seed(seed);
             let mut path = Path::new(at(0));
             let (mut now, mut tries) = (0, 0);
             while now < end {
-                path.failed(at(now), "refused".into(), true, None, &mut dice);
+                path.failed(at(now), "refused".into(), true, None, &mut rng);
                 tries += 1;
                 now = path.next_try().unwrap().0;
             }
@@ -324,10 +324,10 @@ mod tests {
 
     #[test]
     fn streams_that_fall_together_are_one_try() {
-        let mut dice = fastrand::Rng::with_seed(7);
+        let mut rng = fastrand::Rng::with_seed(7);
         let mut path = Path::new(at(0));
         for _ in 0..8 {
-            path.failed(at(0), "refused".into(), true, None, &mut dice);
+            path.failed(at(0), "refused".into(), true, None, &mut rng);
         }
         assert_eq!(path.down().unwrap().tries, 1);
         assert!(path.next_try().unwrap().0 <= 700);

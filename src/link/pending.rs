@@ -3,7 +3,7 @@
 //! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
-use super::running::weight;
+use super::active_task::weight;
 use crate::domain::{Entries, Entry, Happening, Part, Tally, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a

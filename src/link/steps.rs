@@ -6,8 +6,8 @@
 use core::time::Duration;
 
 use super::{
-    running::{Line, Running},
-    seam::{Held, Seam, Stride},
+    active_task::{ActiveTask, Line},
+    replay_gap::{Held, ReplayGap, StepInterval},
 };
 use crate::{
     domain::{EventId, Happening, Progress, Stamp},
@@ -17,14 +17,14 @@ use crate::{
 /// A replay comes in one go; an event later than this on a resumed stream shows that it is alive, and it is left alone.
 const REPLAY_PAUSES: Duration = Duration::from_secs(2);
 
-impl Running {
+impl ActiveTask {
     /// Takes an event that is one step of the present attempt and nothing else, on a stream whose way back is known and
-    /// which has no seam; its value says that it is new. Returns whether it was one; with any other event nothing has
+    /// which has no replay gap; its value says that it is new. Returns whether it was one; with any other event nothing has
     /// been done.
     pub(super) fn took_step(&mut self, now: Stamp, event: &mut Held) -> bool {
         let cursors = self.attempt().map(|attempt| &attempt.cursors);
         let can_go_back = cursors.is_some_and(|cursors| cursors.newest.is_some());
-        let is_whole = matches!(self.seam, Seam::Whole) && self.skip_to.is_none();
+        let is_whole = matches!(self.replay_gap, ReplayGap::Whole) && self.skip_to.is_none();
         if !can_go_back || !is_whole || event.id.is_none() {
             return false;
         }
@@ -77,7 +77,7 @@ impl Running {
         let is_first = attempt.last_value.replace(value).is_none();
         let is_where_it_left = is_first && attempt.number > 1 && before == Some(value);
         if is_first {
-            self.stride = Stride::default();
+            self.step_interval = StepInterval::default();
         }
         if is_where_it_left {
             // A new attempt first says where it goes on; that step is in the history already.
@@ -100,7 +100,7 @@ impl Running {
             };
             self.note(now, event_id, step);
         }
-        self.stride.took(value);
+        self.step_interval.took(value);
         self.last_step = Some(now.mono);
         true
     }

@@ -2,16 +2,18 @@
 
 use core::time::Duration;
 
-use super::{Door, Kind, Link, door::CURSOR_BYTES, era::MODERN, tasks::made};
+use super::{
+    ConnectionState, Link, RequestKind, connection::CURSOR_BYTES, negotiation::MODERN, tasks::made,
+};
 use crate::{
     domain::{
         AskId, Done, Era, NewCall, Phase, ProtocolVersion, Refused, Status, Task, TaskId, TaskKind,
         TaskOffer, text,
     },
     link::{
+        active_task::{ActiveTask, new_attempt},
         checkpoint,
-        running::{Running, new_attempt},
-        served::Served,
+        server_task_poll::ServerTaskPoll,
     },
     protocol::{self, RpcError, TaskShape, encode},
 };
@@ -35,7 +37,7 @@ pub(super) enum Sought {
 impl Link {
     /// Adopts what waits for it, once the server can be spoken to.
     pub(super) fn tend_adoption(&mut self) {
-        if self.door != Door::Open || self.adopters.is_empty() {
+        if self.connection != ConnectionState::Ready || self.adopters.is_empty() {
             return;
         }
         for (ask, sought, asked) in std::mem::take(&mut self.adopters) {
@@ -43,7 +45,7 @@ impl Link {
                 Sought::Tasks => self.adopt(ask, None, asked),
                 Sought::Task(id) => self.adopt(ask, Some(id), asked),
                 Sought::Checkpoints(client_id) => {
-                    self.call_list(Kind::ListCheckpoints { ask }, &client_id);
+                    self.call_list(RequestKind::ListCheckpoints { ask }, &client_id);
                 }
             }
         }
@@ -119,7 +121,7 @@ impl Link {
         let request_id = self.new_request_id();
         let version = self.version_of_tasks(kind);
         let method = encode::get_task(version, &request_id, &server_task);
-        let kind = Kind::Adopt {
+        let kind = RequestKind::Adopt {
             ask,
             server_task,
             kind,
@@ -139,7 +141,7 @@ impl Link {
         let request_id = self.new_request_id();
         let version = self.session_version();
         let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
-        let kind = Kind::ListTasks {
+        let kind = RequestKind::ListTasks {
             ask,
             so_far,
             cursors,
@@ -230,13 +232,13 @@ impl Link {
             after,
         });
         self.gather();
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Makes a task of ours of a server task.
     fn take_in(&mut self, shape: TaskShape, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
-        let id = TaskId::from_bits(self.dice.u64(..));
+        let id = TaskId::from_bits(self.rng.u64(..));
         let call = NewCall::new(
             id.clone(),
             self.record.name.clone(),
@@ -254,19 +256,19 @@ impl Link {
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
-        let mut running = Running::new(now, task, Vec::new(), &self.unsaved);
-        if let Some(task) = &running.task.server_task {
+        let mut active = ActiveTask::new(now, task, Vec::new(), &self.unsaved);
+        if let Some(task) = &active.task.server_task {
             // It was shown just now; of a long list not all are asked for at once.
-            let mut served = Served::new(now.mono);
+            let mut served = ServerTaskPoll::new(now.mono);
             let pace = u64::try_from(served.pace(task).as_millis()).unwrap_or(0);
-            let wait = Duration::from_millis(self.dice.u64(0..=pace));
+            let wait = Duration::from_millis(self.rng.u64(0..=pace));
             served.next = Some(now.mono.after(wait));
-            running.served = Some(served);
+            active.served = Some(served);
         }
-        running.remark(now, "taken over from the server".to_owned());
-        running.held = Some(self.saver.next_token());
+        active.remark(now, "taken over from the server".to_owned());
+        active.held = Some(self.saver.next_token());
         self.served_ids.insert(shape.id.clone(), id.clone());
-        self.tasks.insert(id.clone(), running);
+        self.tasks.insert(id.clone(), active);
         self.saver.urge(now.mono);
         self.showed(&id, shape);
         id

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Errand, Kind, Link, asks::end_attempts, replies};
+use super::{InFlight, Link, RequestKind, asks::end_attempts, replies};
 use crate::{
     domain::{
         AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
-    link::running::Running,
+    link::active_task::ActiveTask,
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -32,7 +32,7 @@ impl Link {
         let mut is_ours = messages.is_empty();
         let attempts = |link: &Self, is_it: &dyn Fn(&Attempt) -> bool| {
             task.and_then(|id| link.tasks.get(id))
-                .is_some_and(|running| running.task.attempts.iter().any(is_it))
+                .is_some_and(|active| active.task.attempts.iter().any(is_it))
         };
         let is_modern = self.hears_modern;
         let is_alone = messages.len() == 1;
@@ -56,11 +56,11 @@ impl Link {
                     let message = message.map(Into::into);
                     // Mostly it is the call of this stream, which needs no look-up.
                     let own = task.filter(|id| {
-                        let running = self.tasks.get(id);
-                        running.and_then(Running::request_id) == Some(token.as_ref())
+                        let active = self.tasks.get(id);
+                        active.and_then(ActiveTask::request_id) == Some(token.as_ref())
                     });
                     let of = own.or_else(|| self.calls.get(token.as_ref())).cloned();
-                    if is_alone && self.tears_seam(task, of.as_ref(), value) {
+                    if is_alone && self.opens_replay_gap(task, of.as_ref(), value) {
                         return false;
                     }
                     if let (Some(id), Some(progress)) =
@@ -77,12 +77,12 @@ impl Link {
                 } => {
                     let now = self.now;
                     let of = task.cloned().or_else(|| self.logged_beside(event_id));
-                    if let Some(running) = of.and_then(|id| self.tasks.get_mut(&id)) {
+                    if let Some(active) = of.and_then(|id| self.tasks.get_mut(&id)) {
                         if let Some(event_id) = event_id.filter(|_| task.is_none()) {
-                            running.ids.add(event_id);
+                            active.ids.add(event_id);
                         }
                         let logger = logger.map(std::borrow::Cow::into_owned);
-                        running.note(
+                        active.note(
                             now,
                             event_id,
                             Happening::Log {
@@ -117,8 +117,8 @@ impl Link {
                 Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
                 Incoming::Unreadable => {
-                    if let Some(running) = task.and_then(|id| self.tasks.get_mut(id)) {
-                        running.left_out(self.now, |left_out| &mut left_out.unreadable);
+                    if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
+                        active.left_out(self.now, |left_out| &mut left_out.unreadable);
                         self.saver.touch(self.now.mono);
                     }
                 }
@@ -134,8 +134,8 @@ impl Link {
         // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
         let is_awaited = self.heard_in == self.record.session_number;
         if is_awaited && self.replies_out() < replies::AT_ONCE && self.path.spend_spare(self.now) {
-            self.send(Kind::Reply(None), answer, None, None);
-            self.is_restless = true;
+            self.send(RequestKind::Reply(None), answer, None, None);
+            self.needs_advance = true;
         }
     }
 
@@ -145,8 +145,8 @@ impl Link {
         self.tasks
             .get(id)
             // The stream of a call ends once the server has made a task of it.
-            .filter(|running| running.served.is_none())
-            .and_then(|running| running.attempt())
+            .filter(|active| active.served.is_none())
+            .and_then(|active| active.attempt())
             .is_some_and(|attempt| attempt.cursors.newest.is_some())
     }
 
@@ -159,8 +159,8 @@ impl Link {
         event_id: Option<&str>,
     ) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id)
-            && running.progressed(now, token, progress, event_id)
+        if let Some(active) = self.tasks.get_mut(id)
+            && active.progressed(now, token, progress, event_id)
         {
             self.saver.touch(now.mono);
         }
@@ -168,39 +168,49 @@ impl Link {
 
     /// The answer to one of our requests, on whatever stream it came.
     fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
-        let was_restless = std::mem::replace(&mut self.is_restless, true);
+        let needed_advance = std::mem::replace(&mut self.needs_advance, true);
         if let Some(id) = self.calls.get(request_id).cloned() {
             self.note_served();
             return self.call_answered(&id, request_id, outcome);
         }
         let found = self
-            .errands
+            .in_flight
             .iter()
-            .find(|(_, errand)| errand.request_id.as_deref() == Some(request_id));
-        let Some((exchange, errand)) = found.map(|(exchange, errand)| (*exchange, errand.clone()))
+            .find(|(_, in_flight)| in_flight.request_id.as_deref() == Some(request_id));
+        let Some((exchange, in_flight)) =
+            found.map(|(exchange, in_flight)| (*exchange, in_flight.clone()))
         else {
             return;
         };
-        let before = self.before_look(&errand.kind).filter(|_| !was_restless);
+        let before = self
+            .before_look(&in_flight.kind)
+            .filter(|_| !needed_advance);
         self.close(exchange);
-        self.errand_answered(errand, outcome);
+        self.in_flight_answered(in_flight, outcome);
         if let Some(before) = before {
             self.looked_in_vain(before);
         }
     }
 
     /// A short request was answered, by a result or an error.
-    pub(super) fn errand_answered(&mut self, errand: Errand, outcome: Result<&str, RpcError>) {
-        self.is_restless = true;
-        if !matches!(errand.kind, Kind::Handshake { .. } | Kind::Discover) {
+    pub(super) fn in_flight_answered(
+        &mut self,
+        in_flight: InFlight,
+        outcome: Result<&str, RpcError>,
+    ) {
+        self.needs_advance = true;
+        if !matches!(
+            in_flight.kind,
+            RequestKind::Handshake { .. } | RequestKind::Discover
+        ) {
             self.note_served();
-            self.session_lives(errand.session_number);
+            self.session_lives(in_flight.session_number);
         }
-        match (errand.kind, outcome) {
-            (Kind::Discover, Ok(result)) => self.discovered(result),
-            (Kind::Discover, Err(error)) => self.discover_refused(&as_refusal(error)),
-            (Kind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
-            (Kind::Handshake { .. }, Err(error)) => {
+        match (in_flight.kind, outcome) {
+            (RequestKind::Discover, Ok(result)) => self.discovered(result),
+            (RequestKind::Discover, Err(error)) => self.discover_refused(&as_refusal(error)),
+            (RequestKind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
+            (RequestKind::Handshake { .. }, Err(error)) => {
                 let why = format!(
                     "it refused the handshake: {} ({})",
                     text::clean_line(&error.message),
@@ -208,46 +218,48 @@ impl Link {
                 );
                 let refusal = as_refusal(error);
                 if !self.tries_other_era(&refusal) {
-                    self.door_failed(why, Some(&refusal));
+                    self.handshake_failed(why, Some(&refusal));
                 }
             }
             (
-                Kind::ListTools {
+                RequestKind::ListTools {
                     version,
                     so_far,
                     cursors,
                 },
                 Ok(result),
             ) => self.tools_listed(version, so_far, cursors, result),
-            (Kind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
+            (RequestKind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
             // Any answer to a ping is a sign of life, an error too.
-            (Kind::Ping { verifies: Some(id) }, _) => self.verified(&id),
-            (Kind::Look(id), Ok(result)) => self.looked(&id, result),
-            (Kind::Look(id), Err(_)) => self.look_failed(&id, None),
-            (Kind::Pause(id), Ok(result)) => self.pause_answered(&id, result),
-            (Kind::Pause(id), Err(error)) => self.wish_refused(&id, &error.message),
-            (Kind::Poll(id), outcome) => self.polled(&id, outcome),
-            (Kind::Fetch(id), outcome) => self.fetched(&id, outcome),
-            (Kind::Update(id, key), Ok(_)) => self.answer_heard(&id, &key),
-            (Kind::Update(id, key), Err(error)) => self.answer_refused(&id, &key, &error),
-            (Kind::Cancel(id), outcome) => {
+            (RequestKind::Ping { verifies: Some(id) }, _) => self.verified(&id),
+            (RequestKind::Look(id), Ok(result)) => self.looked(&id, result),
+            (RequestKind::Look(id), Err(_)) => self.look_failed(&id, None),
+            (RequestKind::Pause(id), Ok(result)) => self.pause_answered(&id, result),
+            (RequestKind::Pause(id), Err(error)) => self.control_refused(&id, &error.message),
+            (RequestKind::Poll(id), outcome) => self.polled(&id, outcome),
+            (RequestKind::Fetch(id), outcome) => self.fetched(&id, outcome),
+            (RequestKind::Update(id, key), Ok(_)) => self.answer_heard(&id, &key),
+            (RequestKind::Update(id, key), Err(error)) => self.answer_refused(&id, &key, &error),
+            (RequestKind::Cancel(id), outcome) => {
                 self.task_cancel_answered(&id, outcome.as_ref().map(|result| *result));
             }
-            (Kind::Listen, Ok(_)) => self.listening_ended(None),
-            (Kind::Listen, Err(error)) => {
+            (RequestKind::Listen, Ok(_)) => self.listening_ended(None),
+            (RequestKind::Listen, Err(error)) => {
                 self.listening_ended(Some(&as_refusal(error)));
             }
             (
-                Kind::ListTasks {
+                RequestKind::ListTasks {
                     ask,
                     so_far,
                     cursors,
                 },
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
-            (Kind::ListCheckpoints { ask }, outcome) => self.checkpoints_listed(ask, outcome),
+            (RequestKind::ListCheckpoints { ask }, outcome) => {
+                self.checkpoints_listed(ask, outcome)
+            }
             (
-                Kind::Adopt {
+                RequestKind::Adopt {
                     ask,
                     server_task,
                     kind,
@@ -261,25 +273,25 @@ impl Link {
 
     fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: Result<&str, RpcError>) {
         self.calls.remove(request_id);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.is_settled() {
+        if active.is_settled() {
             return;
         }
-        if running.served.is_some() {
+        if active.served.is_some() {
             // A replay of what made it a task.
             self.calls.insert(request_id.to_owned(), id.clone());
             return;
         }
-        running.went_out(self.now);
-        let is_cancelling = running
-            .wish
+        active.went_out(self.now);
+        let is_cancelling = active
+            .control
             .as_ref()
-            .is_some_and(|wish| wish.what == AskedFor::Cancelling);
+            .is_some_and(|control| control.what == AskedFor::Cancelling);
         let result = match outcome {
             Ok(result) => result,
-            Err(_) if is_cancelling || running.was_cancelled() => {
+            Err(_) if is_cancelling || active.was_cancelled() => {
                 return self.conclude(id, Status::Cancelled, None);
             }
             Err(error) if error.code == VISIT_FIRST && self.call_wants_visits(id, &error) => return,
@@ -288,12 +300,12 @@ impl Link {
                 return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }
         };
-        let asks_for_task = running
+        let asks_for_task = active
             .attempt()
             .is_some_and(|attempt| attempt.asks_for_task);
         match protocol::call_outcome(result, asks_for_task) {
             CallOutcome::Complete => {
-                if running.is_modern() {
+                if active.is_modern() {
                     self.ran_as_task(id, false);
                 }
                 self.took_result(id, result);
@@ -316,18 +328,18 @@ impl Link {
     /// The CallToolResult of a task: it settles it, except where a checkpoint tool says that it paused.
     pub(super) fn took_result(&mut self, id: &TaskId, result: &str) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.is_settled() {
+        if active.is_settled() {
             return;
         }
-        let is_cancelling = running
-            .wish
+        let is_cancelling = active
+            .control
             .as_ref()
-            .is_some_and(|wish| wish.what == AskedFor::Cancelling);
+            .is_some_and(|control| control.what == AskedFor::Cancelling);
         let answer = protocol::call_result(result);
-        let said = running
+        let said = active
             .task
             .resumability
             .checkpoint
@@ -338,11 +350,11 @@ impl Link {
             Some("cancelled" | "canceled") => return self.conclude(id, Status::Cancelled, None),
             _ => {}
         }
-        running.task.result_bytes = u64::try_from(result.len()).ok();
+        active.task.result_bytes = u64::try_from(result.len()).ok();
         let shown = answer.text.as_deref().or(answer.bare.as_deref());
-        running.task.result_line = shown.map(first_line);
-        running.result = Some(result.to_owned());
-        running.result_part.set(result.len());
+        active.task.result_line = shown.map(first_line);
+        active.result = Some(result.to_owned());
+        active.result_part.set(result.len());
         if answer.is_error && is_cancelling {
             self.conclude(id, Status::Cancelled, None);
         } else if answer.is_error {
@@ -354,7 +366,7 @@ impl Link {
             self.fail(id, TaskErrorKind::Tool, None, message);
         } else {
             if is_cancelling {
-                running.remark(now, "finished before the cancel".to_owned());
+                active.remark(now, "finished before the cancel".to_owned());
             }
             self.conclude(id, Status::Completed, None);
         }
@@ -365,13 +377,13 @@ impl Link {
     fn tries_other_mode(&mut self, id: &TaskId, error: &RpcError) -> bool {
         let is_about_mode = matches!(error.code, -32601 | -32600)
             && self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        if !is_about_mode || running.is_flipped || running.is_modern() {
+        if !is_about_mode || active.is_flipped || active.is_modern() {
             return false;
         }
-        running.is_flipped = true;
+        active.is_flipped = true;
         self.record.tools_at = None;
         self.unsend(id);
         self.saver.urge(self.now.mono);
@@ -381,17 +393,17 @@ impl Link {
     /// The tool answered, or its list says, that it paused: the attempt is over, the task is not.
     pub(super) fn paused(&mut self, id: &TaskId) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = running.take_connections();
-        running.follow = None;
-        let fetching = running.served.take().and_then(|served| served.fetching);
-        end_attempts(running, now);
-        running.task.status = Status::Paused;
-        running.set_wish(now, None);
-        running.task.remark = None;
-        running.note(
+        let connections = active.take_connections();
+        active.follow = None;
+        let fetching = active.served.take().and_then(|served| served.fetching);
+        end_attempts(active, now);
+        active.task.status = Status::Paused;
+        active.set_control(now, None);
+        active.task.remark = None;
+        active.note(
             now,
             None,
             Happening::Status {
@@ -399,15 +411,15 @@ impl Link {
                 reason: None,
             },
         );
-        running.held = Some(self.saver.next_token());
-        for attempt in &running.task.attempts {
+        active.held = Some(self.saver.next_token());
+        for attempt in &active.task.attempts {
             self.calls.remove(&attempt.request_id);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Ends a task with a failure.
@@ -433,28 +445,28 @@ impl Link {
     pub(super) fn conclude(&mut self, id: &TaskId, status: Status, error: Option<TaskError>) {
         let now = self.now;
         let token = self.saver.next_token();
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         // What was forgotten is left as it was, for as long as it is still here.
-        if running.is_settled() || running.task.forgotten_at.is_some() {
+        if active.is_settled() || active.task.forgotten_at.is_some() {
             return;
         }
-        let connections = running.take_connections();
-        let fetching = running.served.take().and_then(|served| served.fetching);
-        running.follow = None;
-        running.set_wish(now, None);
-        running.cut = None;
+        let connections = active.take_connections();
+        let fetching = active.served.take().and_then(|served| served.fetching);
+        active.follow = None;
+        active.set_control(now, None);
+        active.cut = None;
         let reason = status
             .reason()
             .or_else(|| error.as_ref().map(|error| error.message.clone()));
         let word = status.word().to_owned();
-        running.task.error = error;
-        running.task.status = status;
-        if running.is_settled() {
-            running.task.settled_at = Some(now.wall);
-            end_attempts(running, now);
-            running.note(
+        active.task.error = error;
+        active.task.status = status;
+        if active.is_settled() {
+            active.task.settled_at = Some(now.wall);
+            end_attempts(active, now);
+            active.note(
                 now,
                 None,
                 Happening::Settled {
@@ -463,7 +475,7 @@ impl Link {
                 },
             );
         } else {
-            running.note(
+            active.note(
                 now,
                 None,
                 Happening::Status {
@@ -472,8 +484,8 @@ impl Link {
                 },
             );
         }
-        running.held = Some(token);
-        let attempts = running.task.attempts.iter();
+        active.held = Some(token);
+        let attempts = active.task.attempts.iter();
         for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
             self.calls.remove(&attempt.request_id);
         }
@@ -481,7 +493,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 }
 

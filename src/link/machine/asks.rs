@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Door, Kind, Link, adopt::Sought, era::MODERN, tasks::TTL_WISH_MS};
+use super::{
+    ConnectionState, Link, RequestKind, adopt::Sought, negotiation::MODERN, tasks::TTL_WISH_MS,
+};
 use crate::{
     domain::{
         Ask, AskId, AskedFor, Done, Era, EventId, Happening, LostReason, NewCall, Phase, Price,
@@ -13,9 +15,9 @@ use crate::{
     },
     link::{
         Output,
+        active_task::{ActiveTask, Cut, Intent, Line, Start, new_attempt},
         checkpoint::Follow,
-        running::{Cut, Intent, Line, Running, Start, new_attempt},
-        served::Served,
+        server_task_poll::ServerTaskPoll,
     },
     protocol::encode,
 };
@@ -33,7 +35,7 @@ const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody
 
 impl Link {
     pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
-        self.is_restless = true;
+        self.needs_advance = true;
         let (what, version) = match what {
             Ask::In(version, what) => (*what, Some(version)),
             Ask::Start(call) => {
@@ -60,9 +62,9 @@ impl Link {
                 Err(Refused::Unreachable("longhaul is leaving".to_owned()))
             }
             Ask::Tools(_) => {
-                self.unbar();
+                self.retry_auth();
                 let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
-                if self.has_fresh_tools && self.door == Door::Open && is_known {
+                if self.has_fresh_tools && self.connection == ConnectionState::Ready && is_known {
                     Ok(Done::Tools(self.record.tools.clone()))
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
@@ -83,10 +85,9 @@ impl Link {
                 limits,
             } => {
                 let now = self.now;
-                self.with(&id, |running| {
-                    (running.task.name, running.task.note, running.task.limits) =
-                        (name, note, limits);
-                    running.touch(now);
+                self.with(&id, |active| {
+                    (active.task.name, active.task.note, active.task.limits) = (name, note, limits);
+                    active.touch(now);
                 })
             }
             Ask::RetryNow => {
@@ -94,18 +95,18 @@ impl Link {
                 Ok(Done::Accepted)
             }
             Ask::Server(_) | Ask::Configure(_) | Ask::HandOver { .. } | Ask::SignIn(_) => {
-                self.unbar();
+                self.retry_auth();
                 Ok(Done::Accepted)
             }
             Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), &answer),
             Ask::Adopt { server_task, .. } => {
-                self.unbar();
+                self.retry_auth();
                 let sought = server_task.map_or(Sought::Tasks, Sought::Task);
                 self.adopters.push((ask, sought, version));
                 return;
             }
             Ask::Checkpoints { client_id, .. } => {
-                self.unbar();
+                self.retry_auth();
                 self.path.hurry(self.now);
                 self.adopters
                     .push((ask, Sought::Checkpoints(client_id), version));
@@ -128,19 +129,19 @@ impl Link {
         else {
             return None;
         };
-        let running = self.tasks.get(id)?;
-        if running.task.forgotten_at.is_some() {
+        let active = self.tasks.get(id)?;
+        if active.task.forgotten_at.is_some() {
             return Some(no_such_task(id));
         }
-        let word = running.task.status.word();
-        running
+        let word = active.task.status.word();
+        active
             .is_settled()
             .then(|| Refused::Settled(format!("{id} is {word} already")))
     }
 
-    fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut Running)) -> Result<Done, Refused> {
-        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        change(running);
+    fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut ActiveTask)) -> Result<Done, Refused> {
+        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        change(active);
         Ok(Done::Accepted)
     }
 
@@ -149,9 +150,9 @@ impl Link {
             return self.answer(ask, Err(trouble));
         }
         let id = call.id.clone();
-        if let Some(running) = self.tasks.get_mut(&id) {
+        if let Some(active) = self.tasks.get_mut(&id) {
             // Asked twice, because the first answer was lost on the way.
-            let after = running.intent.as_mut().map(|intent| {
+            let after = active.intent.as_mut().map(|intent| {
                 intent.asks.push(ask);
                 intent.save
             });
@@ -164,36 +165,36 @@ impl Link {
         }
         let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
         let goes_on = call.goes_on.clone();
-        let mut running = Running::new(
+        let mut active = ActiveTask::new(
             self.now,
             Task::new(self.now.wall, call),
             Vec::new(),
             &self.unsaved,
         );
         let request_id = self.new_request_id();
-        running.task.begin(new_attempt(
+        active.task.begin(new_attempt(
             self.now.wall,
             1,
             request_id,
             self.record.session_number,
         ));
-        running.must_survive = must_survive;
-        running.is_unchecked = is_unchecked;
+        active.must_survive = must_survive;
+        active.is_unchecked = is_unchecked;
         if let Some(checkpoint) = goes_on {
-            self.follow_checkpoint(&mut running, checkpoint);
-        } else if let Some(refusal) = self.refusal_at_start(&running) {
+            self.follow_checkpoint(&mut active, checkpoint);
+        } else if let Some(refusal) = self.refusal_at_start(&active) {
             return self.answer(ask, Err(Refused::Usage(refusal)));
         }
-        running.touch(self.now);
-        self.unbar();
+        active.touch(self.now);
+        self.retry_auth();
         // The intent goes to disk before anything else; with a session at hand the call follows in the same save.
         let token = self.saver.next_token();
-        running.intent = Some(Intent {
+        active.intent = Some(Intent {
             save: token,
             asks: vec![ask],
         });
-        running.held = Some(token);
-        self.tasks.insert(id.clone(), running);
+        active.held = Some(token);
+        self.tasks.insert(id.clone(), active);
         self.saver.urge(self.now.mono);
         self.out.push(Output::Answer {
             ask,
@@ -203,9 +204,9 @@ impl Link {
         let is_queued = self
             .tasks
             .get(&id)
-            .is_some_and(|running| running.phase() == Phase::Queued);
+            .is_some_and(|active| active.phase() == Phase::Queued);
         if is_queued
-            && self.door == Door::Open
+            && self.connection == ConnectionState::Ready
             && self.record.tools_at.is_some()
             && self.path.down().is_none()
             && !self.waits_for_standalone(&id)
@@ -216,8 +217,8 @@ impl Link {
     }
 
     /// Somebody else's call made this checkpoint: its list tells how far it is, and whether anybody works on it.
-    fn follow_checkpoint(&self, running: &mut Running, checkpoint: String) {
-        let task = &mut running.task;
+    fn follow_checkpoint(&self, active: &mut ActiveTask, checkpoint: String) {
+        let task = &mut active.task;
         let arguments: Map<String, Value> =
             serde_json::from_str(&task.arguments).unwrap_or_default();
         task.client_id = arguments
@@ -229,8 +230,8 @@ impl Link {
         if let Some(attempt) = task.attempts.last_mut() {
             attempt.phase = Phase::Ended;
         }
-        running.follow = Some(Follow::new(self.now.mono, Duration::ZERO, false));
-        running.remark(self.now, TAKEN_OVER.to_owned());
+        active.follow = Some(Follow::new(self.now.mono, Duration::ZERO, false));
+        active.remark(self.now, TAKEN_OVER.to_owned());
     }
 
     /// Whether a call of this tool asks for a core task. A checkpoint outlives even a restart of the server.
@@ -249,21 +250,21 @@ impl Link {
 
     /// Whether what its call needs to know of the server is known.
     fn is_ready_for(&self, id: &TaskId) -> bool {
-        let asked = self.tasks.get(id).and_then(|running| running.task.protocol);
+        let asked = self.tasks.get(id).and_then(|active| active.task.protocol);
         self.missing_for(asked).is_none()
     }
 
     /// Sends a queued call if everything it needs is there; its intent is saved first.
     pub(super) fn send_call(&mut self, id: &TaskId) {
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
         let tool = self
             .record
             .tools
             .iter()
-            .find(|tool| tool.name == running.task.tool);
-        if let Some(refusal) = self.refusal_of(running, tool) {
+            .find(|tool| tool.name == active.task.tool);
+        if let Some(refusal) = self.refusal_of(active, tool) {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
         let convention = &self.record.convention;
@@ -273,44 +274,44 @@ impl Link {
         let is_checkpoint = !is_of_process && tool.is_some_and(keeps);
         let client_id_key = convention.client_id.clone();
         let mut arguments: Map<String, Value> =
-            serde_json::from_str(&running.task.arguments).unwrap_or_default();
+            serde_json::from_str(&active.task.arguments).unwrap_or_default();
         let wants_task = tool.is_some_and(|tool| self.wants_task(tool));
-        let own_client_id = format!("longhaul-{:016x}", self.dice.u64(..));
+        let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
         let session_number = self.record.session_number;
-        let footing = self.footing(Some(&running.task));
-        let (era, era_reason) = footing.era_of(&running.task.tool, tool, is_checkpoint);
+        let footing = self.footing(Some(&active.task));
+        let (era, era_reason) = footing.era_of(&active.task.tool, tool, is_checkpoint);
         let version = match era {
             Era::Modern => MODERN,
             Era::Stateful => self.session_version(),
         };
         let wants_task = wants_task && era == Era::Stateful;
         let gives_ids = footing
-            .gives_ids_of(&running.task.tool)
+            .gives_ids_of(&active.task.tool)
             .filter(|_| era == Era::Stateful);
         let (era, has_wire) = (version.word().to_owned(), self.wire.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.task.resumability.checkpoint = is_checkpoint;
+        active.task.resumability.checkpoint = is_checkpoint;
         if has_wire {
-            running.task.resumability.stream = Some(false);
+            active.task.resumability.stream = Some(false);
         }
         if is_checkpoint {
             let given = arguments
                 .get(&client_id_key)
                 .and_then(Value::as_str)
                 .map(str::to_owned);
-            let client_id = running
+            let client_id = active
                 .task
                 .client_id
                 .get_or_insert(given.unwrap_or(own_client_id));
             arguments.insert(client_id_key, Value::String(client_id.clone()));
         }
-        let is_flipped = running.is_flipped && version != MODERN;
+        let is_flipped = active.is_flipped && version != MODERN;
         let asks_for_task = wants_task != is_flipped;
-        let Some(attempt) = running.task.attempts.last_mut() else {
+        let Some(attempt) = active.task.attempts.last_mut() else {
             return;
         };
         attempt.phase = Phase::Sent;
@@ -327,38 +328,38 @@ impl Link {
             &encode::Call {
                 id: &request_id,
                 token: &token_of_call,
-                tool: &running.task.tool,
+                tool: &active.task.tool,
                 arguments: &arguments,
                 task_ttl_ms: asks_for_task.then_some(TTL_WISH_MS),
                 input: input.as_deref(),
                 params: &params,
             },
         );
-        let mut expected = running.task.resumability;
+        let mut expected = active.task.resumability;
         expected.stream = expected.stream.or(gives_ids);
-        running.start = (running.started < number).then(|| Start {
+        active.start = (active.started < number).then(|| Start {
             since: now.mono,
             line: Happening::Started {
                 era,
                 resumability: expected.word().to_owned(),
             },
         });
-        running.touch(now);
-        (running.sending, running.held) = (Some(token), Some(token));
+        active.touch(now);
+        (active.sending, active.held) = (Some(token), Some(token));
         self.calls.insert(request_id, id.clone());
-        let exchange = self.send(Kind::Stream(id.clone()), method, None, Some(token));
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.line = Line::Calling(exchange);
+        let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.line = Line::Calling(exchange);
         }
         self.saver.urge(now.mono);
     }
 
     /// Whether a call waits until the standalone stream is open; one that is refused here sends nothing at all.
     fn waits_for_standalone(&mut self, id: &TaskId) -> bool {
-        let goes_out = self.tasks.get(id).is_some_and(|running| {
+        let goes_out = self.tasks.get(id).is_some_and(|active| {
             let mut tools = self.record.tools.iter();
-            let tool = tools.find(|tool| tool.name == running.task.tool);
-            self.refusal_of(running, tool).is_none()
+            let tool = tools.find(|tool| tool.name == active.task.tool);
+            self.refusal_of(active, tool).is_none()
         });
         goes_out && self.standalone_comes_first()
     }
@@ -366,30 +367,30 @@ impl Link {
     /// Notes that a call has gone out of which nothing was heard yet.
     fn step_start(&mut self, id: &TaskId) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id)
-            && running.went_out_at().is_some_and(|at| now.mono >= at)
+        if let Some(active) = self.tasks.get_mut(id)
+            && active.went_out_at().is_some_and(|at| now.mono >= at)
         {
-            running.went_out(now);
+            active.went_out(now);
         }
     }
 
     /// Why a call must not even be recorded, as far as that is known before it is queued. While there is no connection,
     /// the tools may be others by now.
-    fn refusal_at_start(&self, running: &Running) -> Option<String> {
+    fn refusal_at_start(&self, active: &ActiveTask) -> Option<String> {
         let mut tools = self.record.tools.iter();
-        let tool = tools.find(|tool| tool.name == running.task.tool);
-        if self.door == Door::Open && self.record.tools_at.is_some() {
-            return self.refusal_of(running, tool);
+        let tool = tools.find(|tool| tool.name == active.task.tool);
+        if self.connection == ConnectionState::Ready && self.record.tools_at.is_some() {
+            return self.refusal_of(active, tool);
         }
-        self.cost_of_leaving(running, tool?)
+        self.cost_of_leaving(active, tool?)
     }
 
     /// Why a call that is to be left alone must not be sent.
-    fn cost_of_leaving(&self, running: &Running, tool: &crate::domain::Tool) -> Option<String> {
-        let footing = self.footing(Some(&running.task));
+    fn cost_of_leaving(&self, active: &ActiveTask, tool: &crate::domain::Tool) -> Option<String> {
+        let footing = self.footing(Some(&active.task));
         let price = Price::of_call(tool, &self.record.tools, &footing);
         let dies = footing.is_known(tool, &self.record.tools) && price.dies();
-        (running.must_survive && dies).then(|| {
+        (active.must_survive && dies).then(|| {
             format!(
                 "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
                 price.why()
@@ -398,7 +399,11 @@ impl Link {
     }
 
     /// Why a call must not be sent, in words that say what to do next.
-    fn refusal_of(&self, running: &Running, tool: Option<&crate::domain::Tool>) -> Option<String> {
+    fn refusal_of(
+        &self,
+        active: &ActiveTask,
+        tool: Option<&crate::domain::Tool>,
+    ) -> Option<String> {
         let name = &self.record.name;
         let Some(tool) = tool else {
             if self.record.tools.is_empty() {
@@ -412,7 +417,7 @@ impl Link {
                 .collect();
             return Some(format!(
                 "{name} has no tool {}; it has: {}",
-                running.task.tool,
+                active.task.tool,
                 known.join(", ")
             ));
         };
@@ -422,9 +427,9 @@ impl Link {
                 tool.name
             ));
         }
-        let arguments = serde_json::from_str(&running.task.arguments).unwrap_or_default();
-        let is_first = running.phase() == Phase::Queued && running.task.attempts_made() == 1;
-        let complaints = if is_first && !running.is_unchecked {
+        let arguments = serde_json::from_str(&active.task.arguments).unwrap_or_default();
+        let is_first = active.phase() == Phase::Queued && active.task.attempts_made() == 1;
+        let complaints = if is_first && !active.is_unchecked {
             tool.complaints(&arguments)
         } else {
             Vec::new()
@@ -436,28 +441,28 @@ impl Link {
                 complaints.join(", ")
             ));
         }
-        self.cost_of_leaving(running, tool)
+        self.cost_of_leaving(active, tool)
     }
 
     /// The save that a call waited for failed, so the call never left.
     pub(super) fn unsend(&mut self, id: &TaskId) {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let exchange = running.line.exchange();
-        running.line = Line::None;
-        (running.was_unsent, running.sending, running.start) = (true, None, None);
-        if let Some(attempt) = running.attempt_mut() {
+        let exchange = active.line.exchange();
+        active.line = Line::None;
+        (active.was_unsent, active.sending, active.start) = (true, None, None);
+        if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
             self.calls.remove(&request_id);
         }
         if let Some(exchange) = exchange {
-            self.errands.remove(&exchange);
+            self.in_flight.remove(&exchange);
             self.path.prober_gone();
         }
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.touch(self.now);
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.touch(self.now);
         }
     }
 
@@ -465,29 +470,29 @@ impl Link {
     pub(super) fn call_again(&mut self, id: &TaskId) {
         let request_id = self.new_request_id();
         let (now, session_number) = (self.now, self.record.session_number);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = running.take_connections();
-        running.follow = None;
-        let fetching = running.served.take().and_then(|served| served.fetching);
-        (running.tries, running.empties, running.round) = (0, 0, 0);
-        (running.task.server_task, running.task.resumability.task) = (None, false);
-        (running.cut, running.skip_to, running.orphan) = (None, None, None);
-        running.last_step = None;
-        running.was_unsent = true;
+        let connections = active.take_connections();
+        active.follow = None;
+        let fetching = active.served.take().and_then(|served| served.fetching);
+        (active.tries, active.empties, active.round) = (0, 0, 0);
+        (active.task.server_task, active.task.resumability.task) = (None, false);
+        (active.cut, active.skip_to, active.detached) = (None, None, None);
+        active.last_step = None;
+        active.was_unsent = true;
         let mut old = None;
-        if let Some(attempt) = running.attempt_mut() {
+        if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Ended;
             attempt.ended_at.get_or_insert(now.wall);
             old = Some(attempt.request_id.clone());
         }
-        let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
-        running
+        let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
+        active
             .task
             .begin(new_attempt(now.wall, number, request_id, session_number));
-        running.task.status = Status::Running;
-        running.touch(now);
+        active.task.status = Status::Running;
+        active.touch(now);
         if let Some(old) = old {
             self.calls.remove(&old);
         }
@@ -495,25 +500,25 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     fn ask_resume(&mut self, id: &TaskId) -> Result<Done, Refused> {
-        self.unbar();
+        self.retry_auth();
         let now = self.now;
-        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        match running.task.status.clone() {
+        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        match active.task.status.clone() {
             Status::Paused => {
                 self.call_again(id);
-                self.wish_for(id, AskedFor::Resuming);
+                self.request_control(id, AskedFor::Resuming);
                 Ok(Done::Accepted)
             }
             Status::Unknown(window) => self.look_for(id, &window),
             _ => {
-                if let Some(wish) = &running.wish
-                    && wish.what == AskedFor::Pausing
+                if let Some(control) = &active.control
+                    && control.what == AskedFor::Pausing
                 {
-                    running.set_wish(now, None);
+                    active.set_control(now, None);
                 }
                 self.retry_now();
                 Ok(Done::Accepted)
@@ -527,52 +532,52 @@ impl Link {
         let name = self.record.name.clone();
         let version = self.session_version();
         let is_stateful = self.record.is_stateful();
-        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        let has_cursor = running
+        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        let has_cursor = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        if !running.is_modern() && !is_stateful && !running.task.resumability.checkpoint {
+        if !active.is_modern() && !is_stateful && !active.task.resumability.checkpoint {
             return Err(Refused::Usage(format!(
                 "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it",
                 version.word()
             )));
         }
-        if running.task.resumability.checkpoint {
-            running.task.status = Status::Running;
-            running.follow = Some(Follow::new(now.mono, running.longest_step, false));
+        if active.task.resumability.checkpoint {
+            active.task.status = Status::Running;
+            active.follow = Some(Follow::new(now.mono, active.longest_step, false));
         } else if has_cursor {
-            running.task.status = Status::Running;
-            running.line = Line::Waiting { until: now.mono };
+            active.task.status = Status::Running;
+            active.line = Line::Waiting { until: now.mono };
         } else {
             return Err(Refused::Usage(format!(
                 "{name} offers no way to look for it: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it"
             )));
         }
-        if let Some(attempt) = running.attempt_mut() {
+        if let Some(attempt) = active.attempt_mut() {
             (attempt.phase, attempt.ended_at) = (Phase::Open, None);
             let request_id = attempt.request_id.clone();
             self.calls.insert(request_id, id.clone());
         }
-        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        running.remark(now, "looking for it on the server".to_owned());
+        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        active.remark(now, "looking for it on the server".to_owned());
         Ok(Done::Accepted)
     }
 
     fn retry_now(&mut self) {
-        self.unbar();
+        self.retry_auth();
         self.path.hurry(self.now);
-        for running in self.tasks.values_mut() {
-            if let Line::Waiting { until } = &mut running.line {
+        for active in self.tasks.values_mut() {
+            if let Line::Waiting { until } = &mut active.line {
                 *until = self.now.mono;
             }
-            if let Some(next) = running
+            if let Some(next) = active
                 .served
                 .as_mut()
                 .and_then(|served| served.next.as_mut())
             {
                 *next = self.now.mono;
             }
-            if let Some(next) = running
+            if let Some(next) = active
                 .follow
                 .as_mut()
                 .and_then(|follow| follow.next.as_mut())
@@ -584,12 +589,12 @@ impl Link {
     }
 
     fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
-        let running = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
-        let is_unheard = running.was_cancelled() && running.wish.is_none();
-        if !is_unheard && !matches!(running.task.status, Status::Unknown(_)) {
+        let active = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
+        let is_unheard = active.was_cancelled() && active.control.is_none();
+        if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
             return Err(Refused::Usage(format!(
                 "{id} is still under way ({}); x cancels it first",
-                running.task.status.word()
+                active.task.status.word()
             )));
         }
         // Nobody proved that it does not work on.
@@ -600,14 +605,14 @@ impl Link {
 
     fn forget(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let now = self.now;
-        let running = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        running.task.forgotten_at = Some(now.wall);
-        running.touch(now);
-        self.spares_session |= !running.is_settled();
-        let connections = running.take_connections();
-        (running.follow, running.wish) = (None, None);
-        let fetching = running.served.take().and_then(|served| served.fetching);
-        for attempt in &running.task.attempts {
+        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+        active.task.forgotten_at = Some(now.wall);
+        active.touch(now);
+        self.spares_session |= !active.is_settled();
+        let connections = active.take_connections();
+        (active.follow, active.control) = (None, None);
+        let fetching = active.served.take().and_then(|served| served.fetching);
+        for attempt in &active.task.attempts {
             self.calls.remove(&attempt.request_id);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
@@ -626,20 +631,20 @@ impl Link {
             return;
         }
         let watched_until = task.updated_at.min(now.wall);
-        let mut running = Running::new(now, task, ids, &self.unsaved);
-        running.limits_from = now.mono.after(HEAR_FIRST);
+        let mut active = ActiveTask::new(now, task, ids, &self.unsaved);
+        active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.
-        let asked = running.task.asked.take();
+        let asked = active.task.asked.take();
         let was_cancelling = asked.is_some_and(|asked| asked.what == AskedFor::Cancelling);
         if asked.is_some() {
-            running.touch(now);
+            active.touch(now);
         }
         let is_same_session = self.record.is_initialized
-            && running
+            && active
                 .attempt()
                 .is_some_and(|attempt| attempt.session_number == self.record.session_number);
-        for attempt in running
+        for attempt in active
             .task
             .attempts
             .iter()
@@ -647,28 +652,28 @@ impl Link {
         {
             self.calls.insert(attempt.request_id.clone(), id.clone());
         }
-        let has_cursor = running
+        let has_cursor = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let phase = running.phase();
-        let is_unsettled = matches!(running.task.status, Status::Running | Status::InputRequired);
-        let server_task = running.task.server_task.clone();
-        let is_checkpoint = running.task.resumability.checkpoint;
-        let (is_modern, why) = (running.is_modern(), "nobody was there to hold it");
-        let is_round = running
+        let phase = active.phase();
+        let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
+        let server_task = active.task.server_task.clone();
+        let is_checkpoint = active.task.resumability.checkpoint;
+        let (is_modern, why) = (active.is_modern(), "nobody was there to hold it");
+        let is_round = active
             .task
             .open_question()
             .is_some_and(|q| q.way == QuestionWay::Round);
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
-        running.has_answers = running.task.questions.iter().any(|question| {
+        active.has_answers = active.task.questions.iter().any(|question| {
             question.answer.is_some()
                 && !question.is_delivered
                 && question.way != QuestionWay::TaskInput
         });
-        self.tasks.insert(id.clone(), running);
-        self.is_restless = true;
+        self.tasks.insert(id.clone(), active);
+        self.needs_advance = true;
         if was_cancelling && is_unsettled {
-            self.wish_for(&id, AskedFor::Cancelling);
+            self.request_control(&id, AskedFor::Cancelling);
         }
         if !is_unsettled || phase == Phase::Queued {
             return;
@@ -685,8 +690,8 @@ impl Link {
         }
         if let Some(server_task) = server_task {
             self.served_ids.insert(server_task.id, id.clone());
-            if let Some(running) = self.tasks.get_mut(&id) {
-                running.served = Some(Served::new(now.mono));
+            if let Some(active) = self.tasks.get_mut(&id) {
+                active.served = Some(ServerTaskPoll::new(now.mono));
             }
             return self.gather();
         }
@@ -696,8 +701,8 @@ impl Link {
             return self.ended_at(&id, watched_until);
         }
         if phase == Phase::Open && has_cursor && is_same_session {
-            if let Some(running) = self.tasks.get_mut(&id) {
-                running.line = Line::Waiting { until: now.mono };
+            if let Some(active) = self.tasks.get_mut(&id) {
+                active.line = Line::Waiting { until: now.mono };
             }
         } else if phase == Phase::Open && has_cursor {
             let reason = LostReason::SessionGone {
@@ -721,7 +726,7 @@ impl Link {
     /// The time in which no process followed a task is a line of its log, as a cut is.
     fn note_unwatched(&mut self, id: &TaskId, from: Wall) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let unwatched = now.wall.since(from);
@@ -730,21 +735,21 @@ impl Link {
         }
         let why = format!("nobody watched for {}", text::span(unwatched));
         let state = "unwatched".to_owned();
-        running.cut = Some(Cut {
+        active.cut = Some(Cut {
             at: now.mono,
             before: unwatched,
             why: why.clone(),
         });
         // It stands where it began: what reads the history sees this time as unwatched, not the time after it.
         let begun = Stamp { wall: from, ..now };
-        running.note(begun, None, Happening::Contact { state, why });
-        running.touch(now);
+        active.note(begun, None, Happening::Contact { state, why });
+        active.touch(now);
         self.saver.touch(now.mono);
     }
 
     /// What ended because nobody was there ended when the last process left, not when the next one found out.
     fn ended_at(&mut self, id: &TaskId, at: Wall) {
-        let ended = self.tasks.get_mut(id).map(|running| &mut running.task);
+        let ended = self.tasks.get_mut(id).map(|active| &mut active.task);
         let Some(task) = ended.filter(|task| task.status.is_settled()) else {
             return;
         };
@@ -757,13 +762,13 @@ impl Link {
 
     /// What ran in the program that is the server has ended with it.
     pub(super) fn program_ended(&mut self) {
-        let has_ended = |running: &Running| {
+        let has_ended = |active: &ActiveTask| {
             let is_unsettled =
-                matches!(running.task.status, Status::Running | Status::InputRequired);
-            is_unsettled && !matches!(running.phase(), Phase::Queued | Phase::Ended)
+                matches!(active.task.status, Status::Running | Status::InputRequired);
+            is_unsettled && !matches!(active.phase(), Phase::Queued | Phase::Ended)
         };
-        let running = self.tasks.iter();
-        let ended = running.filter(|(_, running)| has_ended(running));
+        let active = self.tasks.iter();
+        let ended = active.filter(|(_, active)| has_ended(active));
         let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended {
             let end = self.end_without_id(&id, ENDED_WITH_US);
@@ -773,20 +778,20 @@ impl Link {
 
     /// What is due for one task.
     pub(super) fn step(&mut self, id: &TaskId) {
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        if running.is_settled() || !running.is_active() || running.task.forgotten_at.is_some() {
+        if active.is_settled() || !active.is_active() || active.task.forgotten_at.is_some() {
             return;
         }
-        let can_call = self.door == Door::Open
+        let can_call = self.connection == ConnectionState::Ready
             && self.record.tools_at.is_some()
-            && running.intent.is_none()
+            && active.intent.is_none()
             && !self.is_session_doubted()
             && self.is_ready_for(id);
         let (is_resent, is_queued) = (
-            running.was_unsent,
-            running.phase() == Phase::Queued && running.line == Line::None,
+            active.was_unsent,
+            active.phase() == Phase::Queued && active.line == Line::None,
         );
         // A call that a person asks for goes out beyond the budget; what we repeat by ourselves does not.
         let may_call = |link: &mut Self| {
@@ -806,7 +811,7 @@ impl Link {
         self.step_start(id);
         self.step_stream(id);
         self.step_follow(id);
-        self.step_wish(id);
+        self.step_control(id);
         self.step_limits(id);
     }
 }
@@ -819,8 +824,8 @@ fn no_such_task(id: &TaskId) -> Refused {
 }
 
 /// How an ended or settled attempt is marked.
-pub(super) fn end_attempts(running: &mut Running, now: Stamp) {
-    for attempt in &mut running.task.attempts {
+pub(super) fn end_attempts(active: &mut ActiveTask, now: Stamp) {
+    for attempt in &mut active.task.attempts {
         attempt.phase = Phase::Ended;
         attempt.ended_at.get_or_insert(now.wall);
     }

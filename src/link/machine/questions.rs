@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    Door, Errand, Kind, Link, earliest,
+    ConnectionState, InFlight, Link, RequestKind, earliest,
     replies::{Turn, WAITS},
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         Answer, Done, Elicitation, Happening, OnInput, Phase, Question, QuestionWay, Refused,
         Status, TaskErrorKind, TaskId,
     },
-    link::running::{Line, Running, new_attempt},
+    link::active_task::{ActiveTask, Line, new_attempt},
     protocol::{Asked, RpcError, encode},
 };
 
@@ -49,11 +49,11 @@ impl Link {
         };
         // Ids of the server's requests are unique within one of its sessions only.
         let key = key_in(self.heard_in, raw_id.trim_matches('"'));
-        let has_it = |running: &Running| {
-            let mut questions = running.task.questions.iter();
+        let has_it = |active: &ActiveTask| {
+            let mut questions = active.task.questions.iter();
             questions.any(|question| question.key == key && question.way == way)
         };
-        let had = self.tasks.iter().filter(|(_, running)| has_it(running));
+        let had = self.tasks.iter().filter(|(_, active)| has_it(active));
         let had: Vec<TaskId> = had.map(|(id, _)| id.clone()).collect();
         if had.is_empty() && self.was_answered(&key) {
             return;
@@ -71,13 +71,13 @@ impl Link {
             None => self.at_work(),
         };
         let is_too_much = |id: &TaskId| {
-            let running = self.tasks.get(id);
-            running.is_some_and(|running| is_too_much(running, &key, params))
+            let active = self.tasks.get(id);
+            active.is_some_and(|active| is_too_much(active, &key, params))
         };
         if whose.is_empty() || whose.iter().any(is_too_much) {
             for id in &whose {
-                if let Some(running) = self.tasks.get_mut(id) {
-                    running.left_out(self.now, |left_out| &mut left_out.questions);
+                if let Some(active) = self.tasks.get_mut(id) {
+                    active.left_out(self.now, |left_out| &mut left_out.questions);
                 }
             }
             // Nobody can be shown what it is about, or nobody is shown so much.
@@ -95,17 +95,17 @@ impl Link {
         let mut active = self
             .tasks
             .iter()
-            .filter(|(_, running)| !running.is_settled() && running.is_active());
+            .filter(|(_, active)| !active.is_settled() && active.is_active());
         let (id, _) = active.next()?;
         active.next().is_none().then(|| id.clone())
     }
 
     /// The call that went out last and is still out.
     fn newest_call(&self) -> Option<TaskId> {
-        let is_out = |running: &Running| matches!(running.line, Line::Open { .. });
-        let started = |running: &Running| running.attempt().map(|attempt| attempt.started_at);
-        let out = self.tasks.iter().filter(|(_, running)| is_out(running));
-        let newest = out.max_by_key(|(_, running)| started(running))?;
+        let is_out = |active: &ActiveTask| matches!(active.line, Line::Open { .. });
+        let started = |active: &ActiveTask| active.attempt().map(|attempt| attempt.started_at);
+        let out = self.tasks.iter().filter(|(_, active)| is_out(active));
+        let newest = out.max_by_key(|(_, active)| started(active))?;
         Some(newest.0.clone())
     }
 
@@ -113,10 +113,10 @@ impl Link {
     pub(super) fn task_asks(&mut self, id: &TaskId, ask: Asked) {
         if ask.method == ELICIT {
             self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params, Vec::new());
-        } else if let Some(running) = self.tasks.get_mut(id) {
+        } else if let Some(active) = self.tasks.get_mut(id) {
             let words = format!("it asks for {}, which longhaul does not offer", ask.method);
-            if running.task.remark.as_ref() != Some(&words) {
-                running.remark(self.now, words);
+            if active.task.remark.as_ref() != Some(&words) {
+                active.remark(self.now, words);
             }
         }
     }
@@ -137,9 +137,9 @@ impl Link {
             let words = "the server wants more than 256 kB kept for it until it is called again";
             return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
         }
-        let is_endless = self.tasks.get(id).is_some_and(|running| {
-            let mut newest = running.task.attempts.iter().skip(1);
-            running.task.attempts_made() > ROUNDS && newest.all(|round| round.input.is_some())
+        let is_endless = self.tasks.get(id).is_some_and(|active| {
+            let mut newest = active.task.attempts.iter().skip(1);
+            active.task.attempts_made() > ROUNDS && newest.all(|round| round.input.is_some())
         });
         if is_endless {
             let words = format!("the server asked to be called again {ROUNDS} times");
@@ -147,19 +147,19 @@ impl Link {
         }
         self.end_attempt_for_round(id, state);
         if asks.is_empty() {
-            let Some(running) = self.tasks.get(id) else {
+            let Some(active) = self.tasks.get(id) else {
                 return;
             };
-            if running.task.attempts_made() > EMPTY_ROUNDS && running.task.questions.is_empty() {
+            if active.task.attempts_made() > EMPTY_ROUNDS && active.task.questions.is_empty() {
                 let words = "the server asks to be called again and again without a question";
                 return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
             }
             return self.next_round(id);
         }
         for ask in asks {
-            if let Some(running) = self.tasks.get_mut(id) {
+            if let Some(active) = self.tasks.get_mut(id) {
                 // A new round: what it asks again was not answered to its liking.
-                running.task.questions.retain(|question| {
+                active.task.questions.retain(|question| {
                     question.key != ask.key || question.way != QuestionWay::Round
                 });
             }
@@ -180,11 +180,8 @@ impl Link {
         for (place, params) in list.iter().enumerate() {
             let named = params.get("elicitationId").and_then(|id| id.as_str());
             let key = named.map_or_else(|| place.to_string(), str::to_owned);
-            if let Some(running) = self.tasks.get_mut(id) {
-                running
-                    .task
-                    .questions
-                    .retain(|question| question.key != key);
+            if let Some(active) = self.tasks.get_mut(id) {
+                active.task.questions.retain(|question| question.key != key);
             }
             self.ask_person(id, key, QuestionWay::Round, params.to_string(), Vec::new());
         }
@@ -193,21 +190,21 @@ impl Link {
 
     fn end_attempt_for_round(&mut self, id: &TaskId, state: Option<String>) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = running.take_connections();
-        if let Some(attempt) = running.attempt_mut() {
+        let connections = active.take_connections();
+        if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Ended;
             attempt.ended_at = Some(now.wall);
             attempt.request_state = state;
         }
-        running.touch(now);
+        active.touch(now);
         for exchange in connections.into_iter().flatten() {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     fn ask_person(
@@ -220,24 +217,24 @@ impl Link {
     ) {
         let (now, token) = (self.now, self.saver.next_token());
         // What one call may answer by itself is still asked where another call's person wants to be asked.
-        let policy_of = |id| self.tasks.get(id).map(|running| running.task.on_input);
+        let policy_of = |id| self.tasks.get(id).map(|active| active.task.on_input);
         let policy = policy_of(id).unwrap_or_default();
         let is_agreed = shared_with
             .iter()
             .all(|other| policy_of(other) == Some(policy));
         let policy = if is_agreed { policy } else { OnInput::Ask };
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         // On a new stream of a task's result what is still open is asked anew, under another name. Two equal questions on
         // one stream are two, and one that was answered is not answered again unasked.
-        let here = running.served.as_ref().map(|served| &served.asked_here);
+        let here = active.served.as_ref().map(|served| &served.asked_here);
         let is_it = |question: &&mut Question| {
             let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
             question.is_called(&key)
                 || question.is_open() && is_from_before && question.is_same_request(&way, &request)
         };
-        let known = running.task.questions.iter_mut().find(is_it);
+        let known = active.task.questions.iter_mut().find(is_it);
         let is_known = known.is_some();
         if let Some(known) = known {
             // Asked again: by a replay, or because the answer did not arrive.
@@ -249,14 +246,14 @@ impl Link {
                     known.earlier.remove(0);
                 }
                 known.way = way.clone();
-                running.touch(now);
+                active.touch(now);
                 self.saver.urge(now.mono);
             }
             if is_undelivered {
-                running.answers_wait();
+                active.answers_wait();
             }
         }
-        if let Some(served) = &mut running.served
+        if let Some(served) = &mut active.served
             && served.asked_here.len() < REMEMBERED
         {
             served.asked_here.push(key.clone());
@@ -264,10 +261,10 @@ impl Link {
         if is_known {
             return;
         }
-        let is_too_much = is_too_much(running, &key, &request);
+        let is_too_much = is_too_much(active, &key, &request);
         if is_too_much {
             TOO_LARGE.clone_into(&mut request);
-            running.left_out(now, |left_out| &mut left_out.questions);
+            active.left_out(now, |left_out| &mut left_out.questions);
         }
         let answer = match policy {
             _ if is_too_much => Some(Answer::Decline),
@@ -275,7 +272,7 @@ impl Link {
             OnInput::Defaults => defaults(&request),
             OnInput::Decline => Some(Answer::Decline),
         };
-        running.note(
+        active.note(
             now,
             None,
             Happening::InputRequired {
@@ -284,9 +281,9 @@ impl Link {
             },
         );
         if answer.is_some() {
-            running.answers_wait();
+            active.answers_wait();
         }
-        let questions = &mut running.task.questions;
+        let questions = &mut active.task.questions;
         if questions.len() >= REMEMBERED
             && let Some(oldest) = questions.iter().position(|question| question.is_delivered)
         {
@@ -302,20 +299,20 @@ impl Link {
             is_delivered: false,
             shared_with,
         });
-        refresh(running);
-        running.held = Some(token);
+        refresh(active);
+        active.held = Some(token);
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// The server goes on without the answers that it asked for: somebody else gave them, or it changed its mind.
     pub(super) fn input_is_over(&mut self, id: &TaskId) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let mut was_open = false;
-        for question in &mut running.task.questions {
+        for question in &mut active.task.questions {
             if question.way != QuestionWay::TaskInput {
                 continue;
             }
@@ -327,23 +324,23 @@ impl Link {
             question.is_delivered = true;
         }
         if was_open {
-            running.remark(now, "it goes on without an answer from here".to_owned());
+            active.remark(now, "it goes on without an answer from here".to_owned());
         }
-        refresh(running);
+        refresh(active);
     }
 
     /// The server takes a question back.
     pub(super) fn question_withdrawn(&mut self, raw_id: &str) {
         let now = self.now;
-        for running in self.tasks.values_mut() {
+        for active in self.tasks.values_mut() {
             let is_it = |question: &&mut Question| {
                 question.is_open()
                     && matches!(&question.way, QuestionWay::Request { id, .. } if id == raw_id)
             };
-            if let Some(question) = running.task.questions.iter_mut().find(is_it) {
+            if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
-                running.remark(now, "the server took its question back".to_owned());
-                refresh(running);
+                active.remark(now, "the server took its question back".to_owned());
+                refresh(active);
             }
         }
     }
@@ -356,7 +353,7 @@ impl Link {
         answer: &Answer,
     ) -> Result<Done, Refused> {
         let now = self.now;
-        let running = self.tasks.get_mut(id).ok_or_else(|| {
+        let active = self.tasks.get_mut(id).ok_or_else(|| {
             Refused::Usage(format!(
                 "{id} is settled or not of this session; nothing is asked there"
             ))
@@ -364,7 +361,7 @@ impl Link {
         let is_it = |question: &&mut Question| {
             question.is_open() && key.is_none_or(|key| question.is_called(key))
         };
-        let Some(question) = running.task.questions.iter_mut().find(is_it) else {
+        let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(Refused::Usage(match key {
                 Some(_) => format!("{id} does not ask that, or not any more"),
                 None => format!("{id} asks nothing"),
@@ -373,37 +370,37 @@ impl Link {
         let reason = format!("answered: {}", answer.action());
         let (key, shared_with) = (question.key.clone(), question.shared_with.clone());
         for id in shared_with.iter().chain([id]) {
-            let Some(running) = self.tasks.get_mut(id) else {
+            let Some(active) = self.tasks.get_mut(id) else {
                 continue;
             };
             let is_it = |question: &&mut Question| question.is_open() && question.key == key;
-            let Some(question) = running.task.questions.iter_mut().find(is_it) else {
+            let Some(question) = active.task.questions.iter_mut().find(is_it) else {
                 continue;
             };
             question.answer = Some(answer.clone());
-            running.answers_wait();
-            refresh(running);
-            let (status, reason) = (running.task.status.word().to_owned(), Some(reason.clone()));
-            running.note(now, None, Happening::Status { status, reason });
+            active.answers_wait();
+            refresh(active);
+            let (status, reason) = (active.task.status.word().to_owned(), Some(reason.clone()));
+            active.note(now, None, Happening::Status { status, reason });
         }
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
         Ok(Done::Accepted)
     }
 
     /// Sends the answers that wait; what a person chose is on disk before it goes out.
     pub(super) fn step_answers(&mut self, id: &TaskId) {
-        if self.door != Door::Open || !self.path.may_send(self.now) {
+        if self.connection != ConnectionState::Ready || !self.path.may_send(self.now) {
             return;
         }
         let is_due =
-            |running: &&mut Running| running.has_answers && self.now.mono >= running.answers_at;
-        let Some(running) = self.tasks.get_mut(id).filter(is_due) else {
+            |active: &&mut ActiveTask| active.has_answers && self.now.mono >= active.answers_at;
+        let Some(active) = self.tasks.get_mut(id).filter(is_due) else {
             return;
         };
-        running.has_answers = false;
-        let policy = running.task.on_input;
-        let waiting: Vec<Question> = running
+        active.has_answers = false;
+        let policy = active.task.on_input;
+        let waiting: Vec<Question> = active
             .task
             .questions
             .iter()
@@ -440,15 +437,15 @@ impl Link {
             }
         }
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id) {
+        if let Some(active) = self.tasks.get_mut(id) {
             if let Some(at) = later {
-                (running.has_answers, running.answers_at) = (true, at);
+                (active.has_answers, active.answers_at) = (true, at);
             }
             if has_no_room {
-                running.remark(now, WAITS.to_owned());
-            } else if running.task.remark.as_deref() == Some(WAITS) {
-                running.task.remark = None;
-                running.touch(now);
+                active.remark(now, WAITS.to_owned());
+            } else if active.task.remark.as_deref() == Some(WAITS) {
+                active.task.remark = None;
+                active.touch(now);
             }
         }
         if has_round {
@@ -474,7 +471,7 @@ impl Link {
                 _,
             ) => {
                 let method = encode::answer_question(raw, answer, related_task.as_deref());
-                let kind = Kind::Reply(Some((id.clone(), key.clone())));
+                let kind = RequestKind::Reply(Some((id.clone(), key.clone())));
                 self.note_answered(key);
                 self.send(kind, method, None, Some(token));
             }
@@ -482,7 +479,7 @@ impl Link {
                 // One at a time: a refusal then says which.
                 let request_id = self.new_request_id();
                 let method = encode::update_task(version, &request_id, &server_task, key, answer);
-                let kind = Kind::Update(id.clone(), key.clone());
+                let kind = RequestKind::Update(id.clone(), key.clone());
                 self.send(kind, method, Some(request_id), Some(token));
             }
             _ => return,
@@ -494,12 +491,12 @@ impl Link {
     fn next_round(&mut self, id: &TaskId) {
         let request_id = self.new_request_id();
         let (now, session_number) = (self.now, self.record.session_number);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let of_round =
             |question: &&Question| question.way == QuestionWay::Round && !question.is_delivered;
-        if running
+        if active
             .task
             .questions
             .iter()
@@ -508,11 +505,11 @@ impl Link {
         {
             return;
         }
-        let is_modern = running.is_modern();
-        let state = running
+        let is_modern = active.is_modern();
+        let state = active
             .attempt()
             .and_then(|attempt| attempt.request_state.clone());
-        let answers: Vec<(&str, &Answer)> = running
+        let answers: Vec<(&str, &Answer)> = active
             .task
             .questions
             .iter()
@@ -521,7 +518,7 @@ impl Link {
             .collect();
         let is_refused = |(_, answer): &(&str, &Answer)| !matches!(answer, Answer::Accept { .. });
         if !is_modern && answers.iter().any(is_refused) {
-            running.remark(
+            active.remark(
                 now,
                 "not called again, because you did not agree".to_owned(),
             );
@@ -532,44 +529,44 @@ impl Link {
         } else {
             "{}".to_owned()
         };
-        for question in &mut running.task.questions {
+        for question in &mut active.task.questions {
             question.is_delivered |= question.way == QuestionWay::Round;
         }
-        let number = running.attempt().map_or(1, |attempt| attempt.number + 1);
-        for earlier in &mut running.task.attempts {
+        let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
+        for earlier in &mut active.task.attempts {
             // Nothing sends it again; that there was a round is all that is still asked of it.
             earlier.request_state = None;
             earlier.input = earlier.input.take().map(|_| "{}".to_owned());
         }
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
-        running.task.begin(attempt);
-        refresh(running);
-        running.touch(now);
+        active.task.begin(attempt);
+        refresh(active);
+        active.touch(now);
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// The server has the answer to a question.
     pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
         let now = self.now;
         let is_it = |question: &&Question| question.is_called(key);
-        let running = self.tasks.get(id);
-        let known = running.and_then(|running| running.task.questions.iter().find(is_it));
+        let active = self.tasks.get(id);
+        let known = active.and_then(|active| active.task.questions.iter().find(is_it));
         let Some(known) = known.cloned() else {
             return;
         };
         self.reply_arrived(id, &known);
         for id in known.shared_with.iter().chain([id]) {
-            if let Some(running) = self.tasks.get_mut(id)
-                && let Some(question) = running
+            if let Some(active) = self.tasks.get_mut(id)
+                && let Some(question) = active
                     .task
                     .questions
                     .iter_mut()
                     .find(|question| question.is_called(key))
             {
                 question.is_delivered = true;
-                running.touch(now);
+                active.touch(now);
                 self.saver.touch(now.mono);
             }
         }
@@ -589,15 +586,15 @@ impl Link {
     /// The server did not take an answer: it can be given anew.
     pub(super) fn answer_refused(&mut self, id: &TaskId, key: &str, error: &RpcError) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id) {
-            for question in &mut running.task.questions {
+        if let Some(active) = self.tasks.get_mut(id) {
+            for question in &mut active.task.questions {
                 if question.key == key && !question.is_delivered {
                     question.answer = None;
                 }
             }
             let said = crate::domain::text::clean_line(&error.message).into_owned();
-            running.remark(now, format!("the answer was not taken: {said}"));
-            refresh(running);
+            active.remark(now, format!("the answer was not taken: {said}"));
+            refresh(active);
         }
         self.look_soon(id);
     }
@@ -607,13 +604,13 @@ impl Link {
     pub(super) fn reply_unheard(
         &mut self,
         id: &TaskId,
-        errand: &Errand,
+        in_flight: &InFlight,
         at_least: Option<Duration>,
     ) {
-        let Kind::Reply(Some((_, key))) = &errand.kind else {
+        let RequestKind::Reply(Some((_, key))) = &in_flight.kind else {
             return;
         };
-        if self.reply_failed(errand, at_least) {
+        if self.reply_failed(in_flight, at_least) {
             self.answers_wait(id);
         } else {
             self.question_delivered(id, key);
@@ -622,18 +619,18 @@ impl Link {
 
     /// The answers of a task are looked at again.
     pub(super) fn answers_wait(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.answers_wait();
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.answers_wait();
         }
     }
 }
 
 /// Whether a question is one that no person is asked.
-fn is_too_much(running: &Running, key: &str, request: &str) -> bool {
+fn is_too_much(active: &ActiveTask, key: &str, request: &str) -> bool {
     let is_new = |question: &Question| question.key != key;
     request.len() > QUESTION_BYTES
-        || running.task.questions.iter().all(is_new)
-            && running
+        || active.task.questions.iter().all(is_new)
+            && active
                 .task
                 .questions
                 .iter()
@@ -656,14 +653,14 @@ fn defaults(request: &str) -> Option<Answer> {
 }
 
 /// The status follows from whether anything waits for a person.
-fn refresh(running: &mut Running) {
-    if matches!(running.task.status, Status::Running | Status::InputRequired) {
-        running.task.status = if running.task.open_question().is_some() {
+fn refresh(active: &mut ActiveTask) {
+    if matches!(active.task.status, Status::Running | Status::InputRequired) {
+        active.task.status = if active.task.open_question().is_some() {
             Status::InputRequired
         } else {
             Status::Running
         };
     }
-    running.is_shown_stale = true;
-    running.is_dirty = true;
+    active.is_shown_stale = true;
+    active.is_dirty = true;
 }

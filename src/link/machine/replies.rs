@@ -6,12 +6,12 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::{Errand, Kind, Link};
+use super::{InFlight, Link, RequestKind};
 use crate::{
     domain::{Mono, OnInput, Question, QuestionWay, TaskId},
     link::{
+        active_task::RecentIds,
         path::{doubled, jittered},
-        running::RecentIds,
     },
 };
 
@@ -64,10 +64,10 @@ fn name(id: &TaskId, key: &str, way: &QuestionWay) -> String {
     }
 }
 
-fn name_of(errand: &Errand) -> Option<String> {
-    match &errand.kind {
-        Kind::Reply(Some((_, key))) => Some(key.clone()),
-        Kind::Update(id, key) => Some(name(id, key, &QuestionWay::TaskInput)),
+fn name_of(in_flight: &InFlight) -> Option<String> {
+    match &in_flight.kind {
+        RequestKind::Reply(Some((_, key))) => Some(key.clone()),
+        RequestKind::Update(id, key) => Some(name(id, key, &QuestionWay::TaskInput)),
         _ => None,
     }
 }
@@ -75,15 +75,20 @@ fn name_of(errand: &Errand) -> Option<String> {
 impl Link {
     /// How many answers are out.
     pub(super) fn replies_out(&self) -> usize {
-        let is_reply = |errand: &&Errand| matches!(errand.kind, Kind::Reply(_) | Kind::Update(..));
-        self.errands.values().filter(is_reply).count()
+        let is_reply = |in_flight: &&InFlight| {
+            matches!(
+                in_flight.kind,
+                RequestKind::Reply(_) | RequestKind::Update(..)
+            )
+        };
+        self.in_flight.values().filter(is_reply).count()
     }
 
     /// Whether the answer to a question goes out now; where it does, its request is taken from the budget.
     pub(super) fn turn_of(&mut self, id: &TaskId, question: &Question, policy: OnInput) -> Turn {
         let (now, name) = (self.now, name(id, &question.key, &question.way));
-        let mut errands = self.errands.values();
-        if errands.any(|errand| name_of(errand).is_some_and(|other| other == name)) {
+        let mut in_flight = self.in_flight.values();
+        if in_flight.any(|in_flight| name_of(in_flight).is_some_and(|other| other == name)) {
             return Turn::Out;
         }
         if let Some(tried) = self.replies.tries.get(&name).filter(|it| it.at > now.mono) {
@@ -105,8 +110,12 @@ impl Link {
     }
 
     /// An answer came to nothing. Returns whether it is sent again.
-    pub(super) fn reply_failed(&mut self, errand: &Errand, at_least: Option<Duration>) -> bool {
-        let Some(name) = name_of(errand) else {
+    pub(super) fn reply_failed(
+        &mut self,
+        in_flight: &InFlight,
+        at_least: Option<Duration>,
+    ) -> bool {
+        let Some(name) = name_of(in_flight) else {
             return false;
         };
         let now = self.now.mono;
@@ -116,8 +125,8 @@ impl Link {
         let tried = self.replies.tries.entry(name).or_default();
         let wait = doubled(FIRST_WAIT, tried.times, LAST_WAIT).max(at_least.unwrap_or_default());
         tried.times = tried.times.saturating_add(1);
-        tried.cuts += u32::from(errand.is_opened);
-        tried.at = now.after(jittered(wait, &mut self.dice));
+        tried.cuts += u32::from(in_flight.is_opened);
+        tried.at = now.after(jittered(wait, &mut self.rng));
         tried.cuts < CUTS
     }
 

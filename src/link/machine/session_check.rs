@@ -6,12 +6,12 @@
 
 use core::time::Duration;
 
-use super::{Door, Kind, Link};
+use super::{ConnectionState, Link, RequestKind};
 use crate::{
     domain::{Mono, Phase, TaskId, TaskKind},
     link::{
+        active_task::ActiveTask,
         refusals::{Proof, Refusals},
-        running::Running,
     },
     protocol::Refusal,
 };
@@ -60,34 +60,34 @@ impl Link {
             let said = check.said.take();
             return self.session_gone(said.as_deref());
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Something was served in the present session.
     pub(super) fn session_lives(&mut self, session_number: u64) {
         if session_number == self.record.session_number && self.session_check.take().is_some() {
-            self.is_restless = true;
+            self.needs_advance = true;
         }
     }
 
     /// Whether something would be lost with the session.
     fn needs_proof(&self) -> bool {
-        let hangs_on_it = |running: &Running| {
-            let is_here = running.attempt().is_some_and(|attempt| {
+        let hangs_on_it = |active: &ActiveTask| {
+            let is_here = active.attempt().is_some_and(|attempt| {
                 attempt.session_number == self.record.session_number
                     && matches!(attempt.phase, Phase::Sent | Phase::Open)
             });
-            let task = running.task.server_task.as_ref();
+            let task = active.task.server_task.as_ref();
             let is_core = task.is_some_and(|task| task.kind == TaskKind::Core);
             // A restarted server has forgotten its sessions, and the checkpoint is the better way.
-            let can_continue = running.task.resumability.checkpoint
+            let can_continue = active.task.resumability.checkpoint
                 && self
                     .path
-                    .was_refused_lately(self.now, running.last_byte.mono);
+                    .was_refused_lately(self.now, active.last_byte.mono);
             is_here
-                && running.is_active()
-                && !running.is_settled()
-                && (running.served.is_none() || is_core)
+                && active.is_active()
+                && !active.is_settled()
+                && (active.served.is_none() || is_core)
                 && !can_continue
         };
         self.tasks.values().any(hangs_on_it)
@@ -101,7 +101,7 @@ impl Link {
     /// When the next ping of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
         let check = self.session_check.as_ref()?;
-        (self.door == Door::Open && !self.is_pinging()).then_some(check.next_ping)
+        (self.connection == ConnectionState::Ready && !self.is_pinging()).then_some(check.next_ping)
     }
 
     pub(super) fn step_session_check(&mut self) {
@@ -118,16 +118,18 @@ impl Link {
     }
 
     pub(super) fn is_pinging(&self) -> bool {
-        let is_ping = |kind: &Kind| matches!(kind, Kind::Ping { .. });
-        self.errands.values().any(|errand| is_ping(&errand.kind))
+        let is_ping = |kind: &RequestKind| matches!(kind, RequestKind::Ping { .. });
+        self.in_flight
+            .values()
+            .any(|in_flight| is_ping(&in_flight.kind))
     }
 
     /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.
     pub(super) fn resume_refused(&mut self, id: &TaskId, refusal: &Refusal) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.note_cut(now, &format!("HTTP {}", refusal.status));
-            running.tries = running.tries.saturating_add(1);
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.note_cut(now, &format!("HTTP {}", refusal.status));
+            active.tries = active.tries.saturating_add(1);
         }
         self.ask_later(id);
         if self.is_stream_refused_for_long(id) {
@@ -150,10 +152,10 @@ impl Link {
     /// Counts a refusal of a task's stream.
     fn is_stream_gone(&mut self, id: &TaskId, proof: Proof) -> bool {
         let now = self.now.mono;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let refusals = running
+        let refusals = active
             .refusals
             .get_or_insert_with(|| Refusals::none_since(now));
         refusals.add();

@@ -7,13 +7,13 @@
 
 use core::time::Duration;
 
-use super::{Link, streams::ORPHAN_FOR};
+use super::{Link, streams::DETACHED_FOR};
 use crate::{
     domain::{Mono, Status, TaskId},
     link::{
         ExchangeId,
-        running::{KeptConnection, Line, Running},
-        seam::{Held, Seam},
+        active_task::{ActiveTask, KeptConnection, Line},
+        replay_gap::{Held, ReplayGap},
     },
     protocol::{self, Arrival, Incoming, Refusal},
 };
@@ -42,39 +42,37 @@ const NO_REPLAY: &str =
 
 impl Link {
     /// When the silence of a task's stream has to be acted on.
-    pub(super) fn silence_ends(running: &Running) -> Option<Mono> {
-        if let (Some(orphan), Line::Open { .. }) = (&running.orphan, &running.line) {
-            return Some(orphan.until.max(running.last_news.after(ORPHAN_FOR)));
+    pub(super) fn silence_ends(active: &ActiveTask) -> Option<Mono> {
+        if let (Some(detached), Line::Open { .. }) = (&active.detached, &active.line) {
+            return Some(detached.until.max(active.last_news.after(DETACHED_FOR)));
         }
-        if matches!(running.seam, Seam::Reread(_)) {
+        if matches!(active.replay_gap, ReplayGap::Reread(_)) {
             // The second reading has a limit of its own.
             return None;
         }
         let Line::Open {
             is_resumed, since, ..
-        } = running.line
+        } = active.line
         else {
             return None;
         };
-        running
+        active
             .attempt()
             .filter(|attempt| attempt.cursors.newest.is_some())?;
-        if running.skip_to.is_some() && !running.probe_found {
+        if active.skip_to.is_some() && !active.probe_found {
             return Some(since.after(PROBE_WITHIN));
         }
-        let silent_since = since.max(running.last_news);
-        let not_before = running.not_before.unwrap_or(silent_since);
-        let is_unproven = is_resumed && running.live_gap.is_none();
-        let repeats_from = match running.rechecked_at {
+        let silent_since = since.max(active.last_news);
+        let not_before = active.not_before.unwrap_or(silent_since);
+        let is_unproven = is_resumed && active.live_gap.is_none();
+        let repeats_from = match active.rechecked_at {
             Some(at) => Some(silent_since.max(at)),
             None => is_unproven.then_some(silent_since),
         };
         let ends = if let Some(from) = repeats_from {
-            from.after(repeat(running.round))
+            from.after(repeat(active.round))
         } else {
-            let longest = running
-                .longest_step
-                .max(running.live_gap.unwrap_or_default());
+            let longest = active.longest_step.max(active.live_gap.unwrap_or_default());
             silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
         };
         Some(ends.max(not_before))
@@ -83,40 +81,40 @@ impl Link {
     /// Acts on the silence of an open stream.
     pub(super) fn check_silence(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Line::Open { on, is_resumed, .. } = running.line else {
+        let Line::Open { on, is_resumed, .. } = active.line else {
             return;
         };
-        if Self::silence_ends(running).is_none_or(|at| now < at) {
+        if Self::silence_ends(active).is_none_or(|at| now < at) {
             return;
         }
-        if let Some(orphan) = running.orphan.take() {
-            return self.out_of_stream(id, Status::Lost(orphan.reason), false);
+        if let Some(detached) = active.detached.take() {
+            return self.out_of_stream(id, Status::Lost(detached.reason), false);
         }
-        if running.skip_to.is_some() && !running.probe_found {
-            running.silent_probes += 1;
-            if running.silent_probes < SILENT_PROBES {
-                running.skip_to = None;
-                running.line = Line::Waiting { until: now };
+        if active.skip_to.is_some() && !active.probe_found {
+            active.silent_probes += 1;
+            if active.silent_probes < SILENT_PROBES {
+                active.skip_to = None;
+                active.line = Line::Waiting { until: now };
                 return self.close(on);
             }
-            running.line = Line::None;
+            active.line = Line::None;
             self.close(on);
             return self.probe_ended(id);
         }
-        if running.rechecked_at.is_some() || is_resumed && running.live_gap.is_none() {
-            running.round = running.round.saturating_add(1);
+        if active.rechecked_at.is_some() || is_resumed && active.live_gap.is_none() {
+            active.round = active.round.saturating_add(1);
         }
-        if is_resumed && !running.has_news {
-            if running.has_failed_probe {
+        if is_resumed && !active.has_news {
+            if active.has_failed_probe {
                 self.close(on);
                 return self.replay_gone(id);
             }
             // A connection that was returned to has been counted before.
-            if running.kept.is_some() || running.rechecked_at.is_none() {
-                running.empties = running.empties.saturating_add(1);
+            if active.kept.is_some() || active.rechecked_at.is_none() {
+                active.empties = active.empties.saturating_add(1);
             }
         }
         self.recheck(id);
@@ -125,30 +123,31 @@ impl Link {
     /// Requests an open stream again on a new connection; the old one is kept.
     pub(super) fn recheck(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let can_resume = running
+        let can_resume = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
         if !can_resume {
             return;
         }
-        running.is_shown_stale = true;
-        self.is_restless = true;
+        active.is_shown_stale = true;
+        self.needs_advance = true;
         self.recheck_standalone_at_times();
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        // What waits behind a seam comes again with the stream, and could not be given to an old connection.
-        let needless =
-            if let (Seam::Reread(_), Line::Open { on, .. }) = (&running.seam, &running.line) {
-                let on = *on;
-                running.line = Line::Waiting { until: now };
-                Some(on)
-            } else {
-                running.set_aside(now)
-            };
+        // What waits behind a replay gap comes again with the stream, and could not be given to an old connection.
+        let needless = if let (ReplayGap::Reread(_), Line::Open { on, .. }) =
+            (&active.replay_gap, &active.line)
+        {
+            let on = *on;
+            active.line = Line::Waiting { until: now };
+            Some(on)
+        } else {
+            active.set_aside(now)
+        };
         if let Some(needless) = needless {
             self.close(needless);
         }
@@ -156,8 +155,8 @@ impl Link {
 
     /// Requests every open stream again that can be, because its connection may be dead.
     pub(super) fn recheck_all(&mut self) {
-        let is_open = |running: &Running| matches!(running.line, Line::Open { .. });
-        let open = self.tasks.iter().filter(|(_, running)| is_open(running));
+        let is_open = |active: &ActiveTask| matches!(active.line, Line::Open { .. });
+        let open = self.tasks.iter().filter(|(_, active)| is_open(active));
         for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.recheck(&id);
         }
@@ -166,15 +165,15 @@ impl Link {
     /// Something came on the connection that was kept. Returns whether it is news, and the stream is back on it.
     pub(super) fn came_on_kept(&mut self, id: &TaskId, arrival: &Arrival) -> bool {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let Some(kept) = &mut running.kept else {
+        let Some(kept) = &mut active.kept else {
             return false;
         };
         kept.last_byte = now;
         if !matches!(arrival, Arrival::Event { data, .. } if !data.is_empty()) {
-            running.heard(now);
+            active.heard(now);
             return false;
         }
         self.return_to_kept(id);
@@ -184,50 +183,50 @@ impl Link {
     /// Makes the connection that was kept the one of the stream again.
     pub(super) fn return_to_kept(&mut self, id: &TaskId) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id)
-            && let Some(needless) = running.return_to_kept(now)
+        if let Some(active) = self.tasks.get_mut(id)
+            && let Some(needless) = active.return_to_kept(now)
         {
             self.close(needless);
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Whether an exchange is the connection that was kept of a stream.
     pub(super) fn is_kept(&self, id: &TaskId, exchange: ExchangeId) -> bool {
-        let kept = self.tasks.get(id).and_then(|running| running.kept.as_ref());
+        let kept = self.tasks.get(id).and_then(|active| active.kept.as_ref());
         kept.is_some_and(|kept| kept.on == exchange)
     }
 
     /// The connection that was kept ended: what the stream still brings comes on the new one.
     pub(super) fn kept_ended(&mut self, id: &TaskId, arrival: &Arrival) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.kept = None;
-        running.is_shown_stale = true;
+        active.kept = None;
+        active.is_shown_stale = true;
         // A clean end only says that the server serves the new connection in its place.
         if let (Arrival::Broken { why }, Line::Waiting { .. } | Line::Asking { .. }) =
-            (arrival, &running.line)
+            (arrival, &active.line)
         {
-            running.note_cut(now, why);
+            active.note_cut(now, why);
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Lets go of the kept connection once the new one brings what the old one should have brought.
     pub(super) fn leave_kept(&mut self, id: &TaskId, event: &Held) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.kept.is_none() || !is_of_this_call(running, &event.data) {
+        if active.kept.is_none() || !is_of_this_call(active, &event.data) {
             return;
         }
-        let kept = running.kept.take();
-        if running.cut.is_none() {
-            running.note_silence_as_cut(now);
-            running.note_back(now);
+        let kept = active.kept.take();
+        if active.cut.is_none() {
+            active.note_silence_as_cut(now);
+            active.note_back(now);
         }
         if let Some(kept) = kept {
             self.close(kept.on);
@@ -237,24 +236,24 @@ impl Link {
     /// The request for a silent stream ended without bringing anything new. Returns whether that was all, because the old
     /// connection is still there.
     pub(super) fn recheck_ended(&mut self, id: &TaskId, is_broken: bool) -> bool {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        if running.kept.is_none() {
+        if active.kept.is_none() {
             return false;
         }
         if is_broken {
-            running.tries = running.tries.saturating_add(1);
+            active.tries = active.tries.saturating_add(1);
             self.ask_later(id);
             return true;
         }
-        if running.skip_to.is_some() || running.probe_found {
-            running.has_failed_probe = !running.probe_found;
-        } else if running.has_failed_probe && !running.has_news {
+        if active.skip_to.is_some() || active.probe_found {
+            active.has_failed_probe = !active.probe_found;
+        } else if active.has_failed_probe && !active.has_news {
             self.replay_gone(id);
             return true;
         }
-        running.empties = running.empties.saturating_add(1);
+        active.empties = active.empties.saturating_add(1);
         self.return_to_kept(id);
         true
     }
@@ -262,18 +261,18 @@ impl Link {
     /// The request for a silent stream was refused. Returns whether the old connection stays.
     pub(super) fn recheck_refused(&mut self, id: &TaskId, refusal: &Refusal) -> bool {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let Some(kept) = &running.kept else {
+        let Some(kept) = &active.kept else {
             return false;
         };
-        running.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
-        let is_probe = matches!(running.line, Line::Asking { is_probe: true, .. });
+        active.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+        let is_probe = matches!(active.line, Line::Asking { is_probe: true, .. });
         let is_replay_refused = matches!(refusal.status, 400 | 404..=407 | 410..=424);
         // It took the newest cursor and refuses an older one: so it knows the newest.
-        running.is_beyond_probing |= is_probe && is_replay_refused;
-        running.is_replay_failing |= is_replay_refused && !is_probe;
+        active.is_beyond_probing |= is_probe && is_replay_refused;
+        active.is_replay_failing |= is_replay_refused && !is_probe;
         let is_needless = match refusal.status {
             // The server believes in the old connection, and serves no other beside it.
             409 => kept.is_resumed || now.mono.since(kept.last_byte.mono) >= ALIVE_WITHIN,
@@ -281,8 +280,8 @@ impl Link {
         };
         let (on, is_resumed) = (kept.on, kept.is_resumed);
         if is_needless {
-            running.kept = None;
-            running.note_silence_as_cut(now);
+            active.kept = None;
+            active.note_silence_as_cut(now);
             self.close(on);
             return false;
         }
@@ -292,7 +291,7 @@ impl Link {
             return true;
         }
         match refusal.status {
-            401 | 403 => self.barred(refusal),
+            401 | 403 => self.auth_refused(refusal),
             400 | 404 | 410 if self.record.session.is_some() => {
                 self.doubt_session(refusal.said.as_deref());
             }
@@ -304,14 +303,14 @@ impl Link {
     /// Where the server replays nothing any more, the silent connection is the last hope. Returns whether there is one.
     pub(super) fn hopes_for_kept(&mut self, id: &TaskId) -> bool {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        if !running.kept.as_ref().is_some_and(KeptConnection::was_live) {
+        if !active.kept.as_ref().is_some_and(KeptConnection::was_live) {
             return false;
         }
-        running.remark(now, NO_REPLAY.to_owned());
-        running.is_replay_failing = true;
+        active.remark(now, NO_REPLAY.to_owned());
+        active.is_replay_failing = true;
         self.saver.touch(now.mono);
         self.return_to_kept(id);
         true
@@ -335,8 +334,8 @@ fn repeat(round: u32) -> Duration {
 }
 
 /// Whether an event belongs to the present attempt, as far as it says: some stores replay the messages of other streams.
-fn is_of_this_call(running: &Running, data: &str) -> bool {
-    let own = running.request_id();
+fn is_of_this_call(active: &ActiveTask, data: &str) -> bool {
+    let own = active.request_id();
     protocol::decode(data).iter().all(|message| match message {
         Incoming::Progress { token: id, .. } | Incoming::Response { id, .. } => {
             own == Some(id.as_ref())

@@ -8,13 +8,13 @@
 
 use core::time::Duration;
 
-use super::{Door, Kind, Link, earliest};
+use super::{ConnectionState, Link, RequestKind, earliest};
 use crate::{
     domain::{Era, Mono, Phase, ProtocolVersion, StandaloneStream, TaskId},
     link::{
         ExchangeId,
+        active_task::{ActiveTask, HALF_OPEN_AFTER, RecentIds},
         path::{Budget, doubled, jittered},
-        running::{HALF_OPEN_AFTER, RecentIds, Running},
     },
     protocol::{Arrival, Body, Method, Refusal},
 };
@@ -115,15 +115,15 @@ impl Link {
     }
 
     /// Whether a task has a call at work in the present session of the stateful era.
-    fn runs_here(&self, running: &Running) -> bool {
-        let is_out = running.attempt().is_some_and(|attempt| {
+    fn runs_here(&self, active: &ActiveTask) -> bool {
+        let is_out = active.attempt().is_some_and(|attempt| {
             matches!(attempt.phase, Phase::Sent | Phase::Open)
                 && attempt.session_number == self.record.session_number
         });
-        !running.is_settled()
-            && running.is_active()
-            && running.task.forgotten_at.is_none()
-            && (running.served.is_some() || is_out && !running.is_modern())
+        !active.is_settled()
+            && active.is_active()
+            && active.task.forgotten_at.is_none()
+            && (active.served.is_some() || is_out && !active.is_modern())
     }
 
     /// The calls that may have caused what the server sends beside all of them.
@@ -131,7 +131,7 @@ impl Link {
         let at_work = self
             .tasks
             .iter()
-            .filter(|(_, running)| self.runs_here(running));
+            .filter(|(_, active)| self.runs_here(active));
         at_work.map(|(id, _)| id.clone()).collect()
     }
 
@@ -140,9 +140,9 @@ impl Link {
         let mut at_work = self
             .tasks
             .iter()
-            .filter(|(_, running)| self.standalone.is_read && self.runs_here(running));
-        let (id, running) = at_work.next()?;
-        let is_new = event_id.is_none_or(|event_id| !running.ids.knows(event_id));
+            .filter(|(_, active)| self.standalone.is_read && self.runs_here(active));
+        let (id, active) = at_work.next()?;
+        let is_new = event_id.is_none_or(|event_id| !active.ids.knows(event_id));
         (is_new && at_work.next().is_none()).then(|| id.clone())
     }
 
@@ -162,12 +162,12 @@ impl Link {
     pub(super) fn step_standalone(&mut self) {
         let is_of_another = self.standalone.session_number != self.record.session_number;
         let is_wanted = |link: &Self| {
-            let is_queued = |running: &Running| running.phase() == Phase::Queued;
+            let is_queued = |active: &ActiveTask| active.phase() == Phase::Queued;
             let mut tasks = link.tasks.values();
             // One that is about to go out needs it too, but does not open it: it may still be refused here.
-            tasks.any(|running| {
-                link.runs_here(running)
-                    || link.standalone.on.is_some() && is_queued(running) && running.is_active()
+            tasks.any(|active| {
+                link.runs_here(active)
+                    || link.standalone.on.is_some() && is_queued(active) && active.is_active()
             })
         };
         if self.is_leaving || is_of_another && self.standalone.on.is_some() || !is_wanted(self) {
@@ -197,7 +197,10 @@ impl Link {
                 ..Standalone::new(now)
             };
         }
-        if now < self.standalone.next || self.door != Door::Open || !self.path.may_send(self.now) {
+        if now < self.standalone.next
+            || self.connection != ConnectionState::Ready
+            || !self.path.may_send(self.now)
+        {
             return;
         }
         if let Err(later) = self.standalone.budget.spend(now) {
@@ -207,7 +210,7 @@ impl Link {
         let cursors = &self.standalone_record().cursors;
         // What comes after a priming event may have been lost while the server replayed.
         let cursor = cursors.data.as_ref().or(cursors.first.as_ref()).cloned();
-        let exchange = self.send(Kind::Standalone, Method::Get { cursor }, None, None);
+        let exchange = self.send(RequestKind::Standalone, Method::Get { cursor }, None, None);
         let standalone = &mut self.standalone;
         (standalone.on, standalone.is_opened, standalone.since) = (Some(exchange), false, now);
         (standalone.last_byte, standalone.heartbeat) = (now, None);
@@ -231,7 +234,7 @@ impl Link {
         // Anything else ends at once, and is asked for again later.
         self.standalone.is_opened = *body == Body::Stream;
         self.standalone.last_byte = now;
-        self.is_restless = true;
+        self.needs_advance = true;
         if self.standalone.is_opened
             && let Some(kept) = self.standalone.kept.take()
         {
@@ -288,8 +291,8 @@ impl Link {
     /// The stream ended or was refused.
     pub(super) fn standalone_ended(&mut self, refusal: Option<&Refusal>) {
         let now = self.now.mono;
-        self.is_restless = true;
-        let is_over = |exchange: &ExchangeId| !self.errands.contains_key(exchange);
+        self.needs_advance = true;
+        let is_over = |exchange: &ExchangeId| !self.in_flight.contains_key(exchange);
         if self.standalone.kept.as_ref().is_some_and(is_over) {
             self.standalone.kept = None;
             return;
@@ -319,7 +322,7 @@ impl Link {
         }
         let wait = match self.standalone.failures {
             0 => AT_ONCE,
-            failures => jittered(doubled(FIRST_WAIT, failures - 1, LAST_WAIT), &mut self.dice),
+            failures => jittered(doubled(FIRST_WAIT, failures - 1, LAST_WAIT), &mut self.rng),
         };
         let asked_for = Duration::from_millis(self.standalone_record().retry_ms.unwrap_or(0));
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
@@ -333,7 +336,7 @@ impl Link {
         let now = self.now.mono;
         self.standalone.checked_at = Some(now);
         self.standalone.next = self.standalone.next.min(now);
-        self.is_restless = true;
+        self.needs_advance = true;
         let on = self.standalone.on.take();
         if self.standalone.is_opened && self.standalone.kept.is_none() {
             self.standalone.kept = on;
@@ -372,10 +375,10 @@ impl Link {
         let awaited = standalone.awaited_until().filter(|at| *at > self.now.mono);
         let due = earliest(standalone.silent_at(), awaited);
         let is_wanted = standalone.on.is_none()
-            && self.door == Door::Open
+            && self.connection == ConnectionState::Ready
             && !self.is_leaving
             && self.may_have_standalone()
-            && self.tasks.values().any(|running| self.runs_here(running));
+            && self.tasks.values().any(|active| self.runs_here(active));
         if !is_wanted {
             return due;
         }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Errand, Kind, Link, era::refuses_what_it_speaks};
+use super::{InFlight, Link, RequestKind, negotiation::refuses_what_it_speaks};
 use crate::{
     domain::{
         Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window,
@@ -10,10 +10,10 @@ use crate::{
     },
     link::{
         ExchangeId,
+        active_task::Line,
         checkpoint::Follow,
         path::{doubled, jittered},
-        running::Line,
-        seam::{Held, Seam},
+        replay_gap::{Held, ReplayGap},
     },
     protocol::{self, Arrival, Body, Incoming, Method, Refusal},
 };
@@ -29,7 +29,7 @@ const POLL_AT_LEAST: Duration = Duration::from_millis(50);
 /// The longest wait before a stream is asked for again that did not get as far as an answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// What may still come of an open stream whose session is gone has this long since its last news.
-pub(super) const ORPHAN_FOR: Duration = Duration::from_secs(30);
+pub(super) const DETACHED_FOR: Duration = Duration::from_secs(30);
 /// Resumes that may follow each other within [`ASK_AGAIN`]: a 409 is soon over, and so is a short fault.
 const SOON_TRIES: u32 = 12;
 /// Failing resumes after which a checkpoint is the better way.
@@ -47,84 +47,86 @@ const HEADER_MISMATCH: i64 = -32020;
 impl Link {
     /// One arrival, to whoever waits for it.
     pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: Arrival) {
-        let Some(errand) = self.errands.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
             return;
         };
-        self.heard_in = match errand.kind {
+        self.heard_in = match in_flight.kind {
             // Opened before there was a session.
-            Kind::Wire | Kind::Handshake { .. } => self.record.session_number,
-            _ => errand.session_number,
+            RequestKind::LegacySse | RequestKind::Handshake { .. } => self.record.session_number,
+            _ => in_flight.session_number,
         };
         if let Arrival::MoreRequests(more) = arrival {
             return self.took_more(exchange, more);
         }
-        self.hears_modern = errand.is_modern;
+        self.hears_modern = in_flight.is_modern;
         // The hot path first: an event of a task's stream.
-        if let (Kind::Stream(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
+        if let (RequestKind::Stream(id), Arrival::Event { .. } | Arrival::Alive) =
+            (&in_flight.kind, &arrival)
         {
             let id = id.clone();
             return self.stream_brought(&id, exchange, arrival);
         }
-        if let (Kind::Reread(id), Arrival::Event { .. } | Arrival::Alive) = (&errand.kind, &arrival)
+        if let (RequestKind::Reread(id), Arrival::Event { .. } | Arrival::Alive) =
+            (&in_flight.kind, &arrival)
         {
             let id = id.clone();
             return self.reread_brought(&id, exchange, arrival);
         }
-        if matches!(errand.kind, Kind::Standalone) && brings_more(&arrival) {
+        if matches!(in_flight.kind, RequestKind::Standalone) && brings_more(&arrival) {
             return self.standalone_brought(exchange, arrival);
         }
-        let is_wire = matches!(errand.kind, Kind::Wire) && errand.is_opened;
-        let is_posted = errand.is_by_wire && errand.awaits_answer();
+        let is_wire = matches!(in_flight.kind, RequestKind::LegacySse) && in_flight.is_opened;
+        let is_posted = in_flight.is_by_wire && in_flight.awaits_answer();
         if is_wire && brings_more(&arrival) {
             return self.wire_brought(exchange, arrival);
         }
         if is_posted && self.was_posted(exchange, &arrival) {
             return;
         }
-        let Some(errand) = self.errands.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
             return;
         };
         if let Arrival::Event { id, data, .. } = &arrival {
-            let of = match &errand.kind {
-                Kind::Fetch(id) => Some(id.clone()),
+            let of = match &in_flight.kind {
+                RequestKind::Fetch(id) => Some(id.clone()),
                 _ => None,
             };
-            if id.is_some() && !errand.is_modern {
+            if id.is_some() && !in_flight.is_modern {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
                 self.gives_ids(None, true);
             }
             self.last_traffic = self.now.mono;
             if let Some(id) = &of
-                && let Some(running) = self.tasks.get_mut(id)
+                && let Some(active) = self.tasks.get_mut(id)
             {
-                running.heard(self.now);
+                active.heard(self.now);
             }
             self.read(of.as_ref(), None, data);
             // Still there, so this was not its answer.
-            if let Some(errand) = self.errands.get_mut(&exchange) {
-                errand.came = no_answer(data).or_else(|| errand.came.take());
+            if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+                in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
             }
             return;
         }
         if let Arrival::Opened { body, session } = arrival {
-            errand.is_opened = true;
-            if let Some(sent_at) = errand.sent_at {
+            in_flight.is_opened = true;
+            if let Some(sent_at) = in_flight.sent_at {
                 self.latency = Some(self.now.mono.since(sent_at));
                 self.is_view_stale = true;
             }
-            errand.came = no_message(&body).filter(|_| errand.request_id.is_some());
-            match &mut errand.kind {
-                Kind::Handshake { session: slot } => *slot = session,
-                Kind::Stream(id) => {
-                    let (id, session_number) = (id.clone(), errand.session_number);
+            in_flight.came = no_message(&body).filter(|_| in_flight.request_id.is_some());
+            match &mut in_flight.kind {
+                RequestKind::Handshake { session: slot } => *slot = session,
+                RequestKind::Stream(id) => {
+                    let (id, session_number) = (id.clone(), in_flight.session_number);
                     self.session_lives(session_number);
                     self.stream_opened(&id, exchange, &body);
                 }
-                Kind::Reread(id) if body != Body::Stream => {
+                RequestKind::Reread(id) if body != Body::Stream => {
                     let id = id.clone();
                     self.reread_over(&id, exchange);
                 }
-                Kind::Standalone => self.standalone_opened(&body),
+                RequestKind::Standalone => self.standalone_opened(&body),
                 _ => {}
             }
             return self.path_worked();
@@ -133,33 +135,33 @@ impl Link {
         if brings_more(&arrival) {
             return;
         }
-        self.is_restless = true;
-        let Some(errand) = self.forget_errand(exchange) else {
+        self.needs_advance = true;
+        let Some(in_flight) = self.forget_in_flight(exchange) else {
             return;
         };
         self.path.prober_gone();
-        if let Kind::Stream(id) = &errand.kind
+        if let RequestKind::Stream(id) = &in_flight.kind
             && self.is_kept(id, exchange)
         {
             return self.kept_ended(&id.clone(), &arrival);
         }
-        if matches!(errand.kind, Kind::Wire) && self.wire.is_some() {
+        if matches!(in_flight.kind, RequestKind::LegacySse) && self.wire.is_some() {
             return self.wire_ended(&match arrival {
                 Arrival::Broken { why } => why,
                 Arrival::TooLarge { cap } => over_the_cap(cap),
                 _ => "its one stream ended".to_owned(),
             });
         }
-        if let Kind::Reread(id) = &errand.kind {
+        if let RequestKind::Reread(id) = &in_flight.kind {
             return self.reread_over(id, exchange);
         }
         match arrival {
-            Arrival::Ended if errand.is_opened => self.exchange_ended(&errand, None),
+            Arrival::Ended if in_flight.is_opened => self.exchange_ended(&in_flight, None),
             Arrival::Ended => {
-                self.exchange_ended(&errand, Some("the connection was closed".to_owned()));
+                self.exchange_ended(&in_flight, Some("the connection was closed".to_owned()));
             }
-            Arrival::Broken { why } => self.exchange_ended(&errand, Some(why)),
-            Arrival::TooLarge { cap } => self.too_large(&errand, cap),
+            Arrival::Broken { why } => self.exchange_ended(&in_flight, Some(why)),
+            Arrival::TooLarge { cap } => self.too_large(&in_flight, cap),
             Arrival::Refused(refusal) => {
                 let is_gateway = matches!(refusal.status, 502..=504);
                 if !is_gateway {
@@ -172,31 +174,31 @@ impl Link {
                         refusal.retry_after,
                     );
                 }
-                match &errand.kind {
-                    Kind::Stream(id) if errand.is_modern => {
-                        self.modern_call_refused(&id.clone(), &errand, &refusal);
+                match &in_flight.kind {
+                    RequestKind::Stream(id) if in_flight.is_modern => {
+                        self.modern_call_refused(&id.clone(), &in_flight, &refusal);
                     }
-                    Kind::Stream(id) if self.wants_new_wire(&errand, &refusal) => {
+                    RequestKind::Stream(id) if self.wants_new_wire(&in_flight, &refusal) => {
                         self.requeue(&id.clone(), &refusal);
                         self.wire_ended(&format!("HTTP {}", refusal.status));
                     }
-                    Kind::Stream(id) => {
-                        self.stream_refused(&id.clone(), errand.session_number, &refusal);
+                    RequestKind::Stream(id) => {
+                        self.stream_refused(&id.clone(), in_flight.session_number, &refusal);
                     }
-                    _ if errand.is_answered_by(&refusal) => {
+                    _ if in_flight.is_answered_by(&refusal) => {
                         let error = refusal.error.clone().unwrap_or_default();
-                        self.errand_answered(errand, Err(error));
+                        self.in_flight_answered(in_flight, Err(error));
                     }
-                    _ => self.short_refused(&errand, *refusal),
+                    _ => self.short_refused(&in_flight, *refusal),
                 }
             }
             Arrival::NotSent { why, is_refused } => {
                 self.path_failed(why.clone(), is_refused, None);
-                self.unanswered(&errand, why, true);
+                self.unanswered(&in_flight, why, true);
             }
             Arrival::NoAnswer { why } => {
                 self.path_failed(why.clone(), false, None);
-                self.unanswered(&errand, why, false);
+                self.unanswered(&in_flight, why, false);
             }
             Arrival::Untrusted { why } => {
                 self.path_failed(
@@ -204,7 +206,7 @@ impl Link {
                     false,
                     Some(SLOW_POLL),
                 );
-                self.unanswered(&errand, why, true);
+                self.unanswered(&in_flight, why, true);
             }
             Arrival::Opened { .. }
             | Arrival::Event { .. }
@@ -219,44 +221,48 @@ impl Link {
     fn took_more(&mut self, exchange: ExchangeId, more: u32) {
         self.requests += u64::from(more);
         let now = self.now;
-        match self.errands.get(&exchange).map(|errand| &errand.kind) {
-            Some(Kind::Stream(id)) => {
-                if let Some(running) = self.tasks.get_mut(id)
-                    && !matches!(running.line, Line::Calling(_))
+        match self
+            .in_flight
+            .get(&exchange)
+            .map(|in_flight| &in_flight.kind)
+        {
+            Some(RequestKind::Stream(id)) => {
+                if let Some(active) = self.tasks.get_mut(id)
+                    && !matches!(active.line, Line::Calling(_))
                 {
-                    running.budget.charge(now.mono, more);
+                    active.budget.charge(now.mono, more);
                 }
             }
-            Some(Kind::Standalone) => self.standalone.charge(now.mono, more),
-            Some(Kind::Poll(_)) | None => {}
+            Some(RequestKind::Standalone) => self.standalone.charge(now.mono, more),
+            Some(RequestKind::Poll(_)) | None => {}
             Some(_) => self.path.charge(now, more),
         }
     }
 
-    pub(super) fn unanswered(&mut self, errand: &Errand, why: String, is_unsent: bool) {
-        match &errand.kind {
-            Kind::Stream(id) => self.stream_unanswered(&id.clone(), &why, is_unsent),
-            _ => self.short_failed(errand, why, None),
+    pub(super) fn unanswered(&mut self, in_flight: &InFlight, why: String, is_unsent: bool) {
+        match &in_flight.kind {
+            RequestKind::Stream(id) => self.stream_unanswered(&id.clone(), &why, is_unsent),
+            _ => self.short_failed(in_flight, why, None),
         }
     }
 
-    pub(super) fn exchange_ended(&mut self, errand: &Errand, broken: Option<String>) {
-        match &errand.kind {
-            Kind::Stream(id) => self.stream_ended(&id.clone(), broken),
-            Kind::Announce if broken.is_none() => self.announced(),
-            Kind::Cancel(id) if broken.is_none() && errand.request_id.is_none() => {
+    pub(super) fn exchange_ended(&mut self, in_flight: &InFlight, broken: Option<String>) {
+        match &in_flight.kind {
+            RequestKind::Stream(id) => self.stream_ended(&id.clone(), broken),
+            RequestKind::Announce if broken.is_none() => self.announced(),
+            RequestKind::Cancel(id) if broken.is_none() && in_flight.request_id.is_none() => {
                 self.cancel_taken(&id.clone());
             }
-            Kind::Reply(Some((id, key))) if broken.is_none() => {
+            RequestKind::Reply(Some((id, key))) if broken.is_none() => {
                 self.question_delivered(&id.clone(), &key.clone());
             }
             // Whatever it said, somebody is there.
-            Kind::Ping { verifies: None } if broken.is_none() => {}
-            Kind::Reply(None) | Kind::Goodbye => {}
-            // An answer was due and did not come; where it did, the errand was removed with it.
+            RequestKind::Ping { verifies: None } if broken.is_none() => {}
+            RequestKind::Reply(None) | RequestKind::TerminateSession => {}
+            // An answer was due and did not come; where it did, the request was removed with it.
             _ => self.short_failed(
-                errand,
-                errand
+                in_flight,
+                in_flight
                     .came
                     .clone()
                     .or(broken)
@@ -266,52 +272,52 @@ impl Link {
         }
     }
 
-    fn too_large(&mut self, errand: &Errand, cap: usize) {
-        match &errand.kind {
-            Kind::Stream(id) => {
+    fn too_large(&mut self, in_flight: &InFlight, cap: usize) {
+        match &in_flight.kind {
+            RequestKind::Stream(id) => {
                 let id = id.clone();
-                if let Some(running) = self.tasks.get_mut(&id) {
-                    running.line = Line::None;
+                if let Some(active) = self.tasks.get_mut(&id) {
+                    active.line = Line::None;
                 }
                 let cap = u64::try_from(cap).unwrap_or(u64::MAX);
                 self.out_of_stream(&id, Status::Lost(LostReason::TooMuch { cap }), false);
             }
-            _ => self.short_failed(errand, over_the_cap(cap), None),
+            _ => self.short_failed(in_flight, over_the_cap(cap), None),
         }
     }
 
     pub(super) fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
-        self.is_restless = true;
-        let Some(running) = self.tasks.get_mut(id) else {
+        self.needs_advance = true;
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.last_byte = now;
-        if running.cut.is_some() {
+        active.last_byte = now;
+        if active.cut.is_some() {
             // Our own asking again is no new contact.
-            running.contact_since = now.mono;
+            active.contact_since = now.mono;
         }
-        running.is_shown_stale = true;
-        (running.refusals, running.not_before) = (None, None);
+        active.is_shown_stale = true;
+        (active.refusals, active.not_before) = (None, None);
         let is_stream = matches!(body, Body::Stream | Body::Json);
-        running.went_out(now);
-        match running.line {
+        active.went_out(now);
+        match active.line {
             Line::Calling(_) if is_stream => {
-                running.line = Line::Open {
+                active.line = Line::Open {
                     on: exchange,
                     is_resumed: false,
                     since: now.mono,
                 };
-                if let Some(attempt) = running.attempt_mut() {
+                if let Some(attempt) = active.attempt_mut() {
                     attempt.phase = Phase::Open;
                 }
-                running.touch(now);
-                if running
-                    .wish
+                active.touch(now);
+                if active
+                    .control
                     .as_ref()
-                    .is_some_and(|wish| wish.what == crate::domain::AskedFor::Resuming)
+                    .is_some_and(|control| control.what == crate::domain::AskedFor::Resuming)
                 {
-                    running.set_wish(now, None);
+                    active.set_control(now, None);
                 }
                 self.saver.urge(now.mono);
             }
@@ -321,27 +327,27 @@ impl Link {
             }
             Line::Calling(_) => {
                 if let Some(words) = no_message(body) {
-                    running.remark(now, words);
+                    active.remark(now, words);
                 }
                 self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
             }
             Line::Asking { is_probe, .. } if is_stream => {
-                running.line = Line::Open {
+                active.line = Line::Open {
                     on: exchange,
                     is_resumed: true,
                     since: now.mono,
                 };
-                (running.has_news, running.live_gap) = (false, None);
-                running.probe_found = false;
-                running.seam = Seam::Ahead;
+                (active.has_news, active.live_gap) = (false, None);
+                active.probe_found = false;
+                active.replay_gap = ReplayGap::Expected;
                 // The time without contact is no step of the tool.
-                running.last_step = None;
-                if !is_probe && running.note_back(now) {
+                active.last_step = None;
+                if !is_probe && active.note_back(now) {
                     self.saver.touch(now.mono);
                 }
             }
             Line::Asking { .. } => {
-                running.line = Line::None;
+                active.line = Line::None;
                 self.close(exchange);
                 self.out_of_stream(id, Status::Unknown(Window::NoReplay), false);
             }
@@ -355,10 +361,10 @@ impl Link {
         if self.is_kept(id, exchange) && !self.came_on_kept(id, &arrival) {
             return;
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.heard(now);
+        active.heard(now);
         let Arrival::Event {
             id: event_id,
             retry_ms,
@@ -367,55 +373,55 @@ impl Link {
         else {
             return;
         };
-        let Some(attempt) = running.task.attempts.last_mut() else {
+        let Some(attempt) = active.task.attempts.last_mut() else {
             return;
         };
         if let Some(retry) = retry_ms {
             // A day at most: a wait that nobody will live to see is a mistake.
             attempt.retry_ms = Some(retry.min(86_400_000));
-            running.is_dirty = true;
+            active.is_dirty = true;
         }
         let mut event = Held { id: event_id, data };
-        if running.took_step(now, &mut event) {
+        if active.took_step(now, &mut event) {
             self.last_traffic = now.mono;
             return self.saver.touch(now.mono);
         }
-        let Some(attempt) = running.task.attempts.last_mut() else {
+        let Some(attempt) = active.task.attempts.last_mut() else {
             return;
         };
         let has_data = !event.data.is_empty();
         let mut is_bare = false;
         if let Some(event_id) = &event.id {
             let cursors = &attempt.cursors;
-            let is_known = has_data
-                && (running.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
-            if running.skip_to.is_some() {
+            let is_known =
+                has_data && (active.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
+            if active.skip_to.is_some() {
                 // A probe starts behind us: what it brings is known up to our own cursor.
-                running.probe_found |= is_known;
-                if running.skip_to.as_ref() == Some(event_id) {
-                    running.skip_to = None;
+                active.probe_found |= is_known;
+                if active.skip_to.as_ref() == Some(event_id) {
+                    active.skip_to = None;
                 }
                 return;
             }
             if is_known {
                 return;
             }
-        } else if running.skip_to.is_some() {
+        } else if active.skip_to.is_some() {
             return;
         } else if has_data
             && attempt.cursors.newest.is_none()
-            && running.task.resumability.stream.is_none()
+            && active.task.resumability.stream.is_none()
             // The modern era has no ids, which says nothing of this server's other streams.
             && attempt.version.map(ProtocolVersion::era) != Some(Era::Modern)
         {
-            let is_answer = !matches!(running.line, Line::Open { .. })
+            let is_answer = !matches!(active.line, Line::Open { .. })
                 || protocol::decode(&event.data)
                     .iter()
                     .any(|message| matches!(message, Incoming::Response { .. }));
             // A bare answer says nothing about streams; a step without an id does.
             if !is_answer {
-                running.task.resumability.stream = Some(false);
-                running.touch(now);
+                active.task.resumability.stream = Some(false);
+                active.touch(now);
                 is_bare = true;
             }
         }
@@ -425,7 +431,7 @@ impl Link {
         if has_data {
             self.leave_kept(id, &event);
         }
-        if let Some(event) = self.at_seam(id, event) {
+        if let Some(event) = self.at_replay_gap(id, event) {
             self.took(id, event);
         }
     }
@@ -435,30 +441,30 @@ impl Link {
         let now = self.now;
         let has_data = !event.data.is_empty();
         let is_ours = !has_data || self.read(Some(id), event.id.as_deref(), &event.data);
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        if matches!(running.seam, Seam::Torn) {
+        if matches!(active.replay_gap, ReplayGap::Suspected) {
             return self.reread_or_pass(id, event);
         }
         if is_ours && let Some(event_id) = event.id {
             self.came_to(id, event_id, has_data);
         }
-        let Some(running) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
+        let Some(active) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;
         };
-        running.has_brought(now);
+        active.has_brought(now);
         self.last_traffic = now.mono;
     }
 
     /// Moves the cursors of a stream.
     fn came_to(&mut self, id: &TaskId, event_id: EventId, has_data: bool) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let is_modern = running.is_modern();
-        if running.came_to(now, event_id, has_data) {
+        let is_modern = active.is_modern();
+        if active.came_to(now, event_id, has_data) {
             // From here on it can be found again: that has to be on disk at once.
             self.saver.urge(now.mono);
             if !is_modern {
@@ -486,60 +492,60 @@ impl Link {
     /// The body of a task's stream ended. Only the response is an end; this is not.
     fn stream_ended(&mut self, id: &TaskId, broken: Option<String>) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.is_shown_stale = true;
+        active.is_shown_stale = true;
         if self.goes_on_reading(id, broken.is_some()) {
             return;
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.phase() == Phase::Ended || running.is_settled() || !running.is_active() {
-            running.line = Line::None;
+        if active.phase() == Phase::Ended || active.is_settled() || !active.is_active() {
+            active.line = Line::None;
             return;
         }
         if self.recheck_ended(id, broken.is_some()) {
             return;
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let line = std::mem::replace(&mut running.line, Line::None);
-        if running.is_modern() {
+        let line = std::mem::replace(&mut active.line, Line::None);
+        if active.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
-            running.note_cut(now, &why);
+            active.note_cut(now, &why);
             let end = self.end_of_modern_call(id, &why);
             return self.out_of_stream(id, end, false);
         }
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
-        let is_resumable = running
+        let is_resumable = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
         let was_cancelled = !is_resumable
-            && running.wish.as_ref().is_some_and(|wish| {
-                wish.what == crate::domain::AskedFor::Cancelling
-                    && wish.is_taken
+            && active.control.as_ref().is_some_and(|control| {
+                control.what == crate::domain::AskedFor::Cancelling
+                    && control.is_taken
                     && broken.is_none()
             });
         if was_cancelled {
-            running.remark(
+            active.remark(
                 now,
                 "the server ended the stream after the cancel".to_owned(),
             );
             return self.conclude(id, Status::Cancelled, None);
         }
-        if let Some(orphan) = running.orphan.take() {
-            return self.out_of_stream(id, Status::Lost(orphan.reason), false);
+        if let Some(detached) = active.detached.take() {
+            return self.out_of_stream(id, Status::Lost(detached.reason), false);
         }
-        let is_probe = running.skip_to.is_some() || running.probe_found;
+        let is_probe = active.skip_to.is_some() || active.probe_found;
         let is_whole = broken.is_none();
         let why = broken
             .clone()
             .unwrap_or_else(|| "its stdout ended".to_owned());
         if let Some(why) = broken {
-            running.note_cut(now, &why);
+            active.note_cut(now, &why);
         } else if is_probe {
             return self.probe_ended(id);
         }
@@ -550,12 +556,12 @@ impl Link {
                 ..
             } | Line::Asking { .. }
         );
-        running.skip_to = None;
-        if is_resumed && !running.has_news {
-            if running.has_failed_probe && is_whole {
+        active.skip_to = None;
+        if is_resumed && !active.has_news {
+            if active.has_failed_probe && is_whole {
                 return self.replay_gone(id);
             }
-            running.empties = running.empties.saturating_add(1);
+            active.empties = active.empties.saturating_add(1);
         }
         if is_resumable {
             self.ask_later(id);
@@ -580,7 +586,7 @@ impl Link {
         let stream = self
             .tasks
             .get(id)
-            .and_then(|running| running.task.resumability.stream);
+            .and_then(|active| active.task.resumability.stream);
         if stream.or(self.record.gives_ids()) == Some(false) {
             Window::NoIds
         } else {
@@ -590,23 +596,23 @@ impl Link {
 
     pub(super) fn probe_ended(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.skip_to = None;
-        running.silent_probes = 0;
-        if std::mem::take(&mut running.probe_found) || running.has_news {
+        active.skip_to = None;
+        active.silent_probes = 0;
+        if std::mem::take(&mut active.probe_found) || active.has_news {
             // It replays, so the stream lives; there is only nothing new on it.
-            running.empties = running.empties.saturating_add(1);
-            let times = running.empties.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
-            let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.dice);
-            running.line = Line::Waiting {
+            active.empties = active.empties.saturating_add(1);
+            let times = active.empties.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
+            let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);
+            active.line = Line::Waiting {
                 until: now.after(wait),
             };
         } else {
             // The older event may have fallen out of the server's store just now; then the newest brings what is new.
-            running.has_failed_probe = true;
-            running.line = Line::Waiting { until: now };
+            active.has_failed_probe = true;
+            active.line = Line::Waiting { until: now };
         }
     }
 
@@ -621,12 +627,12 @@ impl Link {
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
     pub(super) fn ask_later(&mut self, id: &TaskId) {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let asked_for =
-            Duration::from_millis(running.attempt().and_then(|a| a.retry_ms).unwrap_or(0));
-        let lost_tries = running.empties.max(running.tries);
+            Duration::from_millis(active.attempt().and_then(|a| a.retry_ms).unwrap_or(0));
+        let lost_tries = active.empties.max(active.tries);
         let longest = if lost_tries > SOON_TRIES {
             SLOW_POLL
         } else {
@@ -636,24 +642,24 @@ impl Link {
             0 => POLL_AT_LEAST,
             tries => jittered(
                 doubled(Duration::from_secs(1), tries - 1, longest),
-                &mut self.dice,
+                &mut self.rng,
             ),
         };
         let until = self.now.mono.after(ours.max(asked_for));
-        running.line = Line::Waiting {
-            until: until.max(running.not_before.unwrap_or(until)),
+        active.line = Line::Waiting {
+            until: until.max(active.not_before.unwrap_or(until)),
         };
-        running.is_shown_stale = true;
-        self.is_restless = true;
+        active.is_shown_stale = true;
+        self.needs_advance = true;
     }
 
     /// Asks for a task's stream again, or probes whether the server still replays it.
     fn ask_for_stream(&mut self, id: &TaskId) {
         self.drop_reread(id);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(attempt) = running.task.attempts.last() else {
+        let Some(attempt) = active.task.attempts.last() else {
             return;
         };
         let cursors = &attempt.cursors;
@@ -664,24 +670,29 @@ impl Link {
             .as_ref()
             .or(cursors.first.as_ref())
             .filter(|from| Some(*from) != resume_from);
-        let is_due = running.empties == EMPTIES_BEFORE_PROBE
-            || running.empties > EMPTIES_BEFORE_PROBE
-                && running.empties.is_multiple_of(EMPTIES_BETWEEN_PROBES);
+        let is_due = active.empties == EMPTIES_BEFORE_PROBE
+            || active.empties > EMPTIES_BEFORE_PROBE
+                && active.empties.is_multiple_of(EMPTIES_BETWEEN_PROBES);
         let is_probe = is_due
-            && !running.has_failed_probe
-            && !running.is_beyond_probing
+            && !active.has_failed_probe
+            && !active.is_beyond_probing
             && probe_from.is_some()
             && cursors.data.is_some();
         let cursor = if is_probe { probe_from } else { resume_from }.cloned();
-        running.skip_to = if is_probe { cursors.data.clone() } else { None };
-        (running.probe_found, running.has_news) = (false, false);
-        running.is_shown_stale = true;
-        let exchange = self.send(Kind::Stream(id.clone()), Method::Get { cursor }, None, None);
-        if let Some(errand) = self.errands.get_mut(&exchange) {
-            errand.until = Some(self.now.mono.after(HEAD_WITHIN));
+        active.skip_to = if is_probe { cursors.data.clone() } else { None };
+        (active.probe_found, active.has_news) = (false, false);
+        active.is_shown_stale = true;
+        let exchange = self.send(
+            RequestKind::Stream(id.clone()),
+            Method::Get { cursor },
+            None,
+            None,
+        );
+        if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+            in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
         }
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.line = Line::Asking {
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.line = Line::Asking {
                 on: exchange,
                 is_probe,
             };
@@ -691,11 +702,11 @@ impl Link {
     /// A call or a resume got no response head.
     fn stream_unanswered(&mut self, id: &TaskId, why: &str, is_unsent: bool) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.is_shown_stale = true;
-        match std::mem::replace(&mut running.line, Line::None) {
+        active.is_shown_stale = true;
+        match std::mem::replace(&mut active.line, Line::None) {
             Line::Calling(_) if is_unsent && self.record.session_number == 0 => {
                 self.fail(
                     id,
@@ -705,14 +716,14 @@ impl Link {
                 );
             }
             Line::Calling(_) if is_unsent => self.unsend(id),
-            Line::Calling(_) if running.is_modern() => {
-                running.note_cut(now, why);
+            Line::Calling(_) if active.is_modern() => {
+                active.note_cut(now, why);
                 let end = self.end_of_modern_call(id, why);
                 self.out_of_stream(id, end, false);
             }
             Line::Calling(_) => {
-                running.went_out(now);
-                running.note_cut(now, why);
+                active.went_out(now);
+                active.note_cut(now, why);
                 let end = if self.record.is_process() {
                     self.end_without_id(id, why)
                 } else {
@@ -720,26 +731,26 @@ impl Link {
                 };
                 self.out_of_stream(id, end, false);
             }
-            _ if running
+            _ if active
                 .attempt()
                 .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
             {
-                running.note_cut(now, why);
+                active.note_cut(now, why);
                 let window = self.window_without_id(id);
                 self.out_of_stream(id, Status::Unknown(window), false);
             }
             _ => {
-                running.note_cut(now, why);
-                running.skip_to = None;
+                active.note_cut(now, why);
+                active.skip_to = None;
                 // Where no connection was made, the link's own back-off says when.
                 let wait = if is_unsent {
                     Duration::ZERO
                 } else {
-                    running.tries = running.tries.saturating_add(1);
-                    doubled(Duration::from_millis(250), running.tries, ASK_AGAIN)
+                    active.tries = active.tries.saturating_add(1);
+                    doubled(Duration::from_millis(250), active.tries, ASK_AGAIN)
                 };
-                running.line = Line::Waiting {
-                    until: now.mono.after(jittered(wait, &mut self.dice)),
+                active.line = Line::Waiting {
+                    until: now.mono.after(jittered(wait, &mut self.rng)),
                 };
             }
         }
@@ -761,26 +772,26 @@ impl Link {
     }
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
-    fn modern_call_refused(&mut self, id: &TaskId, errand: &Errand, refusal: &Refusal) {
+    fn modern_call_refused(&mut self, id: &TaskId, in_flight: &InFlight, refusal: &Refusal) {
         let is_disproved = Self::disproves_era(true, refusal);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.is_shown_stale = true;
-        running.line = Line::None;
+        active.is_shown_stale = true;
+        active.line = Line::None;
         match refusal.status {
             401 | 403 => {
                 self.unsend(id);
-                self.barred(refusal);
+                self.auth_refused(refusal);
             }
             _ if is_disproved => {
                 self.requeue(id, refusal);
-                self.belief_failed(errand, refusal.said.as_deref());
+                self.renegotiate(in_flight, refusal.said.as_deref());
             }
             400 | 404 => {
                 let error = refusal.error.clone().unwrap_or_default();
                 let is_stale = error.code == HEADER_MISMATCH || refuses_what_it_speaks(refusal);
-                if is_stale && running.tries == 0 {
+                if is_stale && active.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
                     return self.requeue(id, refusal);
@@ -805,29 +816,29 @@ impl Link {
         let now = self.now;
         let has_session = self.record.session.is_some();
         let is_of_another = sent_in != self.record.session_number || !self.record.is_initialized;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.is_shown_stale = true;
+        active.is_shown_stale = true;
         if self.recheck_refused(id, refusal) {
             return;
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let line = std::mem::replace(&mut running.line, Line::None);
+        let line = std::mem::replace(&mut active.line, Line::None);
         let is_probe = matches!(line, Line::Asking { is_probe: true, .. });
         let is_call = matches!(line, Line::Calling(_));
-        running.skip_to = None;
+        active.skip_to = None;
         let said = refusal.said.clone();
         match refusal.status {
             401 | 403 => {
                 if is_call {
                     self.unsend(id);
                 } else {
-                    running.line = Line::Waiting { until: now.mono };
+                    active.line = Line::Waiting { until: now.mono };
                 }
-                self.barred(refusal);
+                self.auth_refused(refusal);
             }
             // What was sent in a session that is known to be gone says nothing of the present one.
             400 | 404 | 410 if is_of_another && is_call => self.requeue(id, refusal),
@@ -845,19 +856,19 @@ impl Link {
             404 | 410 if has_session => self.resume_refused(id, refusal),
             // It took the newest cursor and refuses an older one: so it knows the newest.
             400 | 405..=407 | 411..=424 if is_probe => {
-                running.is_beyond_probing = true;
-                running.empties = running.empties.saturating_add(1);
+                active.is_beyond_probing = true;
+                active.empties = active.empties.saturating_add(1);
                 self.ask_later(id);
             }
             400 if has_session => {
                 // The cursor, the call or the session: a ping tells which.
-                running.line = Line::Verifying {
+                active.line = Line::Verifying {
                     said: Some(format!("HTTP 400 {}", said.unwrap_or_default())),
                 };
-                if is_call && let Some(attempt) = running.attempt_mut() {
+                if is_call && let Some(attempt) = active.attempt_mut() {
                     attempt.phase = Phase::Queued;
-                    running.was_unsent = true;
-                    running.touch(now);
+                    active.was_unsent = true;
+                    active.touch(now);
                 }
                 match self.path.spend(now) {
                     Ok(()) => self.ping(Some(id.clone())),
@@ -867,18 +878,17 @@ impl Link {
             408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
                 429 | 503 => self.refused_call(id, refusal),
                 status => {
-                    running.went_out(now);
+                    active.went_out(now);
                     self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
                 }
             },
             300..=399 | 409 if is_call => self.refused_call(id, refusal),
             // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
-                running.note_cut(now, &format!("HTTP {}", refusal.status));
-                running.tries = running.tries.saturating_add(1);
-                running.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
-                if running.tries >= TRIES_BEFORE_CHECKPOINT && running.task.resumability.checkpoint
-                {
+                active.note_cut(now, &format!("HTTP {}", refusal.status));
+                active.tries = active.tries.saturating_add(1);
+                active.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+                if active.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
                     let said = Some(format!("HTTP {}", refusal.status));
                     let reason = LostReason::ReplayGone { said };
                     return self.out_of_stream(id, Status::Lost(reason), false);
@@ -892,22 +902,22 @@ impl Link {
 
     /// A call that the server refused before running it: it waits for a new session, within reason.
     pub(super) fn requeue(&mut self, id: &TaskId, refusal: &Refusal) {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        running.tries += 1;
-        if running.tries > REQUEUES {
+        active.tries += 1;
+        if active.tries > REQUEUES {
             return self.refused_call(id, refusal);
         }
         self.unsend(id);
         self.saver.urge(self.now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.went_out(now);
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.went_out(now);
         }
         let said = refusal
             .said
@@ -928,15 +938,15 @@ impl Link {
 
     /// A ping after a 400 was answered: the session lives, so it was the cursor or the call itself.
     pub(super) fn verified(&mut self, id: &TaskId) {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Line::Verifying { said } = running.line.clone() else {
+        let Line::Verifying { said } = active.line.clone() else {
             return;
         };
-        if running.phase() == Phase::Queued {
-            running.line = Line::None;
-            running.went_out(self.now);
+        if active.phase() == Phase::Queued {
+            active.line = Line::None;
+            active.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
         } else if self.is_cursor_gone(id) {
@@ -953,14 +963,14 @@ impl Link {
 
     /// The ping that was to verify a session failed; the stream is asked for again later.
     pub(super) fn verify_later(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id)
-            && matches!(running.line, Line::Verifying { .. })
+        if let Some(active) = self.tasks.get_mut(id)
+            && matches!(active.line, Line::Verifying { .. })
         {
-            if running.phase() == Phase::Queued {
-                running.line = Line::None;
+            if active.phase() == Phase::Queued {
+                active.line = Line::None;
             } else {
                 // With distance, or the asking would use up the budget that the ping needs.
-                running.tries = running.tries.saturating_add(1);
+                active.tries = active.tries.saturating_add(1);
                 self.ask_later(id);
             }
         }
@@ -975,35 +985,35 @@ impl Link {
         } else {
             end
         };
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = running.take_connections();
-        running.orphan = None;
+        let connections = active.take_connections();
+        active.detached = None;
         let mut fetching = None;
-        if running.task.resumability.checkpoint {
+        if active.task.resumability.checkpoint {
             // Its server task is out of reach too, or it would not have come here.
-            if running.task.server_task.take().is_some() {
-                fetching = running.served.take().and_then(|served| served.fetching);
-                running.task.resumability.task = false;
-                running.task.server_task_id = None;
+            if active.task.server_task.take().is_some() {
+                fetching = active.served.take().and_then(|served| served.fetching);
+                active.task.resumability.task = false;
+                active.task.server_task_id = None;
             }
             // In a session that is gone a late call is refused; in any other it runs whenever it comes.
-            let is_adrift = running.phase() == Phase::Sent && !is_session_gone;
+            let is_adrift = active.phase() == Phase::Sent && !is_session_gone;
             if is_adrift {
-                running.follow = Some(Follow::adrift(now.mono, running.longest_step));
-            } else if running.follow.is_none() || is_restarted {
-                running.follow = Some(Follow::new(now.mono, running.longest_step, is_restarted));
+                active.follow = Some(Follow::adrift(now.mono, active.longest_step));
+            } else if active.follow.is_none() || is_restarted {
+                active.follow = Some(Follow::new(now.mono, active.longest_step, is_restarted));
             }
             let words = match end.reason() {
                 Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
-            if running.remark(now, words) {
-                running.task.gap_at = Some(now.wall);
+            if active.remark(now, words) {
+                active.task.gap_at = Some(now.wall);
             }
             self.saver.urge(now.mono);
-            self.is_restless = true;
+            self.needs_advance = true;
         } else {
             self.conclude(id, end, None);
         }
@@ -1014,12 +1024,12 @@ impl Link {
 
     /// Whether the server may have made a task of a call, one that outlives the session, whose id never came.
     fn may_be_unnamed_task(&self, id: &TaskId) -> bool {
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return false;
         };
         self.record.binds_tasks != Some(true)
-            && running.task.server_task_id.is_none()
-            && running
+            && active.task.server_task_id.is_none()
+            && active
                 .attempt()
                 .is_some_and(|attempt| attempt.asks_for_task)
     }
@@ -1027,18 +1037,18 @@ impl Link {
     pub(super) fn step_stream(&mut self, id: &TaskId) {
         let now = self.now.mono;
         self.check_silence(id);
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let Line::Waiting { until } = running.line else {
+        let Line::Waiting { until } = active.line else {
             return;
         };
-        if now < until || self.door != super::Door::Open {
+        if now < until || self.connection != super::ConnectionState::Ready {
             return;
         }
         // The modern era has no sessions and no streams to ask for again.
         let is_of_another = (self.record.session.is_some() || !self.record.is_stateful())
-            && running
+            && active
                 .attempt()
                 .is_some_and(|attempt| attempt.session_number != self.record.session_number);
         if is_of_another {
@@ -1052,50 +1062,50 @@ impl Link {
         if !self.path.may_send(self.now) {
             return;
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let spent = running
+        let spent = active
             .budget
             .spend(now)
             .or_else(|own| self.path.spend(self.now).map_err(|ours| ours.min(own)));
         match spent {
             Ok(()) => self.ask_for_stream(id),
             Err(later) => {
-                running.line = Line::Waiting {
+                active.line = Line::Waiting {
                     until: until.max(later),
                 };
-                running.is_shown_stale = true;
+                active.is_shown_stale = true;
             }
         }
     }
 
     /// Short requests and resumes whose time is up.
-    pub(super) fn expire_errands(&mut self) {
+    pub(super) fn expire_in_flight(&mut self) {
         let now = self.now.mono;
         let late: Vec<ExchangeId> = self
-            .errands
+            .in_flight
             .iter()
-            .filter(|(_, errand)| errand.until.is_some_and(|until| now >= until))
+            .filter(|(_, in_flight)| in_flight.until.is_some_and(|until| now >= until))
             .map(|(exchange, _)| *exchange)
             .collect();
         for exchange in late {
-            let Some(errand) = self.errands.get_mut(&exchange) else {
+            let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
                 continue;
             };
-            errand.until = None;
-            if matches!(errand.kind, Kind::Stream(_)) && errand.is_opened {
+            in_flight.until = None;
+            if matches!(in_flight.kind, RequestKind::Stream(_)) && in_flight.is_opened {
                 continue;
             }
-            let errand = errand.clone();
+            let in_flight = in_flight.clone();
             self.close(exchange);
-            if let Kind::Reread(id) = &errand.kind {
+            if let RequestKind::Reread(id) = &in_flight.kind {
                 self.reread_over(id, exchange);
                 continue;
             }
-            let why = errand.came.clone();
+            let why = in_flight.came.clone();
             let why = why.unwrap_or_else(|| "no answer in time".to_owned());
-            self.unanswered(&errand, why, false);
+            self.unanswered(&in_flight, why, false);
         }
     }
 }

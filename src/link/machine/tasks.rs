@@ -8,7 +8,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{Door, Errand, Kind, Link, earliest, era::MODERN};
+use super::{ConnectionState, InFlight, Link, RequestKind, earliest, negotiation::MODERN};
 use crate::{
     domain::{
         AskedFor, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId, TaskKind,
@@ -16,9 +16,9 @@ use crate::{
     },
     link::{
         ExchangeId,
+        active_task::ActiveTask,
         path::{doubled, jittered},
-        running::Running,
-        served::Served,
+        server_task_poll::ServerTaskPoll,
     },
     protocol::{self, Refusal, RpcError, TaskShape, encode},
 };
@@ -56,19 +56,19 @@ impl Link {
     pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskShape) {
         let (now, token) = (self.now, self.saver.next_token());
         let is_bound = self.record.binds_tasks;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let task = made(&shape, kind, now.wall, is_bound);
-        let connections = running.take_connections();
-        running.cut = None;
-        running.task.resumability.task = !self.record.is_process();
-        running.task.server_task_id = Some(task.id.clone());
-        let served = Served::new(now.mono);
+        let connections = active.take_connections();
+        active.cut = None;
+        active.task.resumability.task = !self.record.is_process();
+        active.task.server_task_id = Some(task.id.clone());
+        let served = ServerTaskPoll::new(now.mono);
         let first = now.mono.after(served.pace(&task));
-        running.served = Some(Served::new(first));
-        running.task.server_task = Some(task);
-        running.note(
+        active.served = Some(ServerTaskPoll::new(first));
+        active.task.server_task = Some(task);
+        active.note(
             now,
             None,
             Happening::Status {
@@ -76,7 +76,7 @@ impl Link {
                 reason: Some("the server made a task of it".to_owned()),
             },
         );
-        running.held = Some(token);
+        active.held = Some(token);
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);
         }
@@ -86,13 +86,13 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
         self.showed(id, shape);
     }
 
     /// What became of a call prices the next one of the same tool.
     pub(super) fn ran_as_task(&mut self, id: &TaskId, as_task: bool) {
-        let Some(tool) = self.tasks.get(id).map(|running| running.task.tool.clone()) else {
+        let Some(tool) = self.tasks.get(id).map(|active| active.task.tool.clone()) else {
             return;
         };
         if self.record.ran_as_task.insert(tool, as_task) != Some(as_task) {
@@ -103,17 +103,17 @@ impl Link {
     /// A message shows a server task as it stands.
     pub(super) fn showed(&mut self, id: &TaskId, shape: TaskShape) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.is_settled() {
+        if active.is_settled() {
             return;
         }
-        let Some(task) = running.task.server_task.as_mut() else {
+        let Some(task) = active.task.server_task.as_mut() else {
             return;
         };
         let is_older = is_before(shape.updated.as_deref(), task.updated.as_deref());
-        if running.served.is_none() || task.id != shape.id || is_older {
+        if active.served.is_none() || task.id != shape.id || is_older {
             return;
         }
         if task.state.is_terminal() {
@@ -135,15 +135,15 @@ impl Link {
         task.state = shape.state;
         let kind = task.kind;
         if has_moved {
-            running.last_news = now.mono;
+            active.last_news = now.mono;
         }
         if let Some(words) = words {
-            let status = running.task.status.word().to_owned();
+            let status = active.task.status.word().to_owned();
             let reason = Some(words);
-            running.note(now, None, Happening::Status { status, reason });
+            active.note(now, None, Happening::Status { status, reason });
             self.saver.touch(now.mono);
         } else if has_changed {
-            running.touch(now);
+            active.touch(now);
             self.saver.touch(now.mono);
         }
         match (shape.state, kind) {
@@ -160,8 +160,8 @@ impl Link {
                 self.took_result(id, &shape.result.unwrap_or_else(|| "{}".to_owned()));
             }
             (TaskState::Failed, TaskKind::Extension) => {
-                let message = self.tasks.get(id).and_then(|running| {
-                    running
+                let message = self.tasks.get(id).and_then(|active| {
+                    active
                         .task
                         .server_task
                         .as_ref()
@@ -184,7 +184,7 @@ impl Link {
             return;
         };
         if let Some(id) = self.served_ids.get(&shape.id).cloned() {
-            self.is_restless = true;
+            self.needs_advance = true;
             self.heard_of(&id);
             self.showed(&id, shape);
         }
@@ -192,14 +192,14 @@ impl Link {
 
     fn heard_of(&mut self, id: &TaskId) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.heard(now);
-            if running.note_back(now) {
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.heard(now);
+            if active.note_back(now) {
                 self.saver.touch(now.mono);
             }
-            if let Some(served) = &mut running.served {
+            if let Some(served) = &mut active.served {
                 if served.failures > 0 {
-                    running.is_shown_stale = true;
+                    active.is_shown_stale = true;
                 }
                 (served.failures, served.why) = (0, None);
             }
@@ -207,15 +207,15 @@ impl Link {
     }
 
     /// Whether a look at a task is due, or will be: its id is on disk before anything is made of it.
-    fn next_look(running: &Running) -> Option<Mono> {
-        let next = running.served.as_ref()?.next?;
-        let is_over = running.is_settled() || running.task.forgotten_at.is_some();
-        (!is_over && running.held.is_none()).then_some(next)
+    fn next_look(active: &ActiveTask) -> Option<Mono> {
+        let next = active.served.as_ref()?.next?;
+        let is_over = active.is_settled() || active.task.forgotten_at.is_some();
+        (!is_over && active.held.is_none()).then_some(next)
     }
 
     /// Asks for what is due, a few at a time.
     pub(super) fn step_polls(&mut self) {
-        if self.door != Door::Open || self.is_leaving {
+        if self.connection != ConnectionState::Ready || self.is_leaving {
             return;
         }
         let now = self.now.mono;
@@ -226,7 +226,7 @@ impl Link {
         let mut due: Vec<(Mono, TaskId)> = self
             .tasks
             .iter()
-            .filter_map(|(id, running)| Some((Self::next_look(running)?, id.clone())))
+            .filter_map(|(id, active)| Some((Self::next_look(active)?, id.clone())))
             .filter(|(next, _)| now >= *next)
             .collect();
         due.sort();
@@ -241,30 +241,35 @@ impl Link {
     fn poll(&mut self, id: &TaskId) {
         let request_id = self.new_request_id();
         let version = self.version_of(id);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(task) = &running.task.server_task else {
+        let Some(task) = &active.task.server_task else {
             return;
         };
         let method = encode::get_task(version, &request_id, &task.id);
-        if let Some(served) = &mut running.served {
+        if let Some(served) = &mut active.served {
             served.next = None;
-            served.knew = running.task.questions.len();
+            served.knew = active.task.questions.len();
         }
         self.polls_out += 1;
-        self.send(Kind::Poll(id.clone()), method, Some(request_id), None);
+        self.send(
+            RequestKind::Poll(id.clone()),
+            method,
+            Some(request_id),
+            None,
+        );
     }
 
     /// When the poller has something to do again; only the way counts, a pace is not ours to ration.
     pub(super) fn next_poll(&self) -> Option<Mono> {
-        if self.door != Door::Open || self.is_leaving {
+        if self.connection != ConnectionState::Ready || self.is_leaving {
             return None;
         }
         let mut next = None;
         if self.polls_out < POLLS_AT_ONCE {
-            for running in self.tasks.values() {
-                next = earliest(next, Self::next_look(running));
+            for active in self.tasks.values() {
+                next = earliest(next, Self::next_look(active));
             }
         }
         let subscription = self.subscription.next.filter(|_| self.may_listen());
@@ -277,10 +282,10 @@ impl Link {
         match outcome.map(protocol::task_shape) {
             Ok(Some(shape)) => {
                 self.heard_of(id);
-                if let Some(running) = self.tasks.get_mut(id)
-                    && running.is_bound_to_another(self.record.session_number)
+                if let Some(active) = self.tasks.get_mut(id)
+                    && active.is_bound_to_another(self.record.session_number)
                 {
-                    running.set_bound(false);
+                    active.set_bound(false);
                     self.record.binds_tasks = Some(false);
                     self.record_changed();
                 }
@@ -298,9 +303,9 @@ impl Link {
 
     /// Whether the server asked something, on another way, after the look that was just answered went out.
     fn asked_since_look(&self, id: &TaskId) -> bool {
-        let knew = |running: &Running| {
-            let served = running.served.as_ref()?;
-            Some(running.task.questions.len() > served.knew)
+        let knew = |active: &ActiveTask| {
+            let served = active.served.as_ref()?;
+            Some(active.task.questions.len() > served.knew)
         };
         self.tasks.get(id).and_then(knew).unwrap_or(false)
     }
@@ -308,23 +313,23 @@ impl Link {
     /// Sets the time of the next look; while one is out, its answer does.
     fn poll_again(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
+        let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
             return;
         };
         // Up to an eighth more: half of it by chance, so that tasks that were made together do not ask together, half of
         // it to ask for several in one go.
         let pace = served.pace(task);
         let more = u64::try_from(pace.as_millis() / 16).unwrap_or(0);
-        let at = now.after(pace + Duration::from_millis(self.dice.u64(0..=more)));
+        let at = now.after(pace + Duration::from_millis(self.rng.u64(0..=more)));
         served.next = Some(Mono(at.0.next_multiple_of(more.clamp(1, TOGETHER_MS))));
     }
 
     /// What a look at a task is compared with, if nothing waits for its end.
-    pub(super) fn before_look(&self, kind: &Kind) -> Option<(TaskId, u64)> {
-        let Kind::Poll(id) = kind else {
+    pub(super) fn before_look(&self, kind: &RequestKind) -> Option<(TaskId, u64)> {
+        let RequestKind::Poll(id) = kind else {
             return None;
         };
         let is_last = self.polls_out >= POLLS_AT_ONCE || self.path.down().is_some();
@@ -334,15 +339,15 @@ impl Link {
 
     /// Most looks show nothing new; then nothing is due but the next one, and no other task needs to be looked through.
     pub(super) fn looked_in_vain(&mut self, (id, seq): (TaskId, u64)) {
-        let Some(running) = self.tasks.get(&id) else {
+        let Some(active) = self.tasks.get(&id) else {
             return;
         };
-        let is_same = running.task.seq == seq
-            && running.is_parked()
-            && !running.is_dirty
+        let is_same = active.task.seq == seq
+            && active.is_parked()
+            && !active.is_dirty
             && !self.is_record_dirty;
-        if is_same && let Some(next) = Self::next_look(running) {
-            self.is_restless = false;
+        if is_same && let Some(next) = Self::next_look(active) {
+            self.needs_advance = false;
             self.wake = earliest(self.wake, Some(next));
         }
     }
@@ -350,23 +355,23 @@ impl Link {
     /// A poll came to nothing, which says nothing of the task.
     pub(super) fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
+        let (Some(served), Some(task)) = (&active.served, &active.task.server_task) else {
             return;
         };
         // Where the server told of it since the last look, only asking is out of order.
-        let silent = now.mono.since(running.last_byte.mono);
+        let silent = now.mono.since(active.last_byte.mono);
         if !served.is_told || silent >= served.pace(task) {
-            running.note_cut(now, &why);
+            active.note_cut(now, &why);
         }
-        let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task) else {
+        let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
             return;
         };
-        let wait = jittered(served.failed(task, why), &mut self.dice);
+        let wait = jittered(served.failed(task, why), &mut self.rng);
         served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
-        running.is_shown_stale = true;
+        active.is_shown_stale = true;
         self.saver.touch(now.mono);
     }
 
@@ -374,8 +379,8 @@ impl Link {
     fn poll_unanswered(&mut self, id: &TaskId, why: &str) {
         self.poll_failed(id, why.to_owned(), None);
         let now = self.now.mono;
-        if let Some(running) = self.tasks.get_mut(id)
-            && let (Some(served), Some(task)) = (&mut running.served, &running.task.server_task)
+        if let Some(active) = self.tasks.get_mut(id)
+            && let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task)
         {
             served.next = Some(now.after(served.pace(task)));
         }
@@ -384,21 +389,21 @@ impl Link {
     /// The server does not know its task: over its time, or gone before it.
     fn task_gone(&mut self, id: &TaskId, error: &RpcError) {
         let (wall, session) = (self.now.wall, self.record.session_number);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(task) = &running.task.server_task else {
+        let Some(task) = &active.task.server_task else {
             return;
         };
-        let is_cancelling = running
-            .wish
+        let is_cancelling = active
+            .control
             .as_ref()
-            .is_some_and(|wish| wish.what == AskedFor::Cancelling);
-        if is_cancelling && running.was_cancelled() {
+            .is_some_and(|control| control.what == AskedFor::Cancelling);
+        if is_cancelling && active.was_cancelled() {
             // A server may drop a task once it is cancelled.
             return self.conclude(id, Status::Cancelled, None);
         }
-        let is_bound = task.kind == TaskKind::Core && running.is_bound_to_another(session);
+        let is_bound = task.kind == TaskKind::Core && active.is_bound_to_another(session);
         let reason = if task.expires_at().is_some_and(|at| wall >= at) {
             LostReason::TaskExpired
         } else if is_bound {
@@ -421,32 +426,37 @@ impl Link {
     /// `tasks/result` (2025-11-25): the result once there is one, and before it what the task asks.
     fn fetch(&mut self, id: &TaskId) {
         let version = self.version_of(id);
-        if self.door != Door::Open {
+        if self.connection != ConnectionState::Ready {
             return;
         }
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let (Some(served), Some(task)) = (&running.served, &running.task.server_task) else {
+        let (Some(served), Some(task)) = (&active.served, &active.task.server_task) else {
             return;
         };
         let server_task = task.id.clone();
         if let Some(exchange) = served.fetching {
             // One of a session that is gone may look open for ever, and nothing is asked there any more.
             let here = self.record.session_number;
-            let is_here = |errand: &Errand| errand.session_number == here;
-            if self.errands.get(&exchange).is_some_and(is_here) {
+            let is_here = |in_flight: &InFlight| in_flight.session_number == here;
+            if self.in_flight.get(&exchange).is_some_and(is_here) {
                 return;
             }
             self.close(exchange);
         }
         let request_id = self.new_request_id();
         let method = encode::task_result(version, &request_id, &server_task);
-        let exchange = self.send(Kind::Fetch(id.clone()), method, Some(request_id), None);
+        let exchange = self.send(
+            RequestKind::Fetch(id.clone()),
+            method,
+            Some(request_id),
+            None,
+        );
         if let Some(served) = self
             .tasks
             .get_mut(id)
-            .and_then(|running| running.served.as_mut())
+            .and_then(|active| active.served.as_mut())
         {
             served.fetching = Some(exchange);
             served.asked_here.clear();
@@ -455,14 +465,14 @@ impl Link {
 
     /// `tasks/result` was answered.
     pub(super) fn fetched(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(served) = &mut running.served else {
+        let Some(served) = &mut active.served else {
             return;
         };
         served.fetching = None;
-        let state = running.task.server_task.as_ref().map(|task| task.state);
+        let state = active.task.server_task.as_ref().map(|task| task.state);
         match outcome {
             _ if state == Some(TaskState::Cancelled) => self.conclude(id, Status::Cancelled, None),
             Ok(result) => self.took_result(id, result),
@@ -470,7 +480,7 @@ impl Link {
                 // Only a look at the task tells whether it is gone.
                 self.look_soon(id);
             }
-            Err(_) if running.was_cancelled() => self.look_soon(id),
+            Err(_) if active.was_cancelled() => self.look_soon(id),
             Err(error) => {
                 self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
             }
@@ -482,7 +492,7 @@ impl Link {
         if let Some(served) = self
             .tasks
             .get_mut(id)
-            .and_then(|running| running.served.as_mut())
+            .and_then(|active| active.served.as_mut())
         {
             served.fetching = None;
             if served.next.is_some() {
@@ -497,12 +507,12 @@ impl Link {
         if let Some(served) = self
             .tasks
             .get_mut(id)
-            .and_then(|running| running.served.as_mut())
+            .and_then(|active| active.served.as_mut())
             && let Some(next) = &mut served.next
         {
             *next = at.min(*next);
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// `tasks/cancel` was answered.
@@ -534,8 +544,8 @@ impl Link {
     fn served_of(&self, kind: TaskKind) -> impl Iterator<Item = &ServerTask> {
         self.tasks
             .values()
-            .filter(|running| !running.is_settled() && running.served.is_some())
-            .filter_map(|running| running.task.server_task.as_ref())
+            .filter(|active| !active.is_settled() && active.served.is_some())
+            .filter_map(|active| active.task.server_task.as_ref())
             .filter(move |task| task.kind == kind)
     }
 
@@ -543,7 +553,11 @@ impl Link {
     pub(super) fn step_listening(&mut self) {
         let next = self.subscription.next;
         let is_due = next.is_some_and(|next| self.now.mono >= next);
-        if !is_due || self.door != Door::Open || self.is_leaving || !self.may_listen() {
+        if !is_due
+            || self.connection != ConnectionState::Ready
+            || self.is_leaving
+            || !self.may_listen()
+        {
             return;
         }
         let wanted: BTreeSet<String> = self
@@ -573,7 +587,7 @@ impl Link {
         let request_id = self.new_request_id();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let method = encode::listen(MODERN, &request_id, &ids);
-        let exchange = self.send(Kind::Listen, method, Some(request_id), None);
+        let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
         (self.subscription.on, self.subscription.asked) = (Some(exchange), wanted);
         self.subscription.since = self.now.mono;
     }
@@ -584,12 +598,12 @@ impl Link {
         let Some(on) = self.subscription.on.take() else {
             return;
         };
-        let errand = self.errands.get(&on);
-        let request_id = errand.and_then(|errand| errand.request_id.clone());
+        let in_flight = self.in_flight.get(&on);
+        let request_id = in_flight.and_then(|in_flight| in_flight.request_id.clone());
         self.close(on);
         if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
             let method = encode::cancelled(&request_id, "asked for anew");
-            self.send(Kind::Reply(None), method, None, None);
+            self.send(RequestKind::Reply(None), method, None, None);
         }
     }
 
@@ -598,8 +612,8 @@ impl Link {
         let Some(on) = self.subscription.on else {
             return;
         };
-        let errand = self.errands.get(&on);
-        let request_id = errand.and_then(|errand| errand.request_id.as_deref());
+        let in_flight = self.in_flight.get(&on);
+        let request_id = in_flight.and_then(|in_flight| in_flight.request_id.as_deref());
         if request_id == Some(raw_id.trim_matches('"')) {
             self.close(on);
             self.listening_ended(None);
@@ -607,8 +621,8 @@ impl Link {
     }
 
     fn nobody_tells(&mut self) {
-        for running in self.tasks.values_mut() {
-            if let Some(served) = running.served.as_mut().filter(|served| served.is_told) {
+        for active in self.tasks.values_mut() {
+            if let Some(served) = active.served.as_mut().filter(|served| served.is_told) {
                 served.is_told = false;
             }
         }
@@ -625,7 +639,7 @@ impl Link {
             let id = self.served_ids.get(server_task);
             if let Some(served) = id
                 .and_then(|id| self.tasks.get_mut(id))
-                .and_then(|running| running.served.as_mut())
+                .and_then(|active| active.served.as_mut())
             {
                 served.is_told = true;
                 // No replay exists: one look covers what changed before the server began to tell.
@@ -634,17 +648,17 @@ impl Link {
                 }
             }
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// The subscription ended or was refused.
     pub(super) fn listening_ended(&mut self, refusal: Option<&Refusal>) {
         let is_told =
-            |running: &Running| running.served.as_ref().is_some_and(|served| served.is_told);
+            |active: &ActiveTask| active.served.as_ref().is_some_and(|served| served.is_told);
         let told: Vec<TaskId> = self
             .tasks
             .iter()
-            .filter(|(_, running)| is_told(running))
+            .filter(|(_, active)| is_told(active))
             .map(|(id, _)| id.clone())
             .collect();
         self.nobody_tells();
@@ -664,7 +678,7 @@ impl Link {
         }
         let wait = doubled(FIRST_LISTEN, subscription.failures, LAST_LISTEN);
         subscription.failures = subscription.failures.saturating_add(1);
-        subscription.next = Some(now.after(jittered(wait, &mut self.dice)));
+        subscription.next = Some(now.after(jittered(wait, &mut self.rng)));
         // What changes in between is found by asking, at the usual pace again.
         for id in told {
             self.poll_again(&id);
@@ -672,7 +686,7 @@ impl Link {
     }
 
     /// A server was greeted, perhaps another one than before.
-    pub(super) fn greeted_anew(&mut self) {
+    pub(super) fn session_opened(&mut self) {
         self.subscription.is_refused = false;
         if let Some(on) = self.subscription.on.take() {
             self.close(on);
@@ -681,23 +695,23 @@ impl Link {
     }
 
     /// A short request about a task got no answer or was refused in a way that says nothing of the task.
-    pub(super) fn task_errand_failed(
+    pub(super) fn task_request_failed(
         &mut self,
-        errand: &Errand,
+        in_flight: &InFlight,
         why: &str,
         refusal: Option<&Refusal>,
     ) {
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
-        match &errand.kind {
+        match &in_flight.kind {
             // Where no answer came at all, the back-off of the way says when.
-            Kind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
-            Kind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
-            Kind::Fetch(id) => self.fetch_ended(id, why, at_least),
-            Kind::Update(id, _) => {
-                self.reply_failed(errand, at_least);
+            RequestKind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
+            RequestKind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
+            RequestKind::Fetch(id) => self.fetch_ended(id, why, at_least),
+            RequestKind::Update(id, _) => {
+                self.reply_failed(in_flight, at_least);
                 self.answer_unheard(id);
             }
-            Kind::Listen => self.listening_ended(refusal),
+            RequestKind::Listen => self.listening_ended(refusal),
             _ => {}
         }
     }

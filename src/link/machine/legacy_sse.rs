@@ -7,11 +7,11 @@
 
 use core::time::Duration;
 
-use super::{Door, Errand, Kind, Link, era::Greeting};
+use super::{ConnectionState, InFlight, Link, RequestKind, negotiation::NegotiationStep};
 use crate::{
     link::{
         ExchangeId,
-        running::{Line, Running},
+        active_task::{ActiveTask, Line},
     },
     protocol::{Arrival, Body, Method, Refusal},
 };
@@ -26,16 +26,16 @@ pub(super) struct Wire {
     pub(super) target: String,
 }
 
-impl Errand {
+impl InFlight {
     /// Whether a message has to come for it, not only a status.
     pub(super) fn awaits_answer(&self) -> bool {
-        self.request_id.is_some() || matches!(self.kind, Kind::Stream(_))
+        self.request_id.is_some() || matches!(self.kind, RequestKind::Stream(_))
     }
 
     /// Whether a server may refuse it for a session that it does not know.
     fn is_unknown(&self, refusal: &Refusal) -> bool {
         self.is_by_wire
-            && !matches!(self.kind, Kind::Handshake { .. })
+            && !matches!(self.kind, RequestKind::Handshake { .. })
             && matches!(refusal.status, 400 | 404 | 410)
     }
 }
@@ -46,8 +46,13 @@ impl Link {
         if self.path.spend(self.now).is_err() {
             return;
         }
-        self.send(Kind::Wire, Method::Get { cursor: None }, None, None);
-        self.door = Door::Wiring;
+        self.send(
+            RequestKind::LegacySse,
+            Method::Get { cursor: None },
+            None,
+            None,
+        );
+        self.connection = ConnectionState::OpeningSse;
     }
 
     /// Something came on the stream: first the endpoint, then all that the server says.
@@ -58,10 +63,10 @@ impl Link {
         self.hears_modern = !self.record.is_stateful();
         let now = self.now;
         self.path_worked();
-        for running in self.tasks.values_mut() {
-            if matches!(running.line, Line::Open { .. }) {
-                running.heard(now);
-                running.last_news = now.mono;
+        for active in self.tasks.values_mut() {
+            if matches!(active.line, Line::Open { .. }) {
+                active.heard(now);
+                active.last_news = now.mono;
             }
         }
         if let Arrival::Event { data, .. } = arrival {
@@ -75,15 +80,15 @@ impl Link {
     fn wire_began(&mut self, exchange: ExchangeId, arrival: Arrival) {
         match arrival {
             Arrival::Endpoint { target: Ok(target) } => {
-                if let Some(errand) = self.errands.get_mut(&exchange) {
-                    errand.until = None;
+                if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+                    in_flight.until = None;
                 }
                 self.wire = Some(Wire {
                     on: exchange,
                     target,
                 });
-                self.door = Door::Shut;
-                self.is_restless = true;
+                self.connection = ConnectionState::Disconnected;
+                self.needs_advance = true;
             }
             Arrival::Endpoint { target: Err(why) } => {
                 self.close(exchange);
@@ -93,7 +98,7 @@ impl Link {
                     error: None,
                     said: None,
                 };
-                self.door_failed(why, Some(&refusal));
+                self.handshake_failed(why, Some(&refusal));
             }
             Arrival::Event { .. } => {
                 self.close(exchange);
@@ -105,13 +110,13 @@ impl Link {
 
     /// What comes of a POST whose answer comes on the stream. Returns whether that is all there is to it.
     pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &Arrival) -> bool {
-        let Some(errand) = self.errands.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
             return false;
         };
         match arrival {
             Arrival::Opened { .. } => {
-                errand.is_opened = true;
-                if let Kind::Stream(id) = &errand.kind {
+                in_flight.is_opened = true;
+                if let RequestKind::Stream(id) = &in_flight.kind {
                     let id = id.clone();
                     self.stream_opened(&id, exchange, &Body::Stream);
                 }
@@ -124,7 +129,9 @@ impl Link {
                 true
             }
             Arrival::Endpoint { .. } | Arrival::Alive => true,
-            Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. } => errand.is_opened,
+            Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. } => {
+                in_flight.is_opened
+            }
             _ => false,
         }
     }
@@ -133,11 +140,11 @@ impl Link {
     pub(super) fn wire_refused(&mut self, refusal: &Refusal) {
         match refusal.status {
             401 | 403 => {
-                self.door = Door::Shut;
-                self.barred(refusal);
+                self.connection = ConnectionState::Disconnected;
+                self.auth_refused(refusal);
             }
             408 | 425 | 429 | 500..=599 => {
-                self.door_failed(format!("HTTP {}", refusal.status), Some(refusal));
+                self.handshake_failed(format!("HTTP {}", refusal.status), Some(refusal));
             }
             _ => self.is_no_wire(),
         }
@@ -145,19 +152,23 @@ impl Link {
 
     /// HTTP+SSE is no way either: the refusal of the handshake says most. A server that was known by it is greeted anew.
     pub(super) fn is_no_wire(&mut self) {
-        self.greet_with(Greeting::Discover);
-        if let Some(refusal) = self.belief.no_handshake.take() {
-            self.door_failed(format!("HTTP {}", refusal.status), Some(&refusal));
+        self.negotiate_with(NegotiationStep::Discover);
+        if let Some(refusal) = self.negotiation.no_handshake.take() {
+            self.handshake_failed(format!("HTTP {}", refusal.status), Some(&refusal));
         }
     }
 
     /// A server that no longer knows the session of a POST gets a new stream, unless a call still hangs on this one.
     /// Returns whether it does.
-    pub(super) fn wants_new_wire(&self, errand: &Errand, refusal: &Refusal) -> bool {
-        let has_call = |errand: &Errand| {
-            errand.is_by_wire && errand.is_opened && matches!(errand.kind, Kind::Stream(_))
+    pub(super) fn wants_new_wire(&self, in_flight: &InFlight, refusal: &Refusal) -> bool {
+        let has_call = |in_flight: &InFlight| {
+            in_flight.is_by_wire
+                && in_flight.is_opened
+                && matches!(in_flight.kind, RequestKind::Stream(_))
         };
-        self.wire.is_some() && errand.is_unknown(refusal) && !self.errands.values().any(has_call)
+        self.wire.is_some()
+            && in_flight.is_unknown(refusal)
+            && !self.in_flight.values().any(has_call)
     }
 
     /// The stream is gone, and with it the session and every answer that was to come.
@@ -172,24 +183,24 @@ impl Link {
             // Whatever was left to itself there has ended too.
             self.spares_session = false;
         }
-        let waiting: Vec<(ExchangeId, Errand)> = self
-            .errands
+        let waiting: Vec<(ExchangeId, InFlight)> = self
+            .in_flight
             .iter()
-            .filter(|(_, errand)| errand.is_by_wire)
-            .map(|(exchange, errand)| (*exchange, errand.clone()))
+            .filter(|(_, in_flight)| in_flight.is_by_wire)
+            .map(|(exchange, in_flight)| (*exchange, in_flight.clone()))
             .collect();
-        for (exchange, errand) in waiting {
+        for (exchange, in_flight) in waiting {
             self.close(exchange);
-            if errand.is_opened {
-                self.exchange_ended(&errand, Some(why.to_owned()));
+            if in_flight.is_opened {
+                self.exchange_ended(&in_flight, Some(why.to_owned()));
             } else {
-                self.unanswered(&errand, why.to_owned(), false);
+                self.unanswered(&in_flight, why.to_owned(), false);
             }
         }
-        if !matches!(self.door, Door::Barred(_)) {
-            self.door = Door::Shut;
+        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+            self.connection = ConnectionState::Disconnected;
         }
-        if self.door_tries > 0 {
+        if self.handshake_tries > 0 {
             self.back_off(why.to_owned(), None);
         }
         self.note_session_over();
@@ -198,14 +209,16 @@ impl Link {
 
     /// A program that is configured no more is ended once nothing runs there: nothing new begins in it.
     pub(super) fn end_idle_program(&mut self) {
-        let is_of_wire = |errand: &Errand| matches!(errand.kind, Kind::Wire | Kind::Listen);
+        let is_of_wire = |in_flight: &InFlight| {
+            matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
+        };
         let is_idle = self.gone_from.is_some()
             && self.record.is_process()
             && self.wire.is_some()
             && !self.spares_session
-            && !self.wants_door()
+            && !self.wants_session()
             && !self.has_unsettled()
-            && self.errands.values().all(is_of_wire);
+            && self.in_flight.values().all(is_of_wire);
         if is_idle {
             self.wire_ended("its server is configured no more");
         }
@@ -213,8 +226,8 @@ impl Link {
 
     /// What the server had made tasks of was in the process that ended.
     fn tasks_ended_with_process(&mut self, why: &str) {
-        let is_there = |running: &Running| !running.is_settled() && running.served.is_some();
-        let there = self.tasks.iter().filter(|(_, running)| is_there(running));
+        let is_there = |active: &ActiveTask| !active.is_settled() && active.served.is_some();
+        let there = self.tasks.iter().filter(|(_, active)| is_there(active));
         for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             let end = self.end_without_id(&id, why);
             self.out_of_stream(&id, end, false);

@@ -1,7 +1,7 @@
-//! The seam of a resumed stream: where what was replayed ends and what is live begins.
+//! The replay gap of a resumed stream: where what was replayed ends and what is live begins.
 //!
 //! Some servers let events fall there: those of the moment between the end of the replay and the first live event. Their
-//! store has them, so the stream is read a second time from before the seam while what is live waits its turn.
+//! store has them, so the stream is read a second time from before the replay gap while what is live waits its turn.
 
 use super::ExchangeId;
 use crate::domain::EventId;
@@ -13,25 +13,25 @@ const HELD_BYTES_AT_MOST: usize = 1 << 20;
 /// Equal steps in a row after which a longer one means that some are missing.
 const STEPS_ALIKE: u32 = 3;
 
-/// How far a resumed stream is seen to have come over its seam.
+/// How far a resumed stream is seen to have come over its replay gap.
 #[derive(Debug, Default)]
-pub(super) enum Seam {
+pub(super) enum ReplayGap {
     /// There is none, or it has been seen to.
     #[default]
     Whole,
     /// The stream was resumed; nothing has told where the replay ends.
-    Ahead,
+    Expected,
     /// An event without data told that the server has tied on again: the next one is live.
     Primed,
     /// A step is longer than those before it, and was not taken yet: some may be missing.
-    Torn,
+    Suspected,
     /// It is read a second time.
     Reread(Reread),
     /// It is passed without what may be missing.
     Passing,
 }
 
-/// A second reading of a stream from before its seam.
+/// A second reading of a stream from before its replay gap.
 #[derive(Debug)]
 pub(super) struct Reread {
     pub(super) on: ExchangeId,
@@ -78,13 +78,13 @@ impl Reread {
 
 /// How far apart the steps of an attempt are, as long as they are equally far apart.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stride {
+pub(super) struct StepInterval {
     last: Option<f64>,
     apart: f64,
     times: u32,
 }
 
-impl Stride {
+impl StepInterval {
     /// Takes a step into account.
     pub(super) fn took(&mut self, value: f64) {
         if let Some(last) = self.last.replace(value) {
@@ -113,12 +113,12 @@ fn is_near(one: f64, other: f64) -> bool {
 mod tests {
     use super::*;
 
-    fn after(steps: &[f64]) -> Stride {
-        let mut stride = Stride::default();
+    fn after(steps: &[f64]) -> StepInterval {
+        let mut step_interval = StepInterval::default();
         for step in steps {
-            stride.took(*step);
+            step_interval.took(*step);
         }
-        stride
+        step_interval
     }
 
     #[test]

@@ -2,17 +2,17 @@
 //!
 //! Both the official Python SDKs send nothing of what a tool tells while they replay, and then tie on with a priming
 //! event; it is in their store all the same. What comes live meanwhile waits, so that the history stays in order, and the
-//! cursor stays before the seam until all of it is there. At most one reading a seam, with the requests that are spare.
+//! cursor stays before the replay gap until all of it is there. At most one reading a replay gap, with the requests that are spare.
 
 use core::time::Duration;
 
-use super::{Door, Kind, Link};
+use super::{ConnectionState, Link, RequestKind};
 use crate::{
     domain::{Phase, TaskId},
     link::{
         ExchangeId,
-        running::Line,
-        seam::{Held, Reread, Seam},
+        active_task::Line,
+        replay_gap::{Held, ReplayGap, Reread},
     },
     protocol::{self, Arrival, Incoming, Method},
 };
@@ -23,35 +23,35 @@ pub(super) const REREAD_WITHIN: Duration = Duration::from_secs(5);
 const IN_VAIN: u32 = 8;
 
 impl Link {
-    /// What the seam makes of a new event of a task's stream: it is given back if it is to be taken now.
-    pub(super) fn at_seam(&mut self, id: &TaskId, event: Held) -> Option<Held> {
-        let running = self.tasks.get_mut(id)?;
+    /// What the replay gap makes of a new event of a task's stream: it is given back if it is to be taken now.
+    pub(super) fn at_replay_gap(&mut self, id: &TaskId, event: Held) -> Option<Held> {
+        let active = self.tasks.get_mut(id)?;
         let has_data = !event.data.is_empty();
-        match &mut running.seam {
+        match &mut active.replay_gap {
             // A store may replay the priming events of earlier seams, so that the first is not always the one that counts.
-            Seam::Ahead | Seam::Whole if !has_data => {
+            ReplayGap::Expected | ReplayGap::Whole if !has_data => {
                 let is_resumed = matches!(
-                    running.line,
+                    active.line,
                     Line::Open {
                         is_resumed: true,
                         ..
                     }
                 );
-                let cursors = running.task.attempts.last().map(|attempt| &attempt.cursors);
+                let cursors = active.task.attempts.last().map(|attempt| &attempt.cursors);
                 let is_new = event.id.is_some()
                     && cursors.is_some_and(|cursors| {
                         cursors.newest != event.id && cursors.first != event.id
                     });
                 if is_new && is_resumed {
-                    running.seam = Seam::Primed;
+                    active.replay_gap = ReplayGap::Primed;
                 }
                 Some(event)
             }
-            Seam::Primed if has_data => {
+            ReplayGap::Primed if has_data => {
                 self.reread_or_pass(id, event);
                 None
             }
-            Seam::Reread(reread) => {
+            ReplayGap::Reread(reread) => {
                 if has_data {
                     reread.has_answer |= is_answer(&event.data);
                     let (on, has_room) = (reread.on, reread.hold(event));
@@ -65,65 +65,70 @@ impl Link {
         }
     }
 
-    /// Whether a step is longer than those before it, on a resumed stream whose seam was not seen yet: it is left alone
+    /// Whether a step is longer than those before it, on a resumed stream whose replay gap was not seen yet: it is left alone
     /// until the stream has been read a second time.
-    pub(super) fn tears_seam(
+    pub(super) fn opens_replay_gap(
         &mut self,
         stream: Option<&TaskId>,
         of: Option<&TaskId>,
         value: f64,
     ) -> bool {
-        let Some(running) = stream
+        let Some(active) = stream
             .filter(|id| of == Some(*id))
             .and_then(|id| self.tasks.get_mut(id))
         else {
             return false;
         };
-        let is_torn =
-            matches!(running.seam, Seam::Ahead) && running.stride.missing_since(value).is_some();
+        let is_torn = matches!(active.replay_gap, ReplayGap::Expected)
+            && active.step_interval.missing_since(value).is_some();
         if is_torn {
-            running.seam = Seam::Torn;
+            active.replay_gap = ReplayGap::Suspected;
         }
         is_torn
     }
 
-    /// The first event behind a seam: it waits for a second reading, or is taken as it is where there can be none.
+    /// The first event behind a replay gap: it waits for a second reading, or is taken as it is where there can be none.
     pub(super) fn reread_or_pass(&mut self, id: &TaskId, event: Held) {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let cursor = running.task.attempts.last().and_then(|attempt| {
+        let cursor = active.task.attempts.last().and_then(|attempt| {
             let cursors = &attempt.cursors;
             cursors.data.as_ref().or(cursors.first.as_ref()).cloned()
         });
         let may_read = event.id.is_some()
             && cursor.is_some()
             && self.vain_rereads.is_none_or(|times| times < IN_VAIN)
-            && self.door == Door::Open
+            && self.connection == ConnectionState::Ready
             && self.path.down().is_none()
             && self.path.spend_spare(self.now);
         if !may_read {
-            running.seam = Seam::Passing;
+            active.replay_gap = ReplayGap::Passing;
             self.took(id, event);
             return self.passed(id);
         }
         let has_answer = is_answer(&event.data);
-        let exchange = self.send(Kind::Reread(id.clone()), Method::Get { cursor }, None, None);
-        if let Some(running) = self.tasks.get_mut(id) {
+        let exchange = self.send(
+            RequestKind::Reread(id.clone()),
+            Method::Get { cursor },
+            None,
+            None,
+        );
+        if let Some(active) = self.tasks.get_mut(id) {
             let mut reread = Reread::new(exchange);
             reread.has_answer = has_answer;
             reread.hold(event);
-            running.seam = Seam::Reread(reread);
+            active.replay_gap = ReplayGap::Reread(reread);
         }
     }
 
     /// What a second reading brings: first what was missing, then what waits.
     pub(super) fn reread_brought(&mut self, id: &TaskId, exchange: ExchangeId, arrival: Arrival) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return self.close(exchange);
         };
-        let Seam::Reread(reread) = &mut running.seam else {
+        let ReplayGap::Reread(reread) = &mut active.replay_gap else {
             return self.close(exchange);
         };
         if reread.on != exchange {
@@ -135,60 +140,57 @@ impl Link {
             ..
         } = arrival
         else {
-            return running.heard(now);
+            return active.heard(now);
         };
         if reread.meets(&event_id) {
-            return self.seam_closed(id);
+            return self.replay_gap_closed(id);
         }
-        if data.is_empty() || running.ids.knows(&event_id) {
+        if data.is_empty() || active.ids.knows(&event_id) {
             return;
         }
         reread.has_found = true;
-        running.heard(now);
+        active.heard(now);
         let event = Held {
             id: Some(event_id),
             data,
         };
         self.took(id, event);
-        if self
-            .tasks
-            .get(id)
-            .is_none_or(|running| !is_awaited(running))
-        {
+        if self.tasks.get(id).is_none_or(|active| !is_awaited(active)) {
             self.drop_reread(id);
         }
     }
 
     /// Both readings have met: nothing is missing.
-    fn seam_closed(&mut self, id: &TaskId) {
-        self.release(id, Seam::Whole);
+    fn replay_gap_closed(&mut self, id: &TaskId) {
+        self.release(id, ReplayGap::Whole);
     }
 
     /// A second reading ended before it came to what waits.
     pub(super) fn reread_over(&mut self, id: &TaskId, exchange: ExchangeId) {
         self.close(exchange);
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let Seam::Reread(reread) = &running.seam else {
+        let ReplayGap::Reread(reread) = &active.replay_gap else {
             return;
         };
         if reread.on != exchange {
             return;
         }
-        if !reread.has_answer && !matches!(running.line, Line::Open { .. }) {
+        if !reread.has_answer && !matches!(active.line, Line::Open { .. }) {
             // The stream is asked for again: taking what waits now would lose what did not come.
             return self.drop_reread(id);
         }
-        self.release(id, Seam::Passing);
+        self.release(id, ReplayGap::Passing);
     }
 
     /// What waited is taken in its turn.
-    fn release(&mut self, id: &TaskId, seam: Seam) {
-        let Some(running) = self.tasks.get_mut(id) else {
+    fn release(&mut self, id: &TaskId, replay_gap: ReplayGap) {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Seam::Reread(reread) = std::mem::replace(&mut running.seam, seam) else {
+        let ReplayGap::Reread(reread) = std::mem::replace(&mut active.replay_gap, replay_gap)
+        else {
             return;
         };
         self.close(reread.on);
@@ -197,9 +199,9 @@ impl Link {
             .filter(|_| !reread.has_found)
             .map(|times| times.saturating_add(1));
         for event in reread.held {
-            let is_open = self.tasks.get(id).is_some_and(|running| {
-                let is_new = event.id.as_ref().is_none_or(|id| !running.ids.knows(id));
-                is_new && is_awaited(running)
+            let is_open = self.tasks.get(id).is_some_and(|active| {
+                let is_new = event.id.as_ref().is_none_or(|id| !active.ids.knows(id));
+                is_new && is_awaited(active)
             });
             if is_open {
                 self.took(id, event);
@@ -209,17 +211,17 @@ impl Link {
     }
 
     fn passed(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id)
-            && matches!(running.seam, Seam::Passing)
+        if let Some(active) = self.tasks.get_mut(id)
+            && matches!(active.replay_gap, ReplayGap::Passing)
         {
-            running.seam = Seam::Whole;
+            active.replay_gap = ReplayGap::Whole;
         }
     }
 
-    /// The stream is asked for again from before the seam, so that nothing of what waits is needed.
+    /// The stream is asked for again from before the replay gap, so that nothing of what waits is needed.
     pub(super) fn drop_reread(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id)
-            && let Seam::Reread(reread) = std::mem::take(&mut running.seam)
+        if let Some(active) = self.tasks.get_mut(id)
+            && let ReplayGap::Reread(reread) = std::mem::take(&mut active.replay_gap)
         {
             self.close(reread.on);
         }
@@ -228,31 +230,31 @@ impl Link {
     /// The stream ended while it is read a second time. Returns whether nothing is to be done about that: its answer
     /// waits already, or the second reading goes on as the stream, as where a server lets go of the one for the other.
     pub(super) fn goes_on_reading(&mut self, id: &TaskId, is_broken: bool) -> bool {
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let Seam::Reread(reread) = &running.seam else {
+        let ReplayGap::Reread(reread) = &active.replay_gap else {
             return false;
         };
         if reread.has_answer {
             return true;
         }
         let on = reread.on;
-        let Some(errand) = self.errands.get_mut(&on).filter(|_| !is_broken) else {
+        let Some(in_flight) = self.in_flight.get_mut(&on).filter(|_| !is_broken) else {
             self.drop_reread(id);
             return false;
         };
-        errand.kind = Kind::Stream(id.clone());
-        running.seam = Seam::Ahead;
-        running.line = if errand.is_opened {
-            errand.until = None;
+        in_flight.kind = RequestKind::Stream(id.clone());
+        active.replay_gap = ReplayGap::Expected;
+        active.line = if in_flight.is_opened {
+            in_flight.until = None;
             Line::Open {
                 on,
                 is_resumed: true,
                 since: self.now.mono,
             }
         } else {
-            errand.until = Some(self.now.mono.after(super::streams::HEAD_WITHIN));
+            in_flight.until = Some(self.now.mono.after(super::streams::HEAD_WITHIN));
             Line::Asking {
                 on,
                 is_probe: false,
@@ -263,8 +265,8 @@ impl Link {
 }
 
 /// Whether more of its stream can still mean something.
-fn is_awaited(running: &crate::link::running::Running) -> bool {
-    !running.is_settled() && running.phase() != Phase::Ended
+fn is_awaited(active: &crate::link::active_task::ActiveTask) -> bool {
+    !active.is_settled() && active.phase() != Phase::Ended
 }
 
 /// Whether an event holds an answer to a request of ours.

@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Door, Kind, Link, earliest, streams::BY_CHECKPOINT};
+use super::{ConnectionState, Link, RequestKind, earliest, streams::BY_CHECKPOINT};
 use crate::{
     domain::{
         AskedFor, Done, Mono, Phase, Progress, QuestionWay, Refused, Status, TaskErrorKind, TaskId,
         Window, text,
     },
     link::{
+        active_task::{Line, PendingControl},
         checkpoint::{self, Follow, Verdict},
-        running::{Line, Wish},
     },
     protocol::{self, encode},
 };
@@ -35,19 +35,19 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 impl Link {
     /// Sets what was asked for, with its limit.
-    pub(super) fn wish_for(&mut self, id: &TaskId, what: AskedFor) {
+    pub(super) fn request_control(&mut self, id: &TaskId, what: AskedFor) {
         let now = self.now;
         let within = match what {
             AskedFor::Pausing => PAUSE_WITHIN,
             AskedFor::Cancelling => CANCEL_WITHIN,
             AskedFor::Resuming => RESUME_WITHIN,
         };
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.task.remark = None;
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.task.remark = None;
             let until = now.mono.after(within);
-            running.set_wish(
+            active.set_control(
                 now,
-                Some(Wish {
+                Some(PendingControl {
                     what,
                     until,
                     is_taken: false,
@@ -57,7 +57,7 @@ impl Link {
             );
         }
         self.saver.touch(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Asks the server's pause tool; refused in words where there is none.
@@ -66,66 +66,66 @@ impl Link {
         let name = self.record.name.clone();
         let pause = &self.record.convention.pause;
         let has_pause = self.record.tools.iter().any(|tool| tool.name == *pause);
-        let running = self.tasks.get_mut(id).ok_or_else(|| {
+        let active = self.tasks.get_mut(id).ok_or_else(|| {
             Refused::Usage(format!(
                 "Not paused: {id} is settled; there is nothing left to pause"
             ))
         })?;
-        let refusal = if running.task.status == Status::Paused {
+        let refusal = if active.task.status == Status::Paused {
             Some("it is paused already; r goes on".to_owned())
-        } else if running.phase() == Phase::Queued {
+        } else if active.phase() == Phase::Queued {
             Some("it does not run yet; x takes it back".to_owned())
         } else if !has_pause {
             Some(format!("{name} has no pause tool; the work goes on"))
-        } else if !running.task.resumability.checkpoint {
+        } else if !active.task.resumability.checkpoint {
             Some(format!(
                 "{} keeps no checkpoint that {name}'s pause tool could stop at; the work goes on",
-                running.task.tool
+                active.task.tool
             ))
-        } else if matches!(running.task.status, Status::Unknown(_)) {
+        } else if matches!(active.task.status, Status::Unknown(_)) {
             Some("nobody knows whether it runs".to_owned())
         } else {
             None
         };
         if let Some(refusal) = refusal {
             let words = format!("Not paused: {refusal}");
-            running.remark(now, words.clone());
+            active.remark(now, words.clone());
             return Err(Refused::Usage(words));
         }
-        if running.follow.is_none() {
-            running.follow = Some(Follow::new(now.mono, running.longest_step, false));
+        if active.follow.is_none() {
+            active.follow = Some(Follow::new(now.mono, active.longest_step, false));
         }
-        self.wish_for(id, AskedFor::Pausing);
+        self.request_control(id, AskedFor::Pausing);
         Ok(Done::Accepted)
     }
 
     /// Cancels: by notification where a call is out, at once where nothing runs.
     pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<Done, Refused> {
         let now = self.now;
-        let running = self.tasks.get_mut(id).ok_or_else(|| {
+        let active = self.tasks.get_mut(id).ok_or_else(|| {
             Refused::Usage(format!(
                 "Not cancelled: {id} is settled; there is nothing left to cancel"
             ))
         })?;
-        let is_of_another = running
+        let is_of_another = active
             .attempt()
             .is_some_and(|attempt| attempt.session_number != self.record.session_number);
-        if running.is_modern() && running.is_out() && running.sending.is_none() {
+        if active.is_modern() && active.is_out() && active.sending.is_none() {
             return Ok(self.hang_up(id));
         }
-        let is_at_work = running.is_out() || running.served.is_some();
-        let was_cancelled = running.attempt().is_some_and(|it| it.was_cancelled);
-        if self.record.is_process() && is_at_work && was_cancelled && running.wish.is_none() {
+        let is_at_work = active.is_out() || active.served.is_some();
+        let was_cancelled = active.attempt().is_some_and(|it| it.was_cancelled);
+        if self.record.is_process() && is_at_work && was_cancelled && active.control.is_none() {
             return self.end_process(id);
         }
-        let is_round = running.task.status == Status::InputRequired
-            && running
+        let is_round = active.task.status == Status::InputRequired
+            && active
                 .task
                 .open_question()
                 .is_some_and(|q| q.way == QuestionWay::Round);
-        match (&running.task.status, running.phase()) {
+        match (&active.task.status, active.phase()) {
             (Status::InputRequired, _) if is_round => {
-                running.remark(
+                active.remark(
                     now,
                     "nothing ran; the server's question stays unanswered".to_owned(),
                 );
@@ -133,7 +133,7 @@ impl Link {
             }
             (Status::Unknown(_), _)
                 if (is_of_another || !self.record.is_initialized)
-                    && !running.task.resumability.checkpoint =>
+                    && !active.task.resumability.checkpoint =>
             {
                 return Err(Refused::Usage(
                     "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
@@ -141,21 +141,21 @@ impl Link {
                 ));
             }
             (Status::Running, Phase::Queued) => {
-                running.remark(now, "it was never run".to_owned());
+                active.remark(now, "it was never run".to_owned());
                 self.conclude(id, Status::Cancelled, None);
             }
             (Status::Paused, _) => {
-                running.remark(
+                active.remark(
                     now,
                     "it was paused; its checkpoint stays on the server".to_owned(),
                 );
                 self.conclude(id, Status::Cancelled, None);
             }
             _ => {
-                if running.task.resumability.checkpoint && running.follow.is_none() {
-                    running.follow = Some(Follow::new(now.mono, running.longest_step, false));
+                if active.task.resumability.checkpoint && active.follow.is_none() {
+                    active.follow = Some(Follow::new(now.mono, active.longest_step, false));
                 }
-                self.wish_for(id, AskedFor::Cancelling);
+                self.request_control(id, AskedFor::Cancelling);
             }
         }
         Ok(Done::Accepted)
@@ -168,10 +168,10 @@ impl Link {
         let may_be_task = self.may_be_task(id);
         let is_process = self.record.is_process();
         let mut request_id = None;
-        if let Some(running) = self.tasks.get_mut(id) {
-            request_id = running.request_id().map(str::to_owned);
+        if let Some(active) = self.tasks.get_mut(id) {
+            request_id = active.request_id().map(str::to_owned);
             // On pipes nothing tells that a call was taken.
-            let is_unanswered = is_process || matches!(running.line, Line::Calling(_));
+            let is_unanswered = is_process || matches!(active.line, Line::Calling(_));
             let mut words = if is_process {
                 "its program was told, which cancels it".to_owned()
             } else {
@@ -180,11 +180,11 @@ impl Link {
             if is_unanswered && may_be_task {
                 words.push_str("; if the server had made a task of it, that goes on");
             }
-            running.remark(now, words);
+            active.remark(now, words);
         }
         if let Some(request_id) = request_id.filter(|_| is_process) {
             let method = encode::cancelled(&request_id, "cancelled by the user");
-            self.send(Kind::Cancel(id.clone()), method, None, None);
+            self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
         self.conclude(id, Status::Cancelled, None);
         Done::Accepted
@@ -193,8 +193,8 @@ impl Link {
     /// A cancel to which the process did not react, asked for again: its end is the end of the call. MCP lets a server
     /// say nothing to a cancel, so this is the one proof that can be had.
     fn end_process(&mut self, id: &TaskId) -> Result<Done, Refused> {
-        let others = self.tasks.iter().filter(|(other, running)| {
-            *other != id && !running.is_settled() && (running.is_out() || running.served.is_some())
+        let others = self.tasks.iter().filter(|(other, active)| {
+            *other != id && !active.is_settled() && (active.is_out() || active.served.is_some())
         });
         let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
         let name = self.record.name.clone();
@@ -204,54 +204,54 @@ impl Link {
                 "Not cancelled: the program of {name} did not react, and {calls} would end with it"
             )));
         }
-        if let Some(running) = self.tasks.get_mut(id) {
+        if let Some(active) = self.tasks.get_mut(id) {
             let words = "its program did not react to the cancel and was ended".to_owned();
-            running.remark(self.now, words);
+            active.remark(self.now, words);
         }
         self.conclude(id, Status::Cancelled, None);
         self.wire_ended("its program was ended after a cancel");
         Ok(Done::Accepted)
     }
 
-    pub(super) fn step_wish(&mut self, id: &TaskId) {
+    pub(super) fn step_control(&mut self, id: &TaskId) {
         let now = self.now;
-        let can_send = self.door == Door::Open && self.path.may_send(now);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let can_send = self.connection == ConnectionState::Ready && self.path.may_send(now);
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(wish) = running.wish.clone() else {
+        let Some(control) = active.control.clone() else {
             return;
         };
-        let is_due = wish.waits_to_cancel()
-            && running.sending.is_none()
-            && wish.retry_at.is_none_or(|at| now.mono >= at);
-        if is_due && running.phase() == Phase::Queued {
-            running.remark(now, "it was never run".to_owned());
+        let is_due = control.waits_to_cancel()
+            && active.sending.is_none()
+            && control.retry_at.is_none_or(|at| now.mono >= at);
+        if is_due && active.phase() == Phase::Queued {
+            active.remark(now, "it was never run".to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.
-        if is_due && can_send && (wish.retry_at.is_none() || self.path.spend(now).is_ok()) {
+        if is_due && can_send && (control.retry_at.is_none() || self.path.spend(now).is_ok()) {
             self.send_cancel(id);
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(wish) = running.wish.clone() else {
+        let Some(control) = active.control.clone() else {
             return;
         };
-        if now.mono < wish.until {
+        if now.mono < control.until {
             return;
         }
         let name = &self.record.name;
-        let words = match wish.what {
-            AskedFor::Pausing if wish.is_sent => {
+        let words = match control.what {
+            AskedFor::Pausing if control.is_sent => {
                 format!("{name} did not stop within a minute; x stops it, the checkpoint stays")
             }
             AskedFor::Pausing => format!("{name} could not be asked to pause within a minute"),
-            AskedFor::Cancelling if !wish.is_sent => {
+            AskedFor::Cancelling if !control.is_sent => {
                 // Not reachable, or its call is not out yet: it is asked as soon as it can be.
-                if let Some(wish) = running.wish.as_mut() {
-                    wish.until = now.mono.after(CANCEL_WITHIN);
+                if let Some(control) = active.control.as_mut() {
+                    control.until = now.mono.after(CANCEL_WITHIN);
                 }
                 return;
             }
@@ -264,94 +264,99 @@ impl Link {
                 )
             }
             AskedFor::Resuming => {
-                running.set_wish(now, None);
+                active.set_control(now, None);
                 return;
             }
         };
-        running.set_wish(now, None);
-        running.remark(now, words);
-        if running.line != Line::None {
-            running.follow = None;
+        active.set_control(now, None);
+        active.remark(now, words);
+        if active.line != Line::None {
+            active.follow = None;
         }
         self.saver.touch(now.mono);
     }
 
     fn send_cancel(&mut self, id: &TaskId) {
         let (now, session_number) = (self.now, self.record.session_number);
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if running.is_modern() && running.is_out() {
+        if active.is_modern() && active.is_out() {
             self.hang_up(id);
             return;
         }
-        if let Some(attempt) = running.attempt_mut() {
+        if let Some(attempt) = active.attempt_mut() {
             attempt.was_cancelled = true;
         }
-        running.touch(now);
-        let Some(attempt) = running.task.attempts.last() else {
+        active.touch(now);
+        let Some(attempt) = active.task.attempts.last() else {
             return;
         };
         // A request id means nothing in another session; what the list shows is all that can be known.
         // In the modern era whatever is out was hung up.
-        let is_ours = attempt.session_number == session_number && !running.is_modern();
+        let is_ours = attempt.session_number == session_number && !active.is_modern();
         let request_id = attempt.request_id.clone();
-        let server_task = running
+        let server_task = active
             .served
             .as_ref()
-            .and(running.task.server_task_id.clone());
-        if let Some(wish) = running.wish.as_mut() {
+            .and(active.task.server_task_id.clone());
+        if let Some(control) = active.control.as_mut() {
             // The limit runs from when the server could hear it.
             let within = if server_task.is_some() {
                 TASK_CANCEL_WITHIN
             } else {
                 CANCEL_WITHIN
             };
-            wish.until = now.mono.after(within);
-            wish.is_sent = true;
+            control.until = now.mono.after(within);
+            control.is_sent = true;
         }
         if let Some(server_task) = server_task {
             let request_id = self.new_request_id();
             let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
-            self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
+            self.send(
+                RequestKind::Cancel(id.clone()),
+                method,
+                Some(request_id),
+                None,
+            );
         } else if is_ours {
             let method = encode::cancelled(&request_id, "cancelled by the user");
-            self.send(Kind::Cancel(id.clone()), method, None, None);
+            self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
     }
 
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
-        if let Some(running) = self.tasks.get_mut(id)
-            && let Some(wish) = running
-                .wish
+        if let Some(active) = self.tasks.get_mut(id)
+            && let Some(control) = active
+                .control
                 .as_mut()
-                .filter(|wish| wish.what == AskedFor::Cancelling)
+                .filter(|control| control.what == AskedFor::Cancelling)
         {
-            wish.is_taken = true;
+            control.is_taken = true;
         }
     }
 
     /// The request for a wish did not get through; it goes out again within its limit.
-    pub(super) fn wish_unheard(&mut self, id: &TaskId) {
+    pub(super) fn control_unheard(&mut self, id: &TaskId) {
         let retry_at = self.now.mono.after(WISH_AGAIN);
-        if let Some(wish) = self.tasks.get_mut(id).and_then(|r| r.wish.as_mut()) {
-            (wish.is_sent, wish.retry_at) = (false, Some(retry_at));
+        if let Some(control) = self.tasks.get_mut(id).and_then(|r| r.control.as_mut()) {
+            (control.is_sent, control.retry_at) = (false, Some(retry_at));
         }
     }
 
     /// The pause tool refused, in its own words.
-    pub(super) fn wish_refused(&mut self, id: &TaskId, said: &str) {
+    pub(super) fn control_refused(&mut self, id: &TaskId, said: &str) {
         let now = self.now;
         let name = self.record.name.clone();
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.set_wish(now, None);
-            running.remark(
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.set_control(now, None);
+            active.remark(
                 now,
                 format!("Not paused: {name} says {}", text::clean_line(said)),
             );
-            if running.line != Line::None {
-                running.follow = None;
+            if active.line != Line::None {
+                active.follow = None;
             }
         }
         self.saver.touch(now.mono);
@@ -361,14 +366,14 @@ impl Link {
     pub(super) fn pause_answered(&mut self, id: &TaskId, result: &str) {
         let answer = protocol::call_result(result);
         if answer.is_error {
-            return self.wish_refused(id, answer.text.as_deref().unwrap_or("no"));
+            return self.control_refused(id, answer.text.as_deref().unwrap_or("no"));
         }
-        if let Some(wish) = self
+        if let Some(control) = self
             .tasks
             .get_mut(id)
-            .and_then(|running| running.wish.as_mut())
+            .and_then(|active| active.control.as_mut())
         {
-            wish.is_taken = true;
+            control.is_taken = true;
         }
     }
 
@@ -376,29 +381,29 @@ impl Link {
     /// as the silence, which keeps the tool from being called a second time too early.
     fn step_doubt(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        if let Some(running) = self.tasks.get_mut(id)
-            && running.follow.is_none()
-            && running.doubted_at().is_some_and(|at| now >= at)
+        if let Some(active) = self.tasks.get_mut(id)
+            && active.follow.is_none()
+            && active.doubted_at().is_some_and(|at| now >= at)
         {
-            let silence = now.since(running.last_byte.mono);
-            let longest_step = running.longest_step.max(silence);
-            running.follow = Some(Follow::new(now, longest_step, false));
+            let silence = now.since(active.last_byte.mono);
+            let longest_step = active.longest_step.max(silence);
+            active.follow = Some(Follow::new(now, longest_step, false));
         }
     }
 
     /// The stream is dead; its checkpoint is followed on the list, which was read already.
     fn follow_instead(&mut self, id: &TaskId) {
         let now = self.now;
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = running.take_connections();
-        running.last_byte = now;
+        let connections = active.take_connections();
+        active.last_byte = now;
         let words =
             format!("its stream stayed silent while its checkpoint went on; {BY_CHECKPOINT}");
-        running.remark(now, words);
+        active.remark(now, words);
         self.saver.urge(now.mono);
-        self.is_restless = true;
+        self.needs_advance = true;
         for exchange in connections.into_iter().flatten() {
             self.close(exchange);
         }
@@ -408,15 +413,15 @@ impl Link {
     pub(super) fn step_follow(&mut self, id: &TaskId) {
         self.step_doubt(id);
         let now = self.now.mono;
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let is_due = running
+        let is_due = active
             .follow
             .as_ref()
             .and_then(|follow| follow.next)
             .is_some_and(|next| now >= next);
-        if !is_due || self.door != Door::Open {
+        if !is_due || self.connection != ConnectionState::Ready {
             return;
         }
         match self.may_ask() {
@@ -431,24 +436,24 @@ impl Link {
                 return;
             }
         }
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let client_id = running.task.client_id.clone().unwrap_or_default();
-        if let Some(follow) = running.follow.as_mut() {
+        let client_id = active.task.client_id.clone().unwrap_or_default();
+        if let Some(follow) = active.follow.as_mut() {
             follow.next = None;
         }
-        self.call_list(Kind::Look(id.clone()), &client_id);
+        self.call_list(RequestKind::Look(id.clone()), &client_id);
     }
 
     /// Asks the companion that lists a client's checkpoints.
-    pub(super) fn call_list(&mut self, kind: Kind, client_id: &str) {
+    pub(super) fn call_list(&mut self, kind: RequestKind, client_id: &str) {
         let convention = self.record.convention.clone();
         let arguments = json!({convention.client_id: client_id});
         self.call_companion(kind, &convention.list, &arguments);
     }
 
-    pub(super) fn call_companion(&mut self, kind: Kind, tool: &str, arguments: &Value) {
+    pub(super) fn call_companion(&mut self, kind: RequestKind, tool: &str, arguments: &Value) {
         let request_id = self.new_request_id();
         let call = encode::Call {
             id: &request_id,
@@ -472,7 +477,7 @@ impl Link {
         if let Some(follow) = self
             .tasks
             .get_mut(id)
-            .and_then(|running| running.follow.as_mut())
+            .and_then(|active| active.follow.as_mut())
         {
             follow.next = Some(next);
         }
@@ -486,39 +491,39 @@ impl Link {
             return self.look_failed(id, None);
         }
         let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
-        let Some(running) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let entry = checkpoint::find(
             &list,
-            running.task.server_task_id.as_deref(),
-            &running.task.tool,
+            active.task.server_task_id.as_deref(),
+            &active.task.tool,
         )
         .cloned();
-        let is_live = running.line != Line::None;
+        let is_live = active.line != Line::None;
         let is_doubted =
-            running.wish.is_none() && running.doubted_at().is_some_and(|at| now.mono >= at);
-        if is_live && running.wish.is_none() && !is_doubted {
+            active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
+        if is_live && active.control.is_none() && !is_doubted {
             // Its stream tells; the list was only read for a wish that is over.
-            running.follow = None;
+            active.follow = None;
         }
-        let Some(follow) = running.follow.as_mut() else {
+        let Some(follow) = active.follow.as_mut() else {
             return;
         };
         follow.read_at = Some(now.wall);
         let was_moved_at = follow.moved_at();
         let verdict = follow.judge(now.mono, entry.as_ref());
-        let pace = if running.wish.is_some() {
+        let pace = if active.control.is_some() {
             Duration::from_secs(1)
         } else if is_doubted {
-            let silence = now.mono.since(running.last_byte.mono);
+            let silence = now.mono.since(active.last_byte.mono);
             (silence / 4).clamp(DOUBTS_APART, DOUBTS_APART_AT_MOST)
         } else {
             follow.pace()
         };
         follow.next = Some(now.mono.after(pace));
         let has_moved = follow.moved_at() > was_moved_at;
-        let tells_steps = running
+        let tells_steps = active
             .task
             .attempts
             .last()
@@ -527,30 +532,30 @@ impl Link {
             return self.follow_instead(id);
         }
         if !is_doubted {
-            running.last_byte = now;
+            active.last_byte = now;
         }
-        running.is_shown_stale = true;
+        active.is_shown_stale = true;
         if has_moved {
-            running.last_news = now.mono;
+            active.last_news = now.mono;
         }
-        let token = running
+        let token = active
             .attempt()
             .map(|attempt| attempt.token.clone())
             .unwrap_or_default();
         if let Some(entry) = &entry {
-            if running.task.server_task_id.as_ref() != Some(&entry.task_id) {
-                running.task.server_task_id = Some(entry.task_id.clone());
-                running.touch(now);
+            if active.task.server_task_id.as_ref() != Some(&entry.task_id) {
+                active.task.server_task_id = Some(entry.task_id.clone());
+                active.touch(now);
             }
             // While a stream is open the steps come there, in full.
             if !is_live && let Some(value) = entry.progress {
                 let total = entry
                     .total
-                    .or(running.task.progress.as_ref().and_then(|p| p.total));
+                    .or(active.task.progress.as_ref().and_then(|p| p.total));
                 if let Some(progress) =
                     Progress::reported(value, total, None).filter(|_| value > 0.0)
                 {
-                    let is_news = running
+                    let is_news = active
                         .task
                         .progress
                         .as_ref()
@@ -560,37 +565,41 @@ impl Link {
                     }
                 }
             }
-            self.pause_if_wished(id, &entry.task_id);
+            self.pause_if_requested(id, &entry.task_id);
         }
         self.apply(id, verdict, is_live);
     }
 
     /// The pause goes out once the server's id of the work is known.
-    fn pause_if_wished(&mut self, id: &TaskId, server_task_id: &str) {
-        let Some(running) = self.tasks.get_mut(id) else {
+    fn pause_if_requested(&mut self, id: &TaskId, server_task_id: &str) {
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if let Some(wish) = running
-            .wish
+        if let Some(control) = active
+            .control
             .as_mut()
-            .filter(|wish| wish.what == AskedFor::Pausing && !wish.is_sent)
+            .filter(|control| control.what == AskedFor::Pausing && !control.is_sent)
         {
-            wish.is_sent = true;
+            control.is_sent = true;
             let convention = self.record.convention.clone();
             let arguments = json!({convention.task_id: server_task_id});
-            self.call_companion(Kind::Pause(id.clone()), &convention.pause, &arguments);
+            self.call_companion(
+                RequestKind::Pause(id.clone()),
+                &convention.pause,
+                &arguments,
+            );
         }
     }
 
     fn apply(&mut self, id: &TaskId, verdict: Verdict, is_live: bool) {
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let asked = running.wish.as_ref().map(|wish| wish.what);
-        let is_wanted = running.was_cancelled() || asked == Some(AskedFor::Cancelling);
+        let asked = active.control.as_ref().map(|control| control.what);
+        let is_wanted = active.was_cancelled() || asked == Some(AskedFor::Cancelling);
         let verdict = match verdict {
             // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.
-            Verdict::Cancelled if running.is_modern() && !is_wanted => Verdict::CallAgain,
+            Verdict::Cancelled if active.is_modern() && !is_wanted => Verdict::CallAgain,
             other => other,
         };
         match (verdict, asked) {
@@ -613,8 +622,8 @@ impl Link {
             // Calling again would undo what was asked: what stands still is what was wanted.
             (Verdict::CallAgain | Verdict::Restarted, Some(AskedFor::Cancelling))
             | (Verdict::Restarted, Some(AskedFor::Pausing)) => {}
-            (Verdict::Restarted, _) if running.was_cancelled() => {}
-            (Verdict::Stopped | Verdict::CallAgain, _) if running.was_cancelled() => {
+            (Verdict::Restarted, _) if active.was_cancelled() => {}
+            (Verdict::Stopped | Verdict::CallAgain, _) if active.was_cancelled() => {
                 self.stands(id, "it stands still since the cancel; its checkpoint stays");
                 self.conclude(id, Status::Cancelled, None);
             }
@@ -631,70 +640,73 @@ impl Link {
 
     fn stands(&mut self, id: &TaskId, words: &str) {
         let now = self.now;
-        if let Some(running) = self.tasks.get_mut(id) {
-            running.remark(now, words.to_owned());
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.remark(now, words.to_owned());
         }
     }
 
     /// When a limit of the user's ends a task.
-    pub(super) fn limit_ends(&self, running: &crate::link::running::Running) -> Option<Mono> {
-        let limits = running.task.limits;
-        if running.task.status != Status::Running {
+    pub(super) fn limit_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
+        let limits = active.task.limits;
+        if active.task.status != Status::Running {
             return None;
         }
-        running
+        active
             .attempt()
             .filter(|attempt| attempt.number > 1 || attempt.phase != Phase::Queued)?;
-        let started = running.task.attempts.first()?.started_at;
+        let started = active.task.attempts.first()?.started_at;
         let hard = limits.hard.map(|hard| {
             let spent = self.now.wall.since(started);
             self.now.mono.after(hard.saturating_sub(spent))
         });
-        earliest(hard, self.idle_ends(running)).map(|at| at.max(running.limits_from))
+        earliest(hard, self.idle_ends(active)).map(|at| at.max(active.limits_from))
     }
 
     /// When the idle limit ends a task; it runs only while the server could tell us something.
-    fn idle_ends(&self, running: &crate::link::running::Running) -> Option<Mono> {
-        let is_in_contact = matches!(running.line, Line::Open { .. } | Line::Calling(_))
-            || (running.follow.is_some() || running.served.is_some())
-                && self.door == Door::Open
+    fn idle_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
+        let is_in_contact = matches!(active.line, Line::Open { .. } | Line::Calling(_))
+            || (active.follow.is_some() || active.served.is_some())
+                && self.connection == ConnectionState::Ready
                 && self.path.down().is_none();
-        let idle = running.task.limits.idle.filter(|_| is_in_contact)?;
-        Some(running.last_news.max(running.contact_since).after(idle))
+        let idle = active.task.limits.idle.filter(|_| is_in_contact)?;
+        Some(active.last_news.max(active.contact_since).after(idle))
     }
 
     pub(super) fn step_limits(&mut self, id: &TaskId) {
-        let Some(running) = self.tasks.get(id) else {
+        let Some(active) = self.tasks.get(id) else {
             return;
         };
-        if self.limit_ends(running).is_none_or(|at| self.now.mono < at) {
+        if self.limit_ends(active).is_none_or(|at| self.now.mono < at) {
             return;
         }
-        let is_idle = self
-            .idle_ends(running)
-            .is_some_and(|at| self.now.mono >= at);
+        let is_idle = self.idle_ends(active).is_some_and(|at| self.now.mono >= at);
         let which = if is_idle {
             "nothing new came within your idle limit"
         } else {
             "your hard limit is over"
         };
-        let can_send = self.door == Door::Open && self.path.may_send(self.now);
-        let request_id = running.request_id().map(str::to_owned);
-        let server_task = running
+        let can_send = self.connection == ConnectionState::Ready && self.path.may_send(self.now);
+        let request_id = active.request_id().map(str::to_owned);
+        let server_task = active
             .served
             .as_ref()
-            .and(running.task.server_task_id.clone());
-        let is_modern = running.is_modern();
+            .and(active.task.server_task_id.clone());
+        let is_modern = active.is_modern();
         let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
             let request_id = self.new_request_id();
             let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
-            self.send(Kind::Cancel(id.clone()), method, Some(request_id), None);
+            self.send(
+                RequestKind::Cancel(id.clone()),
+                method,
+                Some(request_id),
+                None,
+            );
             "its task was cancelled"
         } else if is_modern && !self.record.is_process() {
             "its connection was closed, which cancels it"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
             let method = encode::cancelled(&request_id, "timed out");
-            self.send(Kind::Cancel(id.clone()), method, None, None);
+            self.send(RequestKind::Cancel(id.clone()), method, None, None);
             "the call was cancelled"
         } else {
             "the server could not be told"

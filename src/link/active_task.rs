@@ -12,8 +12,8 @@ use super::{
     path::Budget,
     pending::{Pending, Unsaved},
     refusals::Refusals,
-    seam::{Seam, Stride},
-    served::Served,
+    replay_gap::{ReplayGap, StepInterval},
+    server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
     AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, EventId, Happening, LostReason, Mono,
@@ -75,7 +75,7 @@ pub(super) struct KeptConnection {
     pub(super) is_resumed: bool,
     since: Mono,
     has_news: bool,
-    seam: Seam,
+    replay_gap: ReplayGap,
     live_gap: Option<Duration>,
     last_step: Option<Mono>,
 }
@@ -145,7 +145,7 @@ pub(super) struct Cut {
 
 /// What is being asked of the server for the user, beside the call itself.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct PendingControl {
     pub(super) what: AskedFor,
     /// When "the server did not react" becomes the truth.
     pub(super) until: Mono,
@@ -157,7 +157,7 @@ pub(super) struct Wish {
     pub(super) retry_at: Option<Mono>,
 }
 
-impl Wish {
+impl PendingControl {
     /// Whether it is a cancel that has to go out.
     pub(super) fn waits_to_cancel(&self) -> bool {
         self.what == AskedFor::Cancelling && !self.is_sent
@@ -173,7 +173,7 @@ pub(super) struct Intent {
 
 /// The server no longer knows the session of an open stream; what may still come of it has a little time.
 #[derive(Clone, Debug)]
-pub(super) struct Orphan {
+pub(super) struct DetachedStream {
     pub(super) until: Mono,
     pub(super) reason: LostReason,
 }
@@ -222,7 +222,7 @@ pub(super) struct Start {
     clippy::struct_excessive_bools,
     reason = "marks that come and go each by itself"
 )]
-pub(super) struct Running {
+pub(super) struct ActiveTask {
     pub(super) task: Task,
     pub(super) line: Line,
     /// The connection that the stream had before it was requested again because of its silence.
@@ -251,8 +251,8 @@ pub(super) struct Running {
     /// Whether the probe has brought something known back.
     pub(super) probe_found: bool,
     /// Where what was replayed meets what is live.
-    pub(super) seam: Seam,
-    pub(super) stride: Stride,
+    pub(super) replay_gap: ReplayGap,
+    pub(super) step_interval: StepInterval,
     pub(super) cut: Option<Cut>,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
@@ -264,13 +264,13 @@ pub(super) struct Running {
     pub(super) longest_step: Duration,
     pub(super) follow: Option<Follow>,
     /// How its server task is asked for, while it has one.
-    pub(super) served: Option<Served>,
+    pub(super) served: Option<ServerTaskPoll>,
     /// Answers of the user wait to be sent, not before then.
     pub(super) has_answers: bool,
     pub(super) answers_at: Mono,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
-    pub(super) wish: Option<Wish>,
+    pub(super) control: Option<PendingControl>,
     /// The save that the call waits for before it goes out.
     pub(super) sending: Option<SaveToken>,
     /// The save that holds the intent, until it is on disk.
@@ -281,7 +281,7 @@ pub(super) struct Running {
     pub(super) started: u32,
     /// The line that says that the present attempt went out, until that is known.
     pub(super) start: Option<Start>,
-    pub(super) orphan: Option<Orphan>,
+    pub(super) detached: Option<DetachedStream>,
     /// Since when we are in contact; the idle limit does not count our own outages.
     pub(super) contact_since: Mono,
     /// A probe failed; one more resume has to bring nothing either before that means anything.
@@ -311,7 +311,7 @@ pub(super) struct Running {
     pub(super) saved_seq: u64,
 }
 
-impl Running {
+impl ActiveTask {
     pub(super) fn new(now: Stamp, task: Task, ids: Vec<EventId>, unsaved: &Unsaved) -> Self {
         let saved_seq = task.seq;
         Self {
@@ -330,8 +330,8 @@ impl Running {
             has_news: false,
             skip_to: None,
             probe_found: false,
-            seam: Seam::Whole,
-            stride: Stride::default(),
+            replay_gap: ReplayGap::Whole,
+            step_interval: StepInterval::default(),
             cut: None,
             last_byte: now,
             heartbeat: None,
@@ -344,13 +344,13 @@ impl Running {
             has_answers: false,
             answers_at: Mono(0),
             is_flipped: false,
-            wish: None,
+            control: None,
             sending: None,
             intent: None,
             was_unsent: false,
             started: 0,
             start: None,
-            orphan: None,
+            detached: None,
             contact_since: now.mono,
             has_failed_probe: false,
             is_beyond_probing: false,
@@ -419,7 +419,7 @@ impl Running {
             is_resumed,
             since,
             has_news: self.has_news,
-            seam: std::mem::take(&mut self.seam),
+            replay_gap: std::mem::take(&mut self.replay_gap),
             live_gap: self.live_gap,
             last_step: self.last_step,
         });
@@ -435,7 +435,7 @@ impl Running {
             is_resumed: kept.is_resumed,
             since: kept.since,
         };
-        (self.has_news, self.seam) = (kept.has_news, kept.seam);
+        (self.has_news, self.replay_gap) = (kept.has_news, kept.replay_gap);
         (self.live_gap, self.last_step) = (kept.live_gap, kept.last_step);
         (self.skip_to, self.probe_found) = (None, false);
         // What the other connection brought says nothing of this one.
@@ -538,12 +538,12 @@ impl Running {
         true
     }
 
-    /// A line of the log where steps are missing at the seam of a resumed stream, as far as their distance tells.
+    /// A line of the log where steps are missing at the replay gap of a resumed stream, as far as their distance tells.
     pub(super) fn note_gap(&mut self, now: Stamp, value: f64) {
-        if !matches!(self.seam, Seam::Passing) {
+        if !matches!(self.replay_gap, ReplayGap::Passing) {
             return;
         }
-        if let Some(last) = self.stride.missing_since(value) {
+        if let Some(last) = self.step_interval.missing_since(value) {
             let (last, value) = (text::exact(last), text::exact(value));
             let state = "live".to_owned();
             let why = format!("gap: no step between {last} and {value} came back");
@@ -576,15 +576,15 @@ impl Running {
     }
 
     /// Sets or ends what we asked for.
-    pub(super) fn set_wish(&mut self, now: Stamp, wish: Option<Wish>) {
-        self.task.asked = wish.as_ref().map(|wish| match self.task.asked {
-            Some(asked) if asked.what == wish.what => asked,
+    pub(super) fn set_control(&mut self, now: Stamp, control: Option<PendingControl>) {
+        self.task.asked = control.as_ref().map(|control| match self.task.asked {
+            Some(asked) if asked.what == control.what => asked,
             _ => Asked {
-                what: wish.what,
+                what: control.what,
                 at: now.wall,
             },
         });
-        self.wish = wish;
+        self.control = control;
         self.touch(now);
     }
 
@@ -646,7 +646,7 @@ impl Running {
     /// Whether anything of it has to be connected.
     pub(super) fn is_active(&self) -> bool {
         matches!(self.task.status, Status::Running | Status::InputRequired)
-            || self.wish.is_some()
+            || self.control.is_some()
             || self.follow.is_some()
     }
 
@@ -654,7 +654,7 @@ impl Running {
     pub(super) fn is_parked(&self) -> bool {
         self.served.is_some()
             && self.line == Line::None
-            && self.wish.is_none()
+            && self.control.is_none()
             && self.follow.is_none()
             && !self.has_answers
             && self.task.limits == crate::domain::Limits::default()
@@ -727,7 +727,7 @@ pub(super) fn new_attempt(
 }
 
 /// The task of an id in a map that may not hold it any more.
-pub(super) type Tasks = std::collections::BTreeMap<TaskId, Running>;
+pub(super) type Tasks = std::collections::BTreeMap<TaskId, ActiveTask>;
 
 #[cfg(test)]
 mod tests {

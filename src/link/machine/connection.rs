@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use super::{
-    Door, Errand, Kind, Link,
-    era::{Greeting, MODERN, refuses_what_it_speaks},
-    streams::ORPHAN_FOR,
+    ConnectionState, InFlight, Link, RequestKind,
+    negotiation::{MODERN, NegotiationStep, refuses_what_it_speaks},
+    streams::DETACHED_FOR,
 };
 use crate::{
     domain::{
@@ -14,8 +14,8 @@ use crate::{
     },
     link::{
         Output,
+        active_task::{DetachedStream, Line, PendingControl},
         path::doubled,
-        running::{Line, Orphan, Wish},
     },
     protocol::{self, Refusal, RpcError, encode},
 };
@@ -28,49 +28,54 @@ pub(super) const CURSOR_BYTES: usize = 16 * 1024;
 const TOOLS: usize = 5_000;
 const TOOLS_BYTES: usize = 8 << 20;
 /// The first and the longest wait between handshakes that lead to nothing.
-const FIRST_KNOCK: Duration = Duration::from_millis(500);
-const LAST_KNOCK: Duration = Duration::from_secs(30);
+const FIRST_HANDSHAKE_WAIT: Duration = Duration::from_millis(500);
+const LAST_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
 
 impl Link {
     /// Whether anything needs a session.
-    pub(super) fn wants_door(&self) -> bool {
+    pub(super) fn wants_session(&self) -> bool {
         !self.tool_waiters.is_empty()
             || !self.adopters.is_empty()
-            || self.tasks.values().any(|running| {
-                running.task.forgotten_at.is_none()
-                    && (running.phase() == Phase::Queued
-                        && running.is_active()
-                        && running.intent.is_none()
-                        || matches!(running.line, Line::Waiting { .. })
-                        || running.follow.is_some()
-                        || running.served.is_some()
-                        || running.has_answers
-                        || running.wish.as_ref().is_some_and(Wish::waits_to_cancel))
+            || self.tasks.values().any(|active| {
+                active.task.forgotten_at.is_none()
+                    && (active.phase() == Phase::Queued
+                        && active.is_active()
+                        && active.intent.is_none()
+                        || matches!(active.line, Line::Waiting { .. })
+                        || active.follow.is_some()
+                        || active.served.is_some()
+                        || active.has_answers
+                        || active
+                            .control
+                            .as_ref()
+                            .is_some_and(PendingControl::waits_to_cancel))
             })
     }
 
     /// Opens the session when something needs it, then fetches the tools when something needs those.
-    pub(super) fn tend_door(&mut self) {
-        if self.door == Door::Shut
-            && self.wants_door()
+    pub(super) fn tend_connection(&mut self) {
+        if self.connection == ConnectionState::Disconnected
+            && self.wants_session()
             && self.path.may_send(self.now)
             && !self.is_leaving
         {
             self.aim();
-            let needs_wire = self.belief.greeting == Greeting::Wire || self.record.is_process();
-            match self.belief.greeting {
+            let needs_wire =
+                self.negotiation.step == NegotiationStep::LegacySse || self.record.is_process();
+            match self.negotiation.step {
                 _ if needs_wire && self.wire.is_none() => self.ask_for_wire(),
-                Greeting::Discover => self.discover(),
-                Greeting::Initialize | Greeting::Wire => self.knock(),
+                NegotiationStep::Discover => self.discover(),
+                NegotiationStep::Initialize | NegotiationStep::LegacySse => self.send_initialize(),
             }
         }
-        if self.door == Door::Open
+        if self.connection == ConnectionState::Ready
             && !self.is_leaving
-            && let Some((greeting, asked)) = self.missing()
+            && let Some((step, asked)) = self.missing()
         {
-            return self.greet_for(greeting, asked);
+            return self.negotiate_for(step, asked);
         }
-        if self.door == Door::Open && self.wants_tools() && self.may_ask().is_ok() {
+        if self.connection == ConnectionState::Ready && self.wants_tools() && self.may_ask().is_ok()
+        {
             let asked = self.tool_waiters.first().and_then(|(_, asked)| *asked);
             let version = match asked {
                 Some(MODERN) => MODERN,
@@ -80,15 +85,20 @@ impl Link {
         }
     }
 
-    fn knock(&mut self) {
+    fn send_initialize(&mut self) {
         if self.path.spend(self.now).is_err() {
             return;
         }
-        let version = self.belief.stateful_version();
+        let version = self.negotiation.stateful_version();
         let id = self.new_request_id();
         let method = encode::initialize(&id, version);
-        self.send(Kind::Handshake { session: None }, method, Some(id), None);
-        self.door = Door::Knocking;
+        self.send(
+            RequestKind::Handshake { session: None },
+            method,
+            Some(id),
+            None,
+        );
+        self.connection = ConnectionState::Initializing;
     }
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
@@ -100,7 +110,7 @@ impl Link {
         let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.word();
         let read = read.filter(|version| version.era() == Era::Stateful);
         let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {
-            return self.door_failed(
+            return self.handshake_failed(
                 format!(
                     "it speaks only MCP {}, which this build does not",
                     shake.version
@@ -119,7 +129,7 @@ impl Link {
         self.record.version = Some(version);
         self.record.refuses_session = false;
         self.record.asked_version = self
-            .belief
+            .negotiation
             .asked()
             .filter(|asked| Some(*asked) != self.choice.version);
         self.record.session = session;
@@ -130,36 +140,36 @@ impl Link {
         self.record.tasks = shake
             .tasks
             .filter(|_| version >= ProtocolVersion::V20251125);
-        if !self.belief.is_remembered || self.record.era_why.is_none() {
+        if !self.negotiation.is_remembered || self.record.era_why.is_none() {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }
         self.record.server_info = shake.server_info;
         self.record.tools_at = None;
         self.has_fresh_tools = false;
         self.record_changed();
-        self.send(Kind::Announce, encode::initialized(), None, None);
-        self.door = Door::Announcing;
+        self.send(RequestKind::Announce, encode::initialized(), None, None);
+        self.connection = ConnectionState::Announcing;
         self.era_is_settled();
     }
 
     /// `notifications/initialized` was taken, or refused by a server that does not care for it.
     pub(super) fn announced(&mut self) {
-        if self.door == Door::Announcing {
-            self.door = Door::Open;
-            self.greeted_anew();
+        if self.connection == ConnectionState::Announcing {
+            self.connection = ConnectionState::Ready;
+            self.session_opened();
             self.show_all();
         }
     }
 
     pub(super) fn wants_tools(&self) -> bool {
         let is_listing = self
-            .errands
+            .in_flight
             .values()
-            .any(|errand| matches!(errand.kind, Kind::ListTools { .. }));
+            .any(|in_flight| matches!(in_flight.kind, RequestKind::ListTools { .. }));
         let has_queued = || {
             self.tasks
                 .values()
-                .any(|running| running.phase() == Phase::Queued && running.is_active())
+                .any(|active| active.phase() == Phase::Queued && active.is_active())
         };
         let for_asker = !self.tool_waiters.is_empty();
         !is_listing
@@ -171,7 +181,7 @@ impl Link {
         let id = self.new_request_id();
         let cursor = cursors.last().map(String::as_str);
         let method = encode::list_tools(version, &id, cursor);
-        let kind = Kind::ListTools {
+        let kind = RequestKind::ListTools {
             version,
             so_far,
             cursors,
@@ -180,11 +190,11 @@ impl Link {
     }
 
     /// A list that was refused for a revision that the server says it speaks is asked for again, once.
-    fn lists_again(&mut self, errand: &Errand, refusal: &Refusal) -> bool {
-        matches!(errand.kind, Kind::ListTools { .. })
-            && errand.is_modern
+    fn lists_again(&mut self, in_flight: &InFlight, refusal: &Refusal) -> bool {
+        matches!(in_flight.kind, RequestKind::ListTools { .. })
+            && in_flight.is_modern
             && refuses_what_it_speaks(refusal)
-            && self.belief.may_repeat()
+            && self.negotiation.may_repeat()
     }
 
     /// One page of tools.
@@ -232,7 +242,7 @@ impl Link {
             }
         }
         self.note_served();
-        self.is_restless = true;
+        self.needs_advance = true;
         for (ask, _) in std::mem::take(&mut self.tool_waiters) {
             self.answer(ask, Ok(Done::Tools(tools.clone())));
         }
@@ -314,9 +324,9 @@ impl Link {
     }
 
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
-    pub(super) fn door_failed(&mut self, why: String, refusal: Option<&Refusal>) {
+    pub(super) fn handshake_failed(&mut self, why: String, refusal: Option<&Refusal>) {
         self.hang_up_wire();
-        self.door = Door::Shut;
+        self.connection = ConnectionState::Disconnected;
         let is_unreachable =
             refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
         let words = match refusal {
@@ -350,8 +360,12 @@ impl Link {
 
     /// A server that answers and does not serve: without this, each answer would make the next try come at once.
     pub(super) fn back_off(&mut self, why: String, at_least: Option<Duration>) {
-        let wait = doubled(FIRST_KNOCK, self.door_tries, LAST_KNOCK);
-        self.door_tries = self.door_tries.saturating_add(1);
+        let wait = doubled(
+            FIRST_HANDSHAKE_WAIT,
+            self.handshake_tries,
+            LAST_HANDSHAKE_WAIT,
+        );
+        self.handshake_tries = self.handshake_tries.saturating_add(1);
         self.path_failed(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
@@ -365,7 +379,7 @@ impl Link {
     }
 
     /// 401 or 403: every task keeps its place until a person brought credentials.
-    pub(super) fn barred(&mut self, refusal: &Refusal) {
+    pub(super) fn auth_refused(&mut self, refusal: &Refusal) {
         let said = refusal
             .said
             .as_deref()
@@ -395,22 +409,22 @@ impl Link {
             why.clone()
         };
         self.refuse_waiters(&Refused::NeedsLogin(words));
-        if self.door == Door::Announcing {
+        if self.connection == ConnectionState::Announcing {
             // The server never heard that the handshake is done.
             self.record.is_initialized = false;
             self.record_changed();
         }
-        self.door = Door::Barred(why);
+        self.connection = ConnectionState::AuthRequired(why);
         self.show_all();
     }
 
     /// A person says to try again, perhaps with new credentials.
-    pub(super) fn unbar(&mut self) {
-        if matches!(self.door, Door::Barred(_)) {
-            self.door = if self.record.is_initialized {
-                Door::Open
+    pub(super) fn retry_auth(&mut self) {
+        if matches!(self.connection, ConnectionState::AuthRequired(_)) {
+            self.connection = if self.record.is_initialized {
+                ConnectionState::Ready
             } else {
-                Door::Shut
+                ConnectionState::Disconnected
             };
             self.show_all();
         }
@@ -425,8 +439,8 @@ impl Link {
         self.session_check = None;
         self.record.tools_at = None;
         self.has_fresh_tools = false;
-        if !matches!(self.door, Door::Barred(_)) {
-            self.door = Door::Shut;
+        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+            self.connection = ConnectionState::Disconnected;
         }
         self.record_changed();
         if self.unserved == Some(self.record.session_number) {
@@ -437,10 +451,10 @@ impl Link {
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             // What is on its way on a silent connection may still come.
             self.return_to_kept(&id);
-            let Some(running) = self.tasks.get_mut(&id) else {
+            let Some(active) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            if matches!(running.line, Line::Verifying { .. }) && running.phase() == Phase::Queued {
+            if matches!(active.line, Line::Verifying { .. }) && active.phase() == Phase::Queued {
                 let refusal = Refusal {
                     status: 400,
                     retry_after: None,
@@ -450,175 +464,199 @@ impl Link {
                 self.requeue(&id, &refusal);
                 continue;
             }
-            if running.served.is_some() {
+            if active.served.is_some() {
                 // Its task may outlive the session; the next look in a new one tells.
                 continue;
             }
             // It may have become a task whose id never came and that outlives the session: still nobody knows.
             let may_be_task = self.record.tasks.is_some() && self.record.binds_tasks != Some(true);
-            if matches!(running.task.status, Status::Unknown(_)) && may_be_task {
+            if matches!(active.task.status, Status::Unknown(_)) && may_be_task {
                 continue;
             }
             // A call that is out hears of it by its own answer, and one of the modern era is of no session.
-            if running.is_modern()
-                || !matches!(running.phase(), Phase::Sent | Phase::Open)
-                || !running.is_active()
-                || matches!(running.line, Line::Calling(_))
+            if active.is_modern()
+                || !matches!(active.phase(), Phase::Sent | Phase::Open)
+                || !active.is_active()
+                || matches!(active.line, Line::Calling(_))
             {
                 continue;
             }
-            let last_byte = running.last_byte.mono;
+            let last_byte = active.last_byte.mono;
             let after_restart = self.path.was_refused_lately(self.now, last_byte);
             let reason = LostReason::SessionGone {
                 after_restart,
                 said: said.map(str::to_owned),
             };
-            if matches!(running.line, Line::Open { .. }) {
+            if matches!(active.line, Line::Open { .. }) {
                 // No finished result is lost: what is on its way on an open stream may still come.
-                let until = self.now.mono.after(ORPHAN_FOR);
-                running.orphan.get_or_insert(Orphan { until, reason });
+                let until = self.now.mono.after(DETACHED_FOR);
+                active
+                    .detached
+                    .get_or_insert(DetachedStream { until, reason });
                 continue;
             }
             self.out_of_stream(&id, Status::Lost(reason), after_restart);
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// A short request was refused: its server session may be gone, or it wants credentials.
     ///
     /// Our short requests are well-formed, so a 400 to one of them means the session too: several
     /// servers answer so for a session that they no longer know, where MCP 2025-11-25, basic/transports, wants a 404.
-    pub(super) fn short_refused(&mut self, errand: &Errand, refusal: Refusal) {
-        let has_session = self.record.session.is_some() && !errand.is_modern;
+    pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: Refusal) {
+        let has_session = self.record.session.is_some() && !in_flight.is_modern;
         match refusal.status {
-            _ if matches!(errand.kind, Kind::Discover) => self.discover_refused(&refusal),
-            _ if matches!(errand.kind, Kind::Wire) => self.wire_refused(&refusal),
-            _ if matches!(errand.kind, Kind::Listen) => self.listening_ended(Some(&refusal)),
-            _ if matches!(errand.kind, Kind::Standalone) => self.standalone_ended(Some(&refusal)),
+            _ if matches!(in_flight.kind, RequestKind::Discover) => self.discover_refused(&refusal),
+            _ if matches!(in_flight.kind, RequestKind::LegacySse) => self.wire_refused(&refusal),
+            _ if matches!(in_flight.kind, RequestKind::Listen) => {
+                self.listening_ended(Some(&refusal))
+            }
+            _ if matches!(in_flight.kind, RequestKind::Standalone) => {
+                self.standalone_ended(Some(&refusal))
+            }
             401 | 403 => {
-                self.barred(&refusal);
-                self.errand_lost(errand, &refusal);
+                self.auth_refused(&refusal);
+                self.in_flight_lost(in_flight, &refusal);
             }
-            _ if self.lists_again(errand, &refusal) => self.is_restless = true,
+            _ if self.lists_again(in_flight, &refusal) => self.needs_advance = true,
             // A handshake that fails has an end of its own.
-            _ if !matches!(errand.kind, Kind::Handshake { .. })
-                && Self::disproves_era(errand.is_modern, &refusal) =>
+            _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
+                && Self::disproves_era(in_flight.is_modern, &refusal) =>
             {
-                self.belief_failed(errand, refusal.said.as_deref());
-                self.errand_lost(errand, &refusal);
+                self.renegotiate(in_flight, refusal.said.as_deref());
+                self.in_flight_lost(in_flight, &refusal);
             }
-            _ if self.wants_new_wire(errand, &refusal) => {
+            _ if self.wants_new_wire(in_flight, &refusal) => {
                 self.wire_ended(&format!("HTTP {}", refusal.status));
-                self.errand_lost(errand, &refusal);
+                self.in_flight_lost(in_flight, &refusal);
             }
             404 | 410 | 400
                 if has_session
-                    && !matches!(errand.kind, Kind::Handshake { .. } | Kind::Goodbye)
-                    && !self.is_of_no_session(errand) =>
+                    && !matches!(
+                        in_flight.kind,
+                        RequestKind::Handshake { .. } | RequestKind::TerminateSession
+                    )
+                    && !self.is_of_no_session(in_flight) =>
             {
-                if errand.session_number == self.record.session_number {
+                if in_flight.session_number == self.record.session_number {
                     self.doubt_session(refusal.said.as_deref());
                 }
-                self.errand_lost(errand, &refusal);
+                self.in_flight_lost(in_flight, &refusal);
             }
             _ => {
                 let why = format!("HTTP {}", refusal.status);
-                self.short_failed(errand, why, Some(refusal));
+                self.short_failed(in_flight, why, Some(refusal));
             }
         }
     }
 
     /// Something was served in this session, so the next one does not follow on a failure.
     pub(super) fn note_served(&mut self) {
-        (self.door_tries, self.unserved) = (0, None);
+        (self.handshake_tries, self.unserved) = (0, None);
     }
 
     /// The session is over, and the next one has to show that it is not like that too.
     pub(super) fn note_session_over(&mut self) {
-        self.door_tries = self.door_tries.saturating_add(1);
+        self.handshake_tries = self.handshake_tries.saturating_add(1);
         self.unserved = Some(self.record.session_number + 1);
     }
 
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
     /// nothing was ever served in it. A server that has no such method would else be greeted for ever.
-    fn is_of_no_session(&self, errand: &Errand) -> bool {
+    fn is_of_no_session(&self, in_flight: &InFlight) -> bool {
         self.unserved == Some(self.record.session_number)
-            && errand.session_number == self.record.session_number
-            && matches!(errand.kind, Kind::Announce | Kind::ListTools { .. })
+            && in_flight.session_number == self.record.session_number
+            && matches!(
+                in_flight.kind,
+                RequestKind::Announce | RequestKind::ListTools { .. }
+            )
     }
 
     /// A short request came to nothing for reasons of the link; who waits for it waits on.
-    fn errand_lost(&mut self, errand: &Errand, refusal: &Refusal) {
-        match &errand.kind {
-            Kind::Ping { verifies: Some(id) } => self.verify_later(id),
-            Kind::Look(id) => self.look_failed(id, None),
-            Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
-            Kind::Reply(Some((id, _))) => self.reply_unheard(id, errand, None),
-            Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) => {
-                self.task_errand_failed(errand, "its server session was refused", Some(refusal));
+    fn in_flight_lost(&mut self, in_flight: &InFlight, refusal: &Refusal) {
+        match &in_flight.kind {
+            RequestKind::Ping { verifies: Some(id) } => self.verify_later(id),
+            RequestKind::Look(id) => self.look_failed(id, None),
+            RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
+            RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
+            RequestKind::Poll(_) | RequestKind::Fetch(_) | RequestKind::Update(..) => {
+                self.task_request_failed(
+                    in_flight,
+                    "its server session was refused",
+                    Some(refusal),
+                );
             }
-            Kind::ListTasks { ask, .. }
-            | Kind::ListCheckpoints { ask }
-            | Kind::Adopt { ask, .. } => {
+            RequestKind::ListTasks { ask, .. }
+            | RequestKind::ListCheckpoints { ask }
+            | RequestKind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer; ask again", self.record.name);
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }
             _ => {}
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// A short request got no answer.
-    pub(super) fn short_failed(&mut self, errand: &Errand, why: String, refusal: Option<Refusal>) {
-        match &errand.kind {
-            Kind::Handshake { .. } if errand.came.is_some() => self.not_mcp(why),
-            Kind::Handshake { .. } if std::mem::take(&mut self.belief.is_unheard) => {
-                self.greet_with(Greeting::Initialize);
+    pub(super) fn short_failed(
+        &mut self,
+        in_flight: &InFlight,
+        why: String,
+        refusal: Option<Refusal>,
+    ) {
+        match &in_flight.kind {
+            RequestKind::Handshake { .. } if in_flight.came.is_some() => self.not_mcp(why),
+            RequestKind::Handshake { .. } if std::mem::take(&mut self.negotiation.is_unheard) => {
+                self.negotiate_with(NegotiationStep::Initialize);
             }
-            Kind::Handshake { .. } => {
+            RequestKind::Handshake { .. } => {
                 let is_tried = refusal.as_ref().is_some_and(|refusal| {
-                    self.belief.was_refused(refusal);
+                    self.negotiation.was_refused(refusal);
                     self.tries_other_era(refusal) || self.tries_wire()
                 });
                 if !is_tried {
-                    self.door_failed(why, refusal.as_ref());
+                    self.handshake_failed(why, refusal.as_ref());
                 }
             }
             // It may know the handshake all the same.
-            Kind::Discover if errand.came.is_some() => self.is_not_modern(&why),
-            Kind::Discover if self.record.is_process() => self.discover_unheard(why),
-            Kind::Discover => self.door_failed(why, refusal.as_ref()),
-            Kind::Wire if errand.is_opened => self.is_no_wire(),
-            Kind::Wire => self.door_failed(why, None),
-            Kind::Poll(_) | Kind::Fetch(_) | Kind::Update(..) | Kind::Listen => {
-                self.task_errand_failed(errand, &why, refusal.as_ref());
+            RequestKind::Discover if in_flight.came.is_some() => self.is_not_modern(&why),
+            RequestKind::Discover if self.record.is_process() => self.discover_unheard(why),
+            RequestKind::Discover => self.handshake_failed(why, refusal.as_ref()),
+            RequestKind::LegacySse if in_flight.is_opened => self.is_no_wire(),
+            RequestKind::LegacySse => self.handshake_failed(why, None),
+            RequestKind::Poll(_)
+            | RequestKind::Fetch(_)
+            | RequestKind::Update(..)
+            | RequestKind::Listen => {
+                self.task_request_failed(in_flight, &why, refusal.as_ref());
             }
-            Kind::ListTasks { ask, .. }
-            | Kind::ListCheckpoints { ask }
-            | Kind::Adopt { ask, .. } => {
+            RequestKind::ListTasks { ask, .. }
+            | RequestKind::ListCheckpoints { ask }
+            | RequestKind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer ({why}); ask again", self.record.name);
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }
-            Kind::Reply(Some((id, key))) => match refusal {
+            RequestKind::Reply(Some((id, key))) => match refusal {
                 Some(refusal) if matches!(refusal.status, 408 | 425 | 429 | 502..=504) => {
-                    self.reply_unheard(id, errand, refusal.retry_after);
+                    self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
                 // Whoever refuses an answer does not wait for it any more.
                 Some(_) => self.question_delivered(id, key),
-                None => self.reply_unheard(id, errand, None),
+                None => self.reply_unheard(id, in_flight, None),
             },
-            Kind::Standalone => self.standalone_ended(None),
-            Kind::Announce if refusal.is_some() => self.announced(),
+            RequestKind::Standalone => self.standalone_ended(None),
+            RequestKind::Announce if refusal.is_some() => self.announced(),
             // The session stands only if the server heard of it; shake hands again.
-            Kind::Announce if self.door == Door::Announcing => {
-                self.door = Door::Shut;
+            RequestKind::Announce if self.connection == ConnectionState::Announcing => {
+                self.connection = ConnectionState::Disconnected;
                 self.record.is_initialized = false;
                 self.record_changed();
                 let words = self.out_of_reach(&why);
                 self.refuse_waiters(&Refused::Unreachable(words));
                 self.back_off(why, None);
             }
-            Kind::ListTools { .. } => match refusal {
+            RequestKind::ListTools { .. } => match refusal {
                 Some(refusal) if refusal.status < 500 => {
                     let message = refusal.said.unwrap_or(why);
                     self.tools_refused(&RpcError {
@@ -628,7 +666,7 @@ impl Link {
                     });
                 }
                 _ => {
-                    self.refuse_waiters(&match errand.came {
+                    self.refuse_waiters(&match in_flight.came {
                         Some(_) => Refused::Usage(format!(
                             "{} did not list its tools ({why}); is the URL right?",
                             self.record.name
@@ -638,7 +676,7 @@ impl Link {
                     self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
                 }
             },
-            Kind::Ping { verifies } => {
+            RequestKind::Ping { verifies } => {
                 if let Some(id) = verifies {
                     self.verify_later(id);
                 }
@@ -646,20 +684,22 @@ impl Link {
                     self.path_suspect(why);
                 }
             }
-            Kind::Look(id) => self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after)),
-            Kind::Pause(id) if refusal.is_some() => {
-                self.wish_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why));
+            RequestKind::Look(id) => {
+                self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after))
+            }
+            RequestKind::Pause(id) if refusal.is_some() => {
+                self.control_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why));
             }
             // A server that refuses the cancel has heard it; the limit says that it did not react.
-            Kind::Cancel(_) if refusal.is_some() => {}
-            Kind::Pause(id) | Kind::Cancel(id) => self.wish_unheard(id),
-            Kind::Announce
-            | Kind::Reply(None)
-            | Kind::Goodbye
-            | Kind::Stream(_)
-            | Kind::Reread(_) => {}
+            RequestKind::Cancel(_) if refusal.is_some() => {}
+            RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
+            RequestKind::Announce
+            | RequestKind::Reply(None)
+            | RequestKind::TerminateSession
+            | RequestKind::Stream(_)
+            | RequestKind::Reread(_) => {}
         }
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 }
 

@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use super::{Door, Errand, Kind, Link};
+use super::{ConnectionState, InFlight, Link, RequestKind};
 use crate::{
     domain::{
         Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, Refused, Status,
@@ -16,7 +16,7 @@ use crate::{
     },
     link::{
         Choice,
-        running::{Line, Running},
+        active_task::{ActiveTask, Line},
     },
     protocol::{self, Discovery, Refusal, RpcError, encode},
 };
@@ -35,20 +35,20 @@ const PROGRAM_TELLS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How a server is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
+pub(super) enum NegotiationStep {
     /// `server/discover`.
     Discover,
     /// `initialize`.
     Initialize,
     /// A stream of HTTP+SSE first, and `initialize` on it; a process is spoken to on its pipes, whatever the greeting.
-    Wire,
+    LegacySse,
 }
 
 /// What is believed of a server's era, and what was tried to find out.
 #[derive(Clone, Debug)]
-pub(super) struct Belief {
-    wish: Option<ProtocolVersion>,
-    pub(super) greeting: Greeting,
+pub(super) struct Negotiation {
+    pinned: Option<ProtocolVersion>,
+    pub(super) step: NegotiationStep,
     /// Greetings that were refused since one last worked.
     refusals: u32,
     /// A program said nothing to `server/discover`, and the handshake follows on the same pipes: one of old may break by a
@@ -64,25 +64,25 @@ pub(super) struct Belief {
     retry_with: Option<ProtocolVersion>,
 }
 
-impl Belief {
+impl Negotiation {
     /// From the user's choice, else from what was found out before.
     pub(super) fn new(choice: Choice, record: &LinkRecord) -> Self {
         let known = record.version;
         let is_wire = known == Some(ProtocolVersion::V20241105) && !record.is_process();
-        let greeting = match choice.version.or(known).map(ProtocolVersion::era) {
+        let step = match choice.version.or(known).map(ProtocolVersion::era) {
             Some(Era::Stateful) if is_wire => {
                 // No choice is HTTP+SSE.
                 choice
                     .version
-                    .map_or(Greeting::Wire, |_| Greeting::Initialize)
+                    .map_or(NegotiationStep::LegacySse, |_| NegotiationStep::Initialize)
             }
-            Some(Era::Stateful) => Greeting::Initialize,
-            Some(Era::Modern) | None => Greeting::Discover,
+            Some(Era::Stateful) => NegotiationStep::Initialize,
+            Some(Era::Modern) | None => NegotiationStep::Discover,
         };
         Self {
             is_remembered: choice.version.is_none() && known.is_some(),
-            wish: choice.version,
-            greeting,
+            pinned: choice.version,
+            step,
             refusals: 0,
             is_unheard: false,
             second_best: None,
@@ -101,15 +101,15 @@ impl Belief {
             )
         };
         let is_sign = matches!(refusal.status, 400 | 404 | 405)
-            && self.greeting == Greeting::Initialize
-            && self.wish.is_none()
+            && self.step == NegotiationStep::Initialize
+            && self.pinned.is_none()
             && !refusal.error.as_ref().is_some_and(is_modern);
         self.no_handshake = is_sign.then(|| refusal.clone());
     }
 
     /// The revision that somebody insists on.
     pub(super) fn asked(&self) -> Option<ProtocolVersion> {
-        self.wish
+        self.pinned
     }
 
     /// Whether what was refused for its revision may be repeated; it may once.
@@ -121,9 +121,9 @@ impl Belief {
     pub(super) fn stateful_version(&self) -> ProtocolVersion {
         let is_stateful = |version: &ProtocolVersion| version.era() == Era::Stateful;
         (self.retry_with.filter(is_stateful))
-            .or(self.wish.filter(is_stateful))
-            .unwrap_or(match self.greeting {
-                Greeting::Wire => ProtocolVersion::V20241105,
+            .or(self.pinned.filter(is_stateful))
+            .unwrap_or(match self.step {
+                NegotiationStep::LegacySse => ProtocolVersion::V20241105,
                 _ => ProtocolVersion::V20251125,
             })
     }
@@ -137,25 +137,25 @@ impl Link {
         }
         let id = self.new_request_id();
         let method = encode::discover(&id, MODERN);
-        let exchange = self.send(Kind::Discover, method, Some(id), None);
-        self.door = Door::Discovering;
+        let exchange = self.send(RequestKind::Discover, method, Some(id), None);
+        self.connection = ConnectionState::Discovering;
         if self.record.is_process()
-            && self.belief.wish.is_none()
-            && let Some(errand) = self.errands.get_mut(&exchange)
+            && self.negotiation.pinned.is_none()
+            && let Some(in_flight) = self.in_flight.get_mut(&exchange)
         {
-            errand.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
+            in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
         }
     }
 
     /// A program said nothing to `server/discover`, or ended at it: it may know only the handshake (MCP 2026-07-28,
     /// basic/transports/stdio, backward compatibility).
     pub(super) fn discover_unheard(&mut self, why: String) {
-        if self.belief.wish.is_some() || self.belief.refusals > 0 {
-            self.belief.refusals = 0;
-            return self.door_failed(why, None);
+        if self.negotiation.pinned.is_some() || self.negotiation.refusals > 0 {
+            self.negotiation.refusals = 0;
+            return self.handshake_failed(why, None);
         }
-        self.belief.is_unheard = true;
-        self.greet_with(Greeting::Initialize);
+        self.negotiation.is_unheard = true;
+        self.negotiate_with(NegotiationStep::Initialize);
     }
 
     /// The server answered `server/discover`.
@@ -171,17 +171,17 @@ impl Link {
             has_tasks: found.has_tasks,
         };
         // A session that is only to be made again is not given up for a call that needs none.
-        let is_wished = self.belief.wish.is_some() && !self.is_known_stateful();
+        let is_pinned = self.negotiation.pinned.is_some() && !self.is_known_stateful();
         if self.has_session() {
             self.keep_session();
-        } else if self.record.is_process() || is_wished {
+        } else if self.record.is_process() || is_pinned {
             self.open_modern(found);
-        } else if self.belief.refusals > 0 {
+        } else if self.negotiation.refusals > 0 {
             self.record.refuses_session = true;
             self.open_modern(found);
         } else {
-            self.belief.second_best = Some(found);
-            self.greet_with(Greeting::Initialize);
+            self.negotiation.second_best = Some(found);
+            self.negotiate_with(NegotiationStep::Initialize);
         }
     }
 
@@ -196,8 +196,9 @@ impl Link {
 
     /// What the server speaks beside its session is known now.
     fn keep_session(&mut self) {
-        (self.belief.greeting, self.door) = (Greeting::Initialize, Door::Open);
-        self.belief.wish = self.choice.version;
+        (self.negotiation.step, self.connection) =
+            (NegotiationStep::Initialize, ConnectionState::Ready);
+        self.negotiation.pinned = self.choice.version;
         self.era_is_settled();
         self.subscription = super::tasks::Listening::default();
         self.gather();
@@ -211,8 +212,8 @@ impl Link {
         let said = refusal.said.clone().unwrap_or_default();
         match (refusal.status, error.map(|error| error.code)) {
             (401 | 403, _) => {
-                self.door = Door::Shut;
-                self.barred(refusal);
+                self.connection = ConnectionState::Disconnected;
+                self.auth_refused(refusal);
             }
             (_, Some(UNSUPPORTED_VERSION)) => {
                 if !self.retries_version(refusal, MODERN) {
@@ -224,10 +225,10 @@ impl Link {
                     "it did not take server/discover: {}",
                     text::clean_line(&said)
                 );
-                self.door_failed(why, Some(refusal));
+                self.handshake_failed(why, Some(refusal));
             }
             (408 | 425 | 429 | 500..=599, _) => {
-                self.door_failed(format!("HTTP {}", refusal.status), Some(refusal));
+                self.handshake_failed(format!("HTTP {}", refusal.status), Some(refusal));
             }
             _ => self.is_not_modern("it does not know server/discover"),
         }
@@ -238,22 +239,22 @@ impl Link {
     pub(super) fn retries_version(&mut self, refusal: &Refusal, asked: ProtocolVersion) -> bool {
         let newest = supported_by(refusal)
             .filter(|version| {
-                self.belief
-                    .wish
-                    .is_none_or(|wish| wish.era() == version.era())
+                self.negotiation
+                    .pinned
+                    .is_none_or(|pinned| pinned.era() == version.era())
             })
             .max();
-        let Some(newest) = newest.filter(|_| self.belief.retry_with.is_none()) else {
+        let Some(newest) = newest.filter(|_| self.negotiation.retry_with.is_none()) else {
             return false;
         };
         // An older one of the same era is asked for by the handshake, which is tried anyway.
         if newest.era() != asked.era() && self.has_session() {
             return false;
         }
-        self.belief.retry_with = Some(newest);
-        self.greet_with(match newest.era() {
-            Era::Modern => Greeting::Discover,
-            Era::Stateful => Greeting::Initialize,
+        self.negotiation.retry_with = Some(newest);
+        self.negotiate_with(match newest.era() {
+            Era::Modern => NegotiationStep::Discover,
+            Era::Stateful => NegotiationStep::Initialize,
         });
         true
     }
@@ -265,12 +266,15 @@ impl Link {
             self.record.modern = ModernSupport::Refused;
             return self.keep_session();
         }
-        if self.belief.wish.is_none() && versions.iter().filter_map(read).any(is_stateful) {
+        if self.negotiation.pinned.is_none() && versions.iter().filter_map(read).any(is_stateful) {
             self.record.modern = ModernSupport::Refused;
-            return self.greet_with(Greeting::Initialize);
+            return self.negotiate_with(NegotiationStep::Initialize);
         }
         if let Some(version) = versions.iter().filter_map(read).max()
-            && self.belief.wish.is_none_or(|wish| wish == version)
+            && self
+                .negotiation
+                .pinned
+                .is_none_or(|pinned| pinned == version)
         {
             let why = format!(
                 "it refused MCP {} twice and says that it speaks it",
@@ -288,11 +292,11 @@ impl Link {
 
     /// A server that answered, and will go on answering like that.
     fn refused_for_good(&mut self, why: String) {
-        self.belief.retry_with = None;
+        self.negotiation.retry_with = None;
         if let Some(version) = self
-            .belief
-            .wish
-            .filter(|_| self.belief.wish != self.choice.version)
+            .negotiation
+            .pinned
+            .filter(|_| self.negotiation.pinned != self.choice.version)
         {
             return self.refuse_version(version, &why);
         }
@@ -302,15 +306,15 @@ impl Link {
             error: None,
             said: None,
         };
-        self.door_failed(why, Some(&refusal));
+        self.handshake_failed(why, Some(&refusal));
     }
 
     /// What was asked for in a revision (`--protocol`) that the server does not speak fails; nothing else hangs on it.
     fn refuse_version(&mut self, version: ProtocolVersion, why: &str) {
         let words = format!("{}: {why}", self.record.name);
         let is_asked = |asked: Option<ProtocolVersion>| asked == Some(version);
-        let queued = self.tasks.iter().filter(|(_, running)| {
-            is_asked(running.task.protocol) && running.phase() == Phase::Queued
+        let queued = self.tasks.iter().filter(|(_, active)| {
+            is_asked(active.task.protocol) && active.phase() == Phase::Queued
         });
         for id in queued.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.fail(
@@ -321,11 +325,11 @@ impl Link {
             );
         }
         self.refuse_waiters_in(Some(version), &Refused::Usage(words));
-        self.belief = Belief::new(self.choice, &self.record);
-        self.door = if self.record.is_initialized {
-            Door::Open
+        self.negotiation = Negotiation::new(self.choice, &self.record);
+        self.connection = if self.record.is_initialized {
+            ConnectionState::Ready
         } else {
-            Door::Shut
+            ConnectionState::Disconnected
         };
         self.record_changed();
         self.show_all();
@@ -334,28 +338,28 @@ impl Link {
     /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras, unless the same server has
     /// just answered in the modern one.
     pub(super) fn not_mcp(&mut self, why: String) {
-        if self.belief.wish.is_none() {
+        if self.negotiation.pinned.is_none() {
             if self.opens_without_session() {
                 return;
             }
             if self.record.is_initialized && !self.record.is_stateful() {
                 // The modern era was spoken long ago; now perhaps somebody else answers.
-                return self.greet_with(Greeting::Discover);
+                return self.negotiate_with(NegotiationStep::Discover);
             }
         }
-        self.belief.refusals = 0;
+        self.negotiation.refusals = 0;
         let refusal = Refusal {
             status: 200,
             retry_after: None,
             error: None,
             said: None,
         };
-        self.door_failed(why, Some(&refusal));
+        self.handshake_failed(why, Some(&refusal));
     }
 
     /// Opens the modern era that was found, where the server makes no session beside it. Returns whether there is one.
     fn opens_without_session(&mut self) -> bool {
-        let Some(found) = self.belief.second_best.take() else {
+        let Some(found) = self.negotiation.second_best.take() else {
             return false;
         };
         self.record.refuses_session = true;
@@ -364,7 +368,7 @@ impl Link {
     }
 
     pub(super) fn is_not_modern(&mut self, because: &str) {
-        if let Some(version) = self.belief.wish {
+        if let Some(version) = self.negotiation.pinned {
             let why = format!(
                 "it does not speak MCP {}, which --protocol asks for: {because}",
                 version.word()
@@ -375,30 +379,31 @@ impl Link {
         if self.has_session() {
             return self.keep_session();
         }
-        self.belief.second_best = None;
-        if self.belief.refusals > 0 {
-            self.belief.refusals = 0;
+        self.negotiation.second_best = None;
+        if self.negotiation.refusals > 0 {
+            self.negotiation.refusals = 0;
             if self.tries_wire() {
                 return;
             }
-            (self.belief.greeting, self.belief.is_remembered) = (Greeting::Initialize, false);
+            (self.negotiation.step, self.negotiation.is_remembered) =
+                (NegotiationStep::Initialize, false);
             return self.refused_for_good(format!("it takes no handshake, and {because}"));
         }
-        self.belief.refusals += 1;
-        self.greet_with(Greeting::Initialize);
+        self.negotiation.refusals += 1;
+        self.negotiate_with(NegotiationStep::Initialize);
     }
 
-    pub(super) fn greet_with(&mut self, greeting: Greeting) {
-        (self.belief.greeting, self.belief.is_remembered) = (greeting, false);
-        self.door = Door::Shut;
-        self.is_restless = true;
+    pub(super) fn negotiate_with(&mut self, step: NegotiationStep) {
+        (self.negotiation.step, self.negotiation.is_remembered) = (step, false);
+        self.connection = ConnectionState::Disconnected;
+        self.needs_advance = true;
     }
 
     /// `initialize` was refused by somebody who answers: perhaps the server speaks only the other era. Returns whether
     /// that is tried.
     pub(super) fn tries_other_era(&mut self, refusal: &Refusal) -> bool {
         let code = refusal.error.as_ref().map(|error| error.code);
-        let asked = self.belief.stateful_version();
+        let asked = self.negotiation.stateful_version();
         if code == Some(UNSUPPORTED_VERSION)
             && supported_by(refusal).any(|version| version.era() == Era::Stateful)
             && self.retries_version(refusal, asked)
@@ -408,7 +413,10 @@ impl Link {
         let is_transient = matches!(refusal.status, 408 | 425 | 429 | 502..=504)
             // Where tasks are offered nobody asks for a session but us.
             || refusal.status >= 500 && !self.record.has_extension();
-        if is_transient || self.belief.wish.is_some() || self.belief.greeting == Greeting::Wire {
+        if is_transient
+            || self.negotiation.pinned.is_some()
+            || self.negotiation.step == NegotiationStep::LegacySse
+        {
             return false;
         }
         if self.opens_without_session() {
@@ -417,26 +425,26 @@ impl Link {
         if self.record.is_initialized && !self.record.is_stateful() {
             // It was asked for a session beside the modern era, which goes on without one.
             self.record.refuses_session = true;
-            self.belief.wish = self.choice.version;
-            self.door = Door::Open;
+            self.negotiation.pinned = self.choice.version;
+            self.connection = ConnectionState::Ready;
             self.record_changed();
             self.show_all();
             return true;
         }
-        if self.belief.refusals > 0 {
-            self.belief.refusals = 0;
+        if self.negotiation.refusals > 0 {
+            self.negotiation.refusals = 0;
             return false;
         }
-        self.belief.refusals += 1;
-        self.greet_with(Greeting::Discover);
+        self.negotiation.refusals += 1;
+        self.negotiate_with(NegotiationStep::Discover);
         true
     }
 
     /// Neither era was agreed on: the stream of HTTP+SSE is the last resort. Returns whether that is tried.
     pub(super) fn tries_wire(&mut self) -> bool {
-        let is_tried = self.belief.no_handshake.is_some();
+        let is_tried = self.negotiation.no_handshake.is_some();
         if is_tried {
-            self.greet_with(Greeting::Wire);
+            self.negotiate_with(NegotiationStep::LegacySse);
         }
         is_tried
     }
@@ -444,10 +452,11 @@ impl Link {
     /// A handshake that brings no session brings nothing to pick up again either: then the modern era is the better
     /// one, with a cancel that works and a loss that can be proved. Returns whether it was taken.
     pub(super) fn prefers_modern(&mut self) -> bool {
-        let Some(found) = self.belief.second_best.take() else {
+        let Some(found) = self.negotiation.second_best.take() else {
             return false;
         };
-        (self.belief.greeting, self.belief.is_remembered) = (Greeting::Discover, false);
+        (self.negotiation.step, self.negotiation.is_remembered) =
+            (NegotiationStep::Discover, false);
         self.record.refuses_session = true;
         self.open_modern(found);
         self.record.era_why = Some(
@@ -463,7 +472,7 @@ impl Link {
             can_list: false,
             can_cancel: true,
         };
-        let why = if self.belief.wish.is_some() {
+        let why = if self.negotiation.pinned.is_some() {
             self.who_asks()
         } else if self.record.is_process() {
             "its program speaks it; in no revision would a call outlive longhaul"
@@ -483,11 +492,11 @@ impl Link {
         self.record.has_logging = false;
         self.record.server_info = found.server_info;
         self.record.tasks = found.has_tasks.then_some(offer);
-        self.greeted_anew();
+        self.session_opened();
         self.record.era_why = Some(why.to_owned());
         self.record.tools_at = None;
         self.has_fresh_tools = false;
-        self.door = Door::Open;
+        self.connection = ConnectionState::Ready;
         self.era_is_settled();
         self.record_changed();
         self.show_all();
@@ -504,7 +513,7 @@ impl Link {
 
     /// Why the stateful era was chosen.
     pub(super) fn why_stateful(&self) -> &'static str {
-        if self.belief.wish.is_some() {
+        if self.negotiation.pinned.is_some() {
             self.who_asks()
         } else if self.record.is_process() {
             "its program speaks no newer one"
@@ -512,7 +521,7 @@ impl Link {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
         } else if self.record.has_extension() {
             "the server speaks 2026-07-28 beside it; each call is made in the one that it survives in"
-        } else if self.belief.second_best.is_some() {
+        } else if self.negotiation.second_best.is_some() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
         } else {
             "the server speaks no newer one"
@@ -521,15 +530,15 @@ impl Link {
 
     /// It was agreed on what is spoken. What hangs on something else is gone with it.
     pub(super) fn era_is_settled(&mut self) {
-        self.belief.refusals = 0;
-        (self.belief.second_best, self.belief.no_handshake) = (None, None);
-        self.belief.retry_with = None;
+        self.negotiation.refusals = 0;
+        (self.negotiation.second_best, self.negotiation.no_handshake) = (None, None);
+        self.negotiation.retry_with = None;
         let version = self.session_version();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            let Some(running) = self.tasks.get(&id) else {
+            let Some(active) = self.tasks.get(&id) else {
                 continue;
             };
-            if running.is_settled() || !running.is_active() {
+            if active.is_settled() || !active.is_active() {
                 continue;
             }
             let now_speaks = || Some(format!("it now speaks MCP {}", version.word()));
@@ -537,11 +546,11 @@ impl Link {
                 TaskKind::Core => self.record.tasks.is_some_and(|offer| offer.kind == kind),
                 TaskKind::Extension => self.record.has_extension(),
             };
-            let gone = match &running.task.server_task {
+            let gone = match &active.task.server_task {
                 Some(task) if !is_spoken(task.kind) => LostReason::TaskGone { said: now_speaks() },
                 Some(_) => continue,
                 None => {
-                    let is_out = matches!(running.line, Line::Waiting { .. });
+                    let is_out = matches!(active.line, Line::Waiting { .. });
                     if !is_out || version.era() == Era::Stateful {
                         continue;
                     }
@@ -577,40 +586,41 @@ impl Link {
     }
 
     /// The server is greeted anew: what was believed of it does not hold.
-    pub(super) fn belief_failed(&mut self, errand: &Errand, said: Option<&str>) {
-        if errand.session_number != self.record.session_number || !self.record.is_initialized {
+    pub(super) fn renegotiate(&mut self, in_flight: &InFlight, said: Option<&str>) {
+        if in_flight.session_number != self.record.session_number || !self.record.is_initialized {
             return;
         }
         // What is disproved of the modern era says nothing of the session beside it.
-        let keeps_session = errand.is_modern && self.has_session();
+        let keeps_session = in_flight.is_modern && self.has_session();
         self.record.is_initialized = keeps_session;
         self.record.refuses_session = false;
         if !keeps_session {
             self.record.tools_at = None;
             self.has_fresh_tools = false;
         }
-        if !matches!(self.door, Door::Barred(_)) {
-            self.door = Door::Shut;
+        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+            self.connection = ConnectionState::Disconnected;
         }
-        (self.belief.greeting, self.belief.is_remembered) = (Greeting::Discover, false);
+        (self.negotiation.step, self.negotiation.is_remembered) =
+            (NegotiationStep::Discover, false);
         self.record_changed();
-        if self.door_tries > 0 {
+        if self.handshake_tries > 0 {
             self.back_off(
                 said.unwrap_or("it answers in no known way").to_owned(),
                 None,
             );
         }
         self.note_session_over();
-        self.is_restless = true;
+        self.needs_advance = true;
     }
 
     /// Whether a call is out that the server may still make a task of.
     pub(super) fn awaits_task_id(&self) -> bool {
         // A task of a process ends with it too.
         !self.record.is_process()
-            && self.tasks.iter().any(|(id, running)| {
-                matches!(running.line, Line::Calling(_))
-                    && running.is_modern()
+            && self.tasks.iter().any(|(id, active)| {
+                matches!(active.line, Line::Calling(_))
+                    && active.is_modern()
                     && self.may_become_task(id)
             })
     }
@@ -618,8 +628,8 @@ impl Link {
     /// Whether the server most likely makes a task of a call, as far as it did before.
     fn may_become_task(&self, id: &TaskId) -> bool {
         self.record.has_extension()
-            && self.tasks.get(id).is_some_and(|running| {
-                self.record.ran_as_task.get(&running.task.tool) != Some(&false)
+            && self.tasks.get(id).is_some_and(|active| {
+                self.record.ran_as_task.get(&active.task.tool) != Some(&false)
             })
     }
 
@@ -627,30 +637,30 @@ impl Link {
     /// nothing, for it decides anew each time; a step on the stream does, for tasks send none.
     pub(super) fn may_be_task(&self, id: &TaskId) -> bool {
         let has_moved = |attempt: &crate::domain::Attempt| attempt.last_value.is_some();
-        let attempt = self.tasks.get(id).and_then(Running::attempt);
+        let attempt = self.tasks.get(id).and_then(ActiveTask::attempt);
         self.record.has_extension() && !attempt.is_some_and(has_moved)
     }
 
     /// What has to be asked of the server before something that waits can go out: which greeting, and in which revision
     /// where somebody insists on one.
-    pub(super) fn missing(&self) -> Option<(Greeting, Option<ProtocolVersion>)> {
+    pub(super) fn missing(&self) -> Option<(NegotiationStep, Option<ProtocolVersion>)> {
         self.wanted_versions()
             .find_map(|asked| Some((self.missing_for(asked)?, asked)))
     }
 
     /// The revisions that what waits to go out asks for.
     fn wanted_versions(&self) -> impl Iterator<Item = Option<ProtocolVersion>> {
-        let queued = self.tasks.values().filter(|running| {
-            running.phase() == Phase::Queued && running.is_active() && running.intent.is_none()
+        let queued = self.tasks.values().filter(|active| {
+            active.phase() == Phase::Queued && active.is_active() && active.intent.is_none()
         });
         let waiters = self.tool_waiters.iter().map(|(_, asked)| *asked);
         let adopters = self.adopters.iter().map(|(_, _, asked)| *asked);
         waiters
             .chain(adopters)
-            .chain(queued.map(|running| running.task.protocol))
+            .chain(queued.map(|active| active.task.protocol))
     }
 
-    pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<Greeting> {
+    pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<NegotiationStep> {
         let is_old_wire = self.record.version == Some(ProtocolVersion::V20241105);
         let wanted = asked.or(self.choice.version);
         let is_session = |version| {
@@ -661,7 +671,7 @@ impl Link {
             _ if self.wire.is_some() || self.record.is_process() => None,
             Some(MODERN) => {
                 let is_spoken = matches!(self.record.modern, ModernSupport::Offered { .. });
-                (!is_spoken).then_some(Greeting::Discover)
+                (!is_spoken).then_some(NegotiationStep::Discover)
             }
             // What is configured was asked for with the handshake, whatever the server agreed to.
             Some(_)
@@ -671,18 +681,20 @@ impl Link {
             {
                 None
             }
-            Some(version) => (!is_session(version)).then_some(Greeting::Initialize),
+            Some(version) => (!is_session(version)).then_some(NegotiationStep::Initialize),
             None if is_old_wire => None,
             None if !self.record.is_stateful() => {
-                (!self.record.refuses_session).then_some(Greeting::Initialize)
+                (!self.record.refuses_session).then_some(NegotiationStep::Initialize)
             }
-            None => (self.record.modern == ModernSupport::Unknown).then_some(Greeting::Discover),
+            None => {
+                (self.record.modern == ModernSupport::Unknown).then_some(NegotiationStep::Discover)
+            }
         }
     }
 
     /// What waits first says which revision the server is greeted for.
     pub(super) fn aim(&mut self) {
-        if self.belief.second_best.is_some() {
+        if self.negotiation.second_best.is_some() {
             // Half of what there is to find out is known.
             return;
         }
@@ -691,27 +703,27 @@ impl Link {
         };
         let first = self.wanted_versions().next().flatten();
         let first = first.filter(|version| !is_beside(version));
-        self.belief.wish = first.or(self.choice.version);
+        self.negotiation.pinned = first.or(self.choice.version);
         match first.map(ProtocolVersion::era) {
-            _ if self.belief.greeting == Greeting::Wire => {}
-            Some(Era::Modern) => self.belief.greeting = Greeting::Discover,
-            Some(Era::Stateful) => self.belief.greeting = Greeting::Initialize,
+            _ if self.negotiation.step == NegotiationStep::LegacySse => {}
+            Some(Era::Modern) => self.negotiation.step = NegotiationStep::Discover,
+            Some(Era::Stateful) => self.negotiation.step = NegotiationStep::Initialize,
             None => {}
         }
     }
 
     /// Asks for what is missing, beside what stands.
-    pub(super) fn greet_for(&mut self, greeting: Greeting, asked: Option<ProtocolVersion>) {
-        self.belief.wish = asked.or(self.choice.version);
-        self.greet_with(greeting);
+    pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
+        self.negotiation.pinned = asked.or(self.choice.version);
+        self.negotiate_with(step);
     }
 
     /// Whether something was sent in the present session whose way back is that session.
     pub(super) fn has_work_in_session(&self) -> bool {
-        self.tasks.values().any(|running| {
-            !running.is_settled()
-                && running.attempt().is_some_and(|it| it.version.is_some())
-                && !running.is_modern()
+        self.tasks.values().any(|active| {
+            !active.is_settled()
+                && active.attempt().is_some_and(|it| it.version.is_some())
+                && !active.is_modern()
         })
     }
 
@@ -719,7 +731,7 @@ impl Link {
     pub(super) fn unpin(&mut self, asked: Option<ProtocolVersion>) {
         if asked.is_some()
             || self.record.asked_version.is_none()
-            || self.door != Door::Open
+            || self.connection != ConnectionState::Ready
             || self.has_work_in_session()
         {
             return;
@@ -728,10 +740,10 @@ impl Link {
         if self.record.is_stateful() {
             (self.record.session, self.record.is_initialized) = (None, false);
             (self.record.tools_at, self.has_fresh_tools) = (None, false);
-            self.door = Door::Shut;
-            self.belief.greeting = match self.record.modern {
-                ModernSupport::Unknown => Greeting::Discover,
-                _ => Greeting::Initialize,
+            self.connection = ConnectionState::Disconnected;
+            self.negotiation.step = match self.record.modern {
+                ModernSupport::Unknown => NegotiationStep::Discover,
+                _ => NegotiationStep::Initialize,
             };
         }
         self.record_changed();

@@ -18,7 +18,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// The asking for one server task.
 #[derive(Clone, Debug)]
-pub(super) struct Served {
+pub(super) struct ServerTaskPoll {
     /// When it is asked for next; `None` while a question is out.
     pub(super) next: Option<Mono>,
     /// Polls in a row that came to nothing.
@@ -35,7 +35,7 @@ pub(super) struct Served {
     pub(super) knew: usize,
 }
 
-impl Served {
+impl ServerTaskPoll {
     /// To be asked for at `next`.
     pub(super) fn new(next: Mono) -> Self {
         Self {

@@ -12,7 +12,7 @@ use std::{cell::RefCell, hint::black_box, io, rc::Rc, sync::Arc};
 use longhaul::{
     app::{Event, Setup, State, update},
     domain::{
-        Attempt, Contact, Cursors, Mono, NewCall, News, Phase, Price, Progress, Resumability,
+        Attempt, Contact, Cursors, LeaveImpact, Mono, NewCall, News, Phase, Progress, Resumability,
         ServerName, Stamp, Task, TaskId, TaskView, Wall,
     },
     ui,
@@ -77,7 +77,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
         contact: Contact::Live {
             last_byte: Wall(NOW),
         },
-        leaving: Some(Price::Safe {
+        leaving: Some(LeaveImpact::Safe {
             why: "kept".to_owned(),
         }),
         saved_seq: 14,

@@ -28,7 +28,7 @@ mod support;
 use std::time::Duration;
 
 use clients::Reader;
-use house::{House, Process, Server, Tui};
+use env::{Process, Server, TestEnv, Tui};
 use support::{
     duel, duel_at_best, is_wanted, median, memory_of, now, pass, quantile, row, row_at_least, say,
 };
@@ -119,12 +119,12 @@ fn large_chunks() {
 /// Row 4: CPU an event, whole process, on a burst.
 fn headless() {
     let ours = |count: u64| {
-        let house = House::new();
+        let env = TestEnv::new();
         let mut server = Server::start();
         server.go();
         let count = format!("count:={count}");
         let arguments = ["-q", "-s", &server.url, "call", "blast", &count];
-        house.start(&arguments).end()
+        env.start(&arguments).end()
     };
     let theirs = |count: u64| {
         let mut server = Server::start();
@@ -148,13 +148,13 @@ fn headless() {
 }
 
 /// Calls on a gated server, with the screen on.
-fn on_screen(house: &House, server: &mut Server, calls: usize, arguments: &str) -> Tui {
-    let mut tui = house.open(&["-s", &server.url], SIZE);
+fn on_screen(env: &TestEnv, server: &mut Server, calls: usize, arguments: &str) -> Tui {
+    let mut tui = env.open(&["-s", &server.url], SIZE);
     // Whoever drives has its socket beside the session file; before, the first call would drive.
     tui.wait_for("longhaul");
-    house.wait_for_driver();
+    env.wait_for_driver();
     for _ in 0..calls {
-        house.call(&server.url, arguments);
+        env.call(&server.url, arguments);
         server.wait_for("open");
     }
     tui.read_for(Duration::from_millis(500));
@@ -197,8 +197,8 @@ fn with_screen() {
         let (mine, other) = duel(
             3,
             || {
-                let (house, mut server) = (House::new(), Server::start());
-                let mut tui = on_screen(&house, &mut server, calls, &arguments);
+                let (env, mut server) = (TestEnv::new(), Server::start());
+                let mut tui = on_screen(&env, &mut server, calls, &arguments);
                 let process = tui.process();
                 let cpu = || {
                     let of = |thread: &str| process.cpu_of_thread(thread) * 1e3;
@@ -257,8 +257,8 @@ const FLOOD: &str = "{\"count\":1000000,\"every_ms\":10,\"batch\":5}";
 
 /// Row 6: key to frame at 50,000 events a second over 100 tasks.
 fn keys() {
-    let (house, mut server) = (House::new(), Server::start());
-    let mut tui = on_screen(&house, &mut server, 100, FLOOD);
+    let (env, mut server) = (TestEnv::new(), Server::start());
+    let mut tui = on_screen(&env, &mut server, 100, FLOOD);
     // To the top, so that the cursor has room to move.
     tui.press("g");
     tui.read_for(Duration::from_secs(1));
@@ -290,9 +290,9 @@ fn keys() {
 
 /// Row 7: nothing to do.
 fn idle() {
-    let house = House::new();
-    house.settled(1000);
-    let mut tui = house.open(&[], SIZE);
+    let env = TestEnv::new();
+    env.settled(1000);
+    let mut tui = env.open(&[], SIZE);
     tui.wait_for("blast");
     tui.read_for(Duration::from_secs(5));
     let process = tui.process();
@@ -330,8 +330,8 @@ fn at_a_pace() {
     let (mine, other) = duel(
         3,
         || {
-            let (house, mut server) = (House::new(), Server::start());
-            let mut tui = on_screen(&house, &mut server, 100, SLOW);
+            let (env, mut server) = (TestEnv::new(), Server::start());
+            let mut tui = on_screen(&env, &mut server, 100, SLOW);
             server.go();
             tui.read_for(Duration::from_secs(2));
             let begin = tui.process().cpu();
@@ -364,12 +364,12 @@ fn at_a_pace() {
 
 /// Row 10: exec to the first frame.
 fn first_frame() {
-    let house = House::new();
-    house.settled(100);
+    let env = TestEnv::new();
+    env.settled(100);
     let (mine, other) = duel(
         21,
-        || house.open(&[], SIZE).wait_for("blast"),
-        || house.open_this(&["smallest"], SIZE).wait_for("smallest"),
+        || env.open(&[], SIZE).wait_for("blast"),
+        || env.open_this(&["smallest"], SIZE).wait_for("smallest"),
     );
     say(&format!(
         "       first frame: ours {:.1} ms, the smallest ratatui program {:.1} ms",
@@ -390,15 +390,15 @@ fn missed() {
     let (mine, other) = duel(
         7,
         || {
-            let (house, mut server) = (House::new(), Server::start());
+            let (env, mut server) = (TestEnv::new(), Server::start());
             // The stream is cut before the call leaves; it is resumed only by the screen, which therefore comes second.
-            house.call(&server.url, "{\"count\":1,\"missed\":10000}");
+            env.call(&server.url, "{\"count\":1,\"missed\":10000}");
             server.wait_for("open");
-            let mut tui = house.open(&[], SIZE);
+            let mut tui = env.open(&[], SIZE);
             tui.wait_for("10k/10k")
         },
         || {
-            let (_house, mut server) = (House::new(), Server::start());
+            let (_house, mut server) = (TestEnv::new(), Server::start());
             let mut first =
                 Process::this(&["scan", &server.url, "1", "{\"count\":1,\"missed\":10000}"]);
             server.wait_for("open");
@@ -428,8 +428,8 @@ fn memory() {
     const CALLS: usize = 1000;
     let arguments = "{\"count\":10}";
     let mut server = Server::start();
-    let house = House::new();
-    let mut tui = on_screen(&house, &mut server, CALLS, arguments);
+    let env = TestEnv::new();
+    let mut tui = on_screen(&env, &mut server, CALLS, arguments);
     tui.read_for(Duration::from_secs(2));
     let mine = memory_of(tui.process().pid());
     drop(tui);
@@ -450,9 +450,9 @@ fn memory() {
         1.3,
     );
     let settled = |count: usize| {
-        let house = House::new();
-        house.settled(count);
-        let mut tui = house.open(&[], SIZE);
+        let env = TestEnv::new();
+        env.settled(count);
+        let mut tui = env.open(&[], SIZE);
         tui.wait_for("blast");
         tui.read_for(Duration::from_secs(2));
         memory_of(tui.process().pid())
@@ -471,8 +471,8 @@ const NOT_SAVED: &str = "NOT SAVED";
 
 /// Row 13: what saving costs: the share of the thread that writes. What the network thread does for it stays in both.
 fn saving() {
-    let (house, mut server) = (House::new(), Server::start());
-    let mut tui = on_screen(&house, &mut server, 100, SLOW);
+    let (env, mut server) = (TestEnv::new(), Server::start());
+    let mut tui = on_screen(&env, &mut server, 100, SLOW);
     server.go();
     tui.read_for(Duration::from_secs(2));
     let process = tui.process();
@@ -489,7 +489,7 @@ fn saving() {
         " x",
         1.1,
     );
-    let syncs = house::fsyncs(process.pid(), 10, || {
+    let syncs = env::fsyncs(process.pid(), 10, || {
         tui.read_for(Duration::from_secs(10));
     });
     match syncs {
@@ -497,18 +497,18 @@ fn saving() {
         None => say("row 13 saving: fsyncs a second: not measured, there is no strace"),
     }
     drop(tui);
-    let (house, mut server) = (House::that_can_fail(), Server::start());
-    let mut tui = on_screen(&house, &mut server, 100, FLOOD);
+    let (env, mut server) = (TestEnv::that_can_fail(), Server::start());
+    let mut tui = on_screen(&env, &mut server, 100, FLOOD);
     tui.press("g");
     server.go();
     tui.read_for(Duration::from_secs(2));
     let (mut on, mut off) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         on.extend(key_times(&mut tui, 200));
-        house.fails(true);
+        env.fails(true);
         tui.wait_for(NOT_SAVED);
         off.extend(key_times(&mut tui, 200));
-        house.fails(false);
+        env.fails(false);
         tui.wait_until("saving to go on", |tui| !tui.shows(NOT_SAVED));
     }
     let (on, off) = (quantile(&on, 0.99), quantile(&off, 0.99));
@@ -526,8 +526,8 @@ fn saving() {
 
 /// CPU seconds of so many calls that end together, after all of them have begun.
 fn cpu_of_ends(calls: usize) -> f64 {
-    let (house, mut server) = (House::new(), Server::start());
-    let state = house.path().to_string_lossy().into_owned();
+    let (env, mut server) = (TestEnv::new(), Server::start());
+    let state = env.path().to_string_lossy().into_owned();
     let mut driver = Process::this(&["calls", &server.url, &calls.to_string(), &state]);
     for _ in 0..calls {
         server.wait_for("open");

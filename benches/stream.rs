@@ -12,7 +12,7 @@ mod support;
 use std::hint::black_box;
 
 use bytes::Bytes;
-use longhaul::{protocol, protocol::Arrival, transport};
+use longhaul::{protocol, protocol::ExchangeEvent, transport};
 use support::{duel, is_wanted, median, row, say, thread_cpu};
 
 const EVENTS: usize = 50_000;
@@ -42,7 +42,7 @@ fn ours(chunks: &[Bytes]) -> usize {
     for chunk in chunks {
         sse.feed(chunk.clone());
         while let Some(arrival) = sse.take() {
-            if let Arrival::Event { data, .. } = &arrival {
+            if let ExchangeEvent::Event { data, .. } = &arrival {
                 seen += black_box(protocol::decode(data)).len();
             }
         }

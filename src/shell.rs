@@ -25,9 +25,9 @@ const BUG: u8 = crate::domain::exit::BUG;
 const HUNG_UP: u8 = 129;
 
 /// The terminal, as the loop sees it; the tests bring their own.
-pub trait Surface {
+pub trait TerminalSurface {
     /// The next thing that comes from outside. Dropping the wait loses nothing.
-    fn next(&mut self) -> impl Future<Output = Outside>;
+    fn next(&mut self) -> impl Future<Output = TerminalEvent>;
     /// Inputs that wait already.
     fn drain(&mut self, limit: usize) -> Vec<Input>;
     /// Paints a frame.
@@ -40,7 +40,7 @@ pub trait Surface {
 }
 
 /// What the loop needs of the engine and the session file.
-pub trait Backstage {
+pub trait Services {
     /// Waits until [`Self::take`] has something. Dropping the wait loses nothing.
     fn changed(&mut self) -> impl Future<Output = ()>;
     /// Everything new since the last call.
@@ -84,7 +84,7 @@ pub trait Time {
 
 /// What comes from outside the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub enum TerminalEvent {
     /// The user did something.
     Input(Input),
     /// The terminal is gone.
@@ -135,7 +135,7 @@ impl Pacer {
 }
 
 /// Runs the screen until the user leaves, the terminal is gone, a signal ends it or something panics.
-pub async fn run<S: Surface, B: Backstage, T: Time>(
+pub async fn run<S: TerminalSurface, B: Services, T: Time>(
     surface: &mut S,
     backstage: &mut B,
     time: &T,
@@ -146,7 +146,7 @@ pub async fn run<S: Surface, B: Backstage, T: Time>(
     turns.await.unwrap_or_else(|_| Outcome::silent(BUG))
 }
 
-async fn turns<S: Surface, B: Backstage, T: Time>(
+async fn turns<S: TerminalSurface, B: Services, T: Time>(
     surface: &mut S,
     backstage: &mut B,
     time: &T,
@@ -181,24 +181,24 @@ async fn turns<S: Surface, B: Backstage, T: Time>(
         tokio::select! {
             biased;
             outside = surface.next() => match outside {
-                Outside::Input(input) => {
+                TerminalEvent::Input(input) => {
                     pacer.has_key = true;
                     events.push(Event::Input(input));
                     events.extend(surface.drain(INPUTS_A_TURN).into_iter().map(Event::Input));
                 }
-                Outside::HungUp => return Outcome::silent(HUNG_UP),
-                Outside::Signal(number) => {
+                TerminalEvent::HungUp => return Outcome::silent(HUNG_UP),
+                TerminalEvent::Signal(number) => {
                     return Outcome { note: app::leave_note(state), exit: number.saturating_add(128) };
                 }
-                Outside::Panic => return Outcome { note: app::leave_note(state), exit: BUG },
-                Outside::Stop => {
+                TerminalEvent::Panic => return Outcome { note: app::leave_note(state), exit: BUG },
+                TerminalEvent::Stop => {
                     // Here, because the wait for what comes next may be dropped.
                     let todo = vec![Command::Suspend];
                     if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
                         return gone(&error);
                     }
                 }
-                Outside::Continued => events.push(Event::Resumed),
+                TerminalEvent::Continued => events.push(Event::Resumed),
             },
             // While a frame is due already, more news can wait for it: in its slots the newest replaces the older.
             () = backstage.changed(), if !is_dirty => {}
@@ -260,7 +260,7 @@ fn gone(error: &io::Error) -> Outcome {
 }
 
 /// Carries out what an update asks for, and what follows from that.
-async fn follow_up<S: Surface, B: Backstage>(
+async fn follow_up<S: TerminalSurface, B: Services>(
     surface: &mut S,
     backstage: &mut B,
     state: &mut State,
@@ -276,7 +276,7 @@ async fn follow_up<S: Surface, B: Backstage>(
     Ok(())
 }
 
-async fn carry_out<S: Surface, B: Backstage>(
+async fn carry_out<S: TerminalSurface, B: Services>(
     surface: &mut S,
     backstage: &mut B,
     command: Command,

@@ -33,7 +33,7 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use longhaul::{domain::base64_url, store::write_atomically};
-use pty::House;
+use pty::TestEnv;
 use ring::digest::{SHA256, digest};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -462,7 +462,7 @@ fn visit(url: &str) -> (u16, Option<String>, String) {
 
 /// A state directory, and a browser that only writes down what it should open.
 struct Desk {
-    house: House,
+    env: TestEnv,
     browser: String,
     /// Where its desktop's keychain is reached, if it has one.
     bus: Option<String>,
@@ -470,25 +470,21 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let house = House::new();
-        let script = house.path().join("browser.sh");
+        let env = TestEnv::new();
+        let script = env.path().join("browser.sh");
         let text = format!(
             "#!/bin/sh\ntr '\\0' ' ' < /proc/$$/cmdline > {0}/seen; env >> {0}/seen\n\
              printf %s \"$1\" > {0}/page.new && mv {0}/page.new {0}/page\n",
-            house.path().display()
+            env.path().display()
         );
         write_atomically(&script, text.as_bytes()).unwrap();
         let browser = format!("sh {}", script.display());
         let bus = None;
-        Self {
-            house,
-            browser,
-            bus,
-        }
+        Self { env, browser, bus }
     }
 
     fn path(&self) -> &Path {
-        self.house.path()
+        self.env.path()
     }
 
     fn logins(&self) -> PathBuf {
@@ -1073,7 +1069,7 @@ fn left_and_signed_out() -> (World, Desk, String) {
 fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
     let (world, desk, id) = left_and_signed_out();
     let url = world.url();
-    let mut screen = desk.house.open(&["attach", &id], (120, 36));
+    let mut screen = desk.env.open(&["attach", &id], (120, 36));
     screen.wait_for("longhaul login");
     for words in [&["ls", "--needs-me", "--json"][..], &["ls", "--json"]] {
         let listed = desk.run(words).document();
@@ -1093,7 +1089,7 @@ fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
 fn a_watch_right_after_a_sign_in_is_not_ended_by_what_was_before_it() {
     let (world, desk, id) = left_and_signed_out();
     let url = world.url();
-    let mut screen = desk.house.open(&["attach", &id], (120, 36));
+    let mut screen = desk.env.open(&["attach", &id], (120, 36));
     screen.wait_for("longhaul login");
     let before = desk.run(&["watch", &id]);
     assert_eq!(before.code, Some(3), "{before:#?}");
@@ -1140,7 +1136,7 @@ fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_
     let browser = [("BROWSER", desk.browser.as_str())];
     let words = ["attach", &id];
     let mut screen = desk
-        .house
+        .env
         .open_with(&browser, pty::program(), &words, (120, 36));
     screen.wait_for("needs sign-in: L");
     screen.press("L");

@@ -25,7 +25,8 @@ use futures_util::stream;
 use longhaul::{
     demo,
     domain::{
-        Entry, Happening, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status, Task, Wall,
+        Entry, HistoryEvent, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status, Task,
+        Wall,
     },
     store::{DriverLock, Durability, ListFilter, Paths, Reader, Writer},
 };
@@ -249,7 +250,7 @@ fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
         .collect();
     let whole: Vec<u64> = (1..=history.len() as u64).collect();
     assert_eq!(seqs, whole, "{way:?}: each entry once: {watched:#?}");
-    let ends = |entry: &&Entry| matches!(entry.what, Happening::Settled { .. });
+    let ends = |entry: &&Entry| matches!(entry.what, HistoryEvent::Settled { .. });
     let settled = history.iter().filter(ends).count();
     let runs = bench.runs(way, tag);
     let attempt = task.attempts.first().unwrap();
@@ -318,8 +319,8 @@ fn compare(way: Way, entries: &[&Entry], sent: &[(String, Value)], is_whole: boo
         .iter()
         .filter_map(|entry| {
             let what = match &entry.what {
-                Happening::Progress { value, message, .. } => json!([value, message]),
-                Happening::Log { data, .. } => json!([data]),
+                HistoryEvent::Progress { value, message, .. } => json!([value, message]),
+                HistoryEvent::Log { data, .. } => json!([data]),
                 _ => return None,
             };
             Some((entry.event_id.as_deref().unwrap_or_default(), what))
@@ -335,7 +336,7 @@ fn compare(way: Way, entries: &[&Entry], sent: &[(String, Value)], is_whole: boo
             let frames: Vec<u32> = entries
                 .iter()
                 .filter_map(|entry| match &entry.what {
-                    Happening::Status { reason, .. } => {
+                    HistoryEvent::Status { reason, .. } => {
                         let rest = reason.as_deref()?.strip_prefix("frame ")?;
                         rest.split(' ').next()?.parse().ok()
                     }

@@ -28,7 +28,7 @@ use longhaul::{
     domain::{Entry, Task, Wall},
     store::{ListFilter, Paths, Reader, Writer, write_atomically},
 };
-use pty::House;
+use pty::TestEnv;
 use rusqlite::Connection;
 use rustix::process::Signal;
 use support::{
@@ -270,8 +270,8 @@ impl Place {
     /// Starts what drives the session, a call or the screen; says whether the file was set aside.
     fn drive(&self, with_screen: bool) -> bool {
         let said = if with_screen {
-            let house = House::at(self.state());
-            let mut tui = house.open(&[], (360, 36));
+            let env = TestEnv::at(self.state());
+            let mut tui = env.open(&[], (360, 36));
             // It listens once it has opened the file.
             while !paths(&self.state()).socket().exists() {
                 tui.watch_for(Duration::from_millis(20));

@@ -33,7 +33,7 @@ use longhaul::{
     demo,
     store::{Lookup, Paths, Reader, write_atomically},
 };
-use pty::House;
+use pty::TestEnv;
 use serde_json::Value;
 use support::{
     program::{Ran, Running, finish, program},
@@ -240,12 +240,12 @@ fn what_a_killed_driver_left_on_a_failing_disk_can_be_read_there() {
         assert_eq!(shown.code, Some(0), "{disk:?}: {shown:#?}");
         let logs = bench.run(&["logs", id]);
         assert!(logs.out.contains("step 20 of 600"), "{disk:?}: {logs:#?}");
-        let house = House::at(bench.state());
+        let env = TestEnv::at(bench.state());
         let environment = bench.environment();
         let variables = environment
             .each_ref()
             .map(|(name, value)| (*name, value.as_str()));
-        let mut tui = house.open_with(&variables, pty::program(), &[], (160, 36));
+        let mut tui = env.open_with(&variables, pty::program(), &[], (160, 36));
         tui.wait_for_line(&[id, "crunch"]);
         tui.wait_for("could not");
         tui.press("\u{3}\u{3}");
@@ -319,12 +319,12 @@ fn results_that_a_full_disk_leaves_no_room_for_wait_at_their_servers() {
     let url = format!("http://{}/mcp", server.serve());
     // It drives for the others, and shows what is said of the disk.
     fs::create_dir(bench.state()).unwrap();
-    let house = House::at(bench.state());
+    let env = TestEnv::at(bench.state());
     let environment = bench.environment();
     let variables = environment
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    let mut tui = house.open_with(&variables, pty::program(), &[], (160, 36));
+    let mut tui = env.open_with(&variables, pty::program(), &[], (160, 36));
     tui.wait_for("longhaul default");
     let calls: Vec<Running> = (0..CALLS)
         .map(|tag| {
@@ -497,14 +497,14 @@ fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
 fn the_screen_says_not_saved_and_recovers_without_a_restart() {
     let bench = Bench::new();
     fs::create_dir(bench.state()).unwrap();
-    let house = House::at(bench.state());
+    let env = TestEnv::at(bench.state());
     let url = bench.server.url();
     let environment = bench.environment();
     let variables = environment
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
     let arguments = ["-s", &url, "--protocol", "2025-06-18"];
-    let mut tui = house.open_with(&variables, pty::program(), &arguments, (120, 36));
+    let mut tui = env.open_with(&variables, pty::program(), &arguments, (120, 36));
     tui.wait_for("longhaul default");
     let crunch = ["crunch", "steps=600", "step_ms=100", "--detach"];
     let id = bench.run(&with(&url, &crunch)).out.trim().to_owned();
@@ -603,8 +603,8 @@ fn a_session_from_the_future_is_shown_and_not_written() {
         assert!(refused.err.contains(words), "{refused:#?}");
     }
     assert_eq!(bench.runs("refused"), 0);
-    let house = House::at(bench.state());
-    let mut tui = house.open(&[], (120, 36));
+    let env = TestEnv::at(bench.state());
+    let mut tui = env.open(&[], (120, 36));
     tui.wait_for("before");
     tui.wait_for("a newer longhaul made it");
     tui.press("\u{3}\u{3}");

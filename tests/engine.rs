@@ -13,10 +13,10 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        Ask, Done, Entry, Happening, Limits, NewCall, News, ServerName, ServerRef, Status, TaskId,
-        TaskView,
+        Ask, Done, Entry, HistoryEvent, Limits, NewCall, News, ServerName, ServerRef, Status,
+        TaskId, TaskView,
     },
-    engine::{Clock, Fuse, Options, Session, Subscription},
+    engine::{Clock, FailPoint, Options, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
 };
 use support::proxy::FaultProxy;
@@ -68,7 +68,7 @@ impl Bench {
         Session::open(Options {
             paths: self.paths.clone(),
             servers: vec![server],
-            config: longhaul::domain::Roster::default(),
+            config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
             readonly: false,
             environment: |_| None,
@@ -80,7 +80,7 @@ impl Bench {
             clock: Clock::start(),
             hook: None,
             die_after: None,
-            fuse: Fuse::default(),
+            fuse: FailPoint::default(),
         })
     }
 
@@ -152,7 +152,7 @@ fn steps(history: &[Entry]) -> Vec<f64> {
     history
         .iter()
         .filter_map(|entry| match entry.what {
-            Happening::Progress { value, .. } => Some(value),
+            HistoryEvent::Progress { value, .. } => Some(value),
             _ => None,
         })
         .collect()
@@ -222,7 +222,7 @@ async fn a_cut_in_the_middle_costs_no_step_and_shows_as_one_line() {
     let history = bench.history(&id);
     assert_eq!(steps(&history), by_fives());
     let cuts = history.iter().filter(
-        |entry| matches!(&entry.what, Happening::Contact { state, .. } if state == "reconnecting"),
+        |entry| matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "reconnecting"),
     );
     assert_eq!(cuts.count(), 1, "{history:#?}");
 }

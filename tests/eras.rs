@@ -37,11 +37,11 @@ use futures_util::{StreamExt as _, stream};
 use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
-    domain::{LinkRecord, LinkState, News, Price, ProtocolVersion},
-    engine::{Clock, Fuse, Options, Session},
+    domain::{LeaveImpact, LinkRecord, LinkState, News, ProtocolVersion},
+    engine::{Clock, FailPoint, Options, Session},
     store::{Paths, Reader},
 };
-use pty::House;
+use pty::TestEnv;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
@@ -115,7 +115,7 @@ impl Bench {
         let follower = Session::open(Options {
             paths: paths(&self.state()),
             servers: Vec::new(),
-            config: longhaul::domain::Roster::default(),
+            config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
             readonly: false,
             environment: |_| None,
@@ -127,7 +127,7 @@ impl Bench {
             clock: Clock::start(),
             hook: None,
             die_after: None,
-            fuse: Fuse::default(),
+            fuse: FailPoint::default(),
         });
         let news = follower.subscribe();
         let wait = async {
@@ -265,9 +265,9 @@ fn cell(way: Way, trouble: Trouble) {
     assert_eq!(before["leaving"], way.price(), "{before:#}");
     let link = bench.link();
     let tool = link.tools.iter().find(|tool| before["tool"] == tool.name);
-    let mut footing = link.footing();
-    footing.pinned = way.revision().and_then(ProtocolVersion::read);
-    let next = Price::of_call(tool.unwrap(), &link.tools, &footing);
+    let mut capabilities = link.capabilities();
+    capabilities.pinned = way.revision().and_then(ProtocolVersion::read);
+    let next = LeaveImpact::of_call(tool.unwrap(), &link.tools, &capabilities);
     assert_eq!(
         next.word(),
         way.price(),
@@ -726,23 +726,23 @@ fn asks_again_for_a_version_that_the_server_refused_and_names() {
 #[test]
 fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_why() {
     let plant = Plant::new(Kind::BothErasWithoutTasks);
-    let house = House::new();
+    let env = TestEnv::new();
     let arguments = ["-s", &plant.url(), "call", "work", "--json"];
-    let mut client = Running::start(&mut program(house.path(), &arguments));
+    let mut client = Running::start(&mut program(env.path(), &arguments));
     let started = client.prints(|event| event["event"] == "started");
     assert_eq!(started["era"], "2025-11-25");
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
     let why = "a stream with event ids can be resumed in it";
-    let shown = run(house.path(), &["show", id]);
+    let shown = run(env.path(), &["show", id]);
     let line = shown.out.lines().find(|line| line.starts_with("revision"));
     let line = line.unwrap_or_else(|| panic!("{shown:#?}"));
     assert!(line.contains("2025-11-25") && line.contains(why), "{line}");
-    let document = run(house.path(), &["show", id, "--json"]).document();
+    let document = run(env.path(), &["show", id, "--json"]).document();
     let told = (&document["leaving"], &document["era"]);
     assert_eq!(told, (&json!("likely"), &json!("2025-11-25")));
 
-    let mut screen = house.open(&["attach", id], (120, 36));
+    let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for("[Now]");
     screen.press("]]]]]");
     screen.wait_for("[Resume]");
@@ -832,12 +832,12 @@ fn a_modern_call_that_became_no_task_is_remembered_for_its_tool() {
 
 #[test]
 fn protocol_holds_for_its_own_command_and_its_tasks() {
-    let demo_house = House::new();
+    let demo_house = TestEnv::new();
     let demo = support::server::demo(demo_house.path().join("server"));
-    let house = House::new();
+    let env = TestEnv::new();
     let url = demo.url();
     let era_of = |words: &[&str]| {
-        let ran = run(house.path(), &[&["--json"], words].concat());
+        let ran = run(env.path(), &[&["--json"], words].concat());
         let started = ran.events().into_iter().find(|it| it["event"] == "started");
         let era = started.map_or(json!(null), |it| it["era"].clone());
         (ran.code, era.as_str().unwrap_or_default().to_owned())
@@ -849,30 +849,30 @@ fn protocol_holds_for_its_own_command_and_its_tasks() {
     assert_eq!(era_of(&usual), ran_in("2025-11-25"));
     for version in ["2025-06-18", "2026-07-28", "2025-03-26"] {
         let servers = ["tools", "-s", &url, "--protocol", version];
-        run(house.path(), &servers);
+        run(env.path(), &servers);
         assert_eq!(era_of(&in_version(version)), ran_in(version));
         assert_eq!(era_of(&usual), ran_in("2025-11-25"), "after {version}");
     }
     // A command that fails leaves nothing behind either.
     let refused = ["--protocol", "2025-06-18", "call", "no_such_tool"];
-    assert_eq!(run(house.path(), &refused).code, Some(2));
+    assert_eq!(run(env.path(), &refused).code, Some(2));
     assert_eq!(era_of(&usual), ran_in("2025-11-25"));
 
     // What is at work in a session keeps it: another revision of it has to wait.
     let gone = ["crunch", "steps=900", "step_ms=1000", "--detach"];
     let gone = [&["--json", "--protocol", "2025-06-18", "call"], &gone[..]].concat();
-    let detached = run(house.path(), &gone);
+    let detached = run(env.path(), &gone);
     assert_eq!(detached.code, Some(0), "{detached:#?}");
     let id = detached.events()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(era_of(&in_version("2025-11-25")).0, Some(2));
-    let refused = run(house.path(), &in_version("2025-11-25")).err;
+    let refused = run(env.path(), &in_version("2025-11-25")).err;
     assert!(
         refused.contains("would be lost by a change to 2025-11-25"),
         "{refused}"
     );
     // The modern era needs no session.
     assert_eq!(era_of(&in_version("2026-07-28")), ran_in("2026-07-28"));
-    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(0));
+    assert_eq!(run(env.path(), &["cancel", &id]).code, Some(0));
     assert_eq!(era_of(&usual), ran_in("2025-11-25"), "undone with its task");
 }
 
@@ -881,33 +881,33 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let plant = Plant::new(Kind::BothErasWithoutTasks);
     let proxy = FaultProxy::start(plant.addr);
     let url = format!("http://{}/mcp", proxy.addr());
-    let house = House::new();
+    let env = TestEnv::new();
     let modern = ["-s", &url, "--protocol", "2026-07-28"];
 
     let arguments = [&modern[..], &["call", "work", "--detach"]].concat();
-    let ran = run(house.path(), &arguments);
+    let ran = run(env.path(), &arguments);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
     assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
     assert!(proxy.calls("tools/list") > 0);
     assert_eq!(proxy.calls("tools/call"), 0, "nothing was sent");
 
     let arguments = [&modern[..], &["call", "work", "--json"]].concat();
-    let mut client = Running::start(&mut program(house.path(), &arguments));
+    let mut client = Running::start(&mut program(env.path(), &arguments));
     let started = client.prints(|event| event["event"] == "started");
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
-    let document = run(house.path(), &["show", id, "--json"]).document();
+    let document = run(env.path(), &["show", id, "--json"]).document();
     assert_eq!(document["leaving"], "DIES");
-    let list = run(house.path(), &["ls"]).out;
+    let list = run(env.path(), &["ls"]).out;
     let row = list.lines().find(|line| line.contains(id)).unwrap();
     assert!(row.trim_end().ends_with("DIES"), "{list}");
-    let shown = run(house.path(), &["show", id]).out;
+    let shown = run(env.path(), &["show", id]).out;
     assert!(
         shown.contains("2026-07-28: --protocol asks for it"),
         "{shown}"
     );
 
-    let mut screen = house.open(&["attach", id], (120, 36));
+    let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
     screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
@@ -920,7 +920,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
 
     // Once the server was seen the refusal comes from the session, for the same reason.
     let ran = run(
-        house.path(),
+        env.path(),
         &["--protocol", "2026-07-28", "call", "work", "--detach"],
     );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
@@ -931,17 +931,17 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
 #[test]
 fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
     let plant = Plant::new(Kind::ThousandTasks);
-    let house = House::new();
+    let env = TestEnv::new();
     let url = plant.url();
-    let adopt = || run(house.path(), &["-s", &url, "adopt"]);
+    let adopt = || run(env.path(), &["-s", &url, "adopt"]);
     let first = adopt();
     assert_eq!(first.code, Some(0), "{first:#?}");
     assert_eq!(first.out.lines().count(), THOUSAND);
-    let listed = || run(house.path(), &["ls", "--json"]).document();
+    let listed = || run(env.path(), &["ls", "--json"]).document();
     assert_eq!(listed().as_array().unwrap().len(), THOUSAND);
     assert_eq!(adopt().out, "", "each once");
 
-    let mut screen = house.open(&[], (120, 36));
+    let mut screen = env.open(&[], (120, 36));
     screen.wait_for(" running  0 done");
     screen.wait_for("taken over");
     let mut paints = Vec::new();
@@ -987,7 +987,7 @@ fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
         .unwrap()
         .iter()
         .find(|task| task["server_task_id"] == "7");
-    let named = run(house.path(), &["-s", &url, "adopt", "7"]);
+    let named = run(env.path(), &["-s", &url, "adopt", "7"]);
     let id = seventh.unwrap()["id"].as_str().unwrap();
     assert!(
         named.out.starts_with(id),

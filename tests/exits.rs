@@ -21,7 +21,7 @@ use std::{
 };
 
 use longhaul::store::write_atomically;
-use pty::{House, Tui};
+use pty::{TestEnv, Tui};
 use rustix::process::{Pid, Signal, kill_process};
 use support::server;
 
@@ -114,28 +114,28 @@ const OF_COMMAND: [Way; 8] = [
 
 /// A session with a task that runs and one that asks.
 struct Bench {
-    house: House,
+    env: TestEnv,
     crunch: String,
     deploy: String,
 }
 
 impl Bench {
     fn new(url: &str) -> Self {
-        let house = House::new();
+        let env = TestEnv::new();
         // One more mode to be taken back.
-        let config = house.path().join("config.toml");
+        let config = env.path().join("config.toml");
         write_atomically(&config, b"[defaults]\nmouse = true\n").unwrap();
-        let crunch = house.call_on(url, &["crunch", "steps=100000", "step_ms=100"]);
-        let deploy = house.call_on(url, &["deploy", "env=prod", "steps=2", "step_ms=1"]);
+        let crunch = env.call_on(url, &["crunch", "steps=100000", "step_ms=100"]);
+        let deploy = env.call_on(url, &["deploy", "env=prod", "steps=2", "step_ms=1"]);
         Self {
-            house,
+            env,
             crunch,
             deploy,
         }
     }
 
     fn fuse(&self) -> PathBuf {
-        self.house.path().join("fuse")
+        self.env.path().join("fuse")
     }
 
     fn named(&self, text: &str) -> String {
@@ -155,7 +155,7 @@ impl Bench {
             ("LONGHAUL_PANIC_IN", thread),
             ("LONGHAUL_PANIC_WHEN", fuse.to_str().unwrap()),
         ];
-        self.house
+        self.env
             .open_with(&variables, pty::program(), arguments, USUAL)
     }
 
@@ -175,7 +175,7 @@ impl Bench {
 
     /// The session as a fresh process sees it: both tasks, as they were.
     fn assert_saved(&self, what: &str) {
-        let listed = self.house.run(&["ls", "--json"]);
+        let listed = self.env.run(&["ls", "--json"]);
         let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
         let status = |id: &str| {
             let task = listed
@@ -230,8 +230,8 @@ fn assert_switched_back(raw: &[u8], what: &str) {
 }
 
 /// The processes that know of this house, and what they are.
-fn left_running(house: &House) -> Vec<String> {
-    let dir = house.path().to_str().unwrap();
+fn left_running(env: &TestEnv) -> Vec<String> {
+    let dir = env.path().to_str().unwrap();
     let processes = fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -311,7 +311,7 @@ fn leave(way: Way, bench: &Bench, tui: &mut Tui, what: &str) {
     if matches!(way, Way::Panic(_)) {
         fs::remove_file(bench.fuse()).unwrap();
     }
-    assert_eq!(left_running(&bench.house), Vec::<String>::new(), "{what}");
+    assert_eq!(left_running(&bench.env), Vec::<String>::new(), "{what}");
     bench.assert_saved(what);
 }
 
@@ -415,9 +415,9 @@ fn every_way_out_of_a_command_that_follows_does_so_too() {
 }
 
 /// The program that a shell runs for this house.
-fn at_work(house: &House, shell: &Tui) -> Pid {
+fn at_work(env: &TestEnv, shell: &Tui) -> Pid {
     let shell = shell.pid();
-    let dir = house.path().to_str().unwrap();
+    let dir = env.path().to_str().unwrap();
     let is_ours = |pid: &Pid| {
         let of_proc = PathBuf::from(format!("/proc/{pid}"));
         let environment = fs::read(of_proc.join("environ")).unwrap_or_default();
@@ -440,7 +440,7 @@ fn ctrl_z_and_back_keeps_every_place() {
     each(&places, |place| {
         let bench = Bench::new(&server.url());
         let what = place.name;
-        let mut shell = bench.house.open_program("/bin/sh", &["-i"], USUAL);
+        let mut shell = bench.env.open_program("/bin/sh", &["-i"], USUAL);
         shell.wait_for("$");
         shell.press(&format!("{} --session demo\r", pty::program()));
         bench.walk(&mut shell, place);
@@ -448,7 +448,7 @@ fn ctrl_z_and_back_keeps_every_place() {
             if is_key {
                 shell.press("\u{1a}");
             } else {
-                kill_process(at_work(&bench.house, &shell), Signal::TSTP).unwrap();
+                kill_process(at_work(&bench.env, &shell), Signal::TSTP).unwrap();
             }
             shell.wait_for("Stopped");
             assert!(shell.is_given_back(), "{what}");
@@ -523,8 +523,8 @@ fn whoever_stops_and_wakes_it_finds_every_place_painted_anew() {
 
 #[test]
 fn an_error_at_the_start_leaves_the_terminal_alone() {
-    let house = House::new();
-    let sessions = house.path().join("sessions");
+    let env = TestEnv::new();
+    let sessions = env.path().join("sessions");
     fs::create_dir(&sessions).unwrap();
     fs::create_dir(sessions.join("default.db")).unwrap();
     for arguments in [
@@ -533,7 +533,7 @@ fn an_error_at_the_start_leaves_the_terminal_alone() {
         &["--session", "../x"],
         &["-s", "nobody"],
     ] {
-        let mut tui = house.open(arguments, USUAL);
+        let mut tui = env.open(arguments, USUAL);
         let (code, took) = tui.end();
         assert!(
             [2, 73].contains(&code),
@@ -543,6 +543,6 @@ fn an_error_at_the_start_leaves_the_terminal_alone() {
         assert!(took < SOON, "{arguments:?} took {took:?}");
         assert!(tui.is_given_back(), "{arguments:?}");
         assert!(!tui.raw().contains(&0x1b), "{arguments:?}:\n{}", tui.text());
-        assert_eq!(left_running(&house), Vec::<String>::new(), "{arguments:?}");
+        assert_eq!(left_running(&env), Vec::<String>::new(), "{arguments:?}");
     }
 }

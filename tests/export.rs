@@ -18,7 +18,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::{IntoResponse, Response},
 };
-use pty::House;
+use pty::TestEnv;
 use serde_json::{Value, json};
 use support::{
     program::{Ran, finish, program, run},
@@ -293,8 +293,8 @@ fn a_task_that_is_not_there_or_a_place_that_takes_nothing_is_said() {
 fn the_screen_exports_to_a_file_that_is_not_there_yet() {
     let (dir, id) = called();
     let file = dir.path().join("trace.json");
-    let house = House::at(dir.path().to_owned());
-    let mut screen = house.open(&["-H", "X-Key: canary-header"], (120, 36));
+    let env = TestEnv::at(dir.path().to_owned());
+    let mut screen = env.open(&["-H", "X-Key: canary-header"], (120, 36));
     screen.wait_for("the name");
     let mut save = |until: &str| {
         screen.press("E");

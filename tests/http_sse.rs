@@ -27,7 +27,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt as _, stream};
-use pty::House;
+use pty::TestEnv;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
@@ -226,7 +226,7 @@ fn renewed(method: &Method, body: &str) -> Response {
 
 /// A state directory, the server, and a proxy before it.
 struct Bench {
-    house: House,
+    env: TestEnv,
     old: Old,
     proxy: FaultProxy,
     url: String,
@@ -238,7 +238,7 @@ impl Bench {
         let proxy = FaultProxy::start(addr);
         let url = format!("http://{}/sse", proxy.addr());
         Self {
-            house: House::new(),
+            env: TestEnv::new(),
             old,
             proxy,
             url,
@@ -247,13 +247,13 @@ impl Bench {
 
     fn run(&self, arguments: &[&str]) -> support::program::Ran {
         let arguments = [&["-s", &self.url], arguments].concat();
-        run(self.house.path(), &arguments)
+        run(self.env.path(), &arguments)
     }
 
     /// Starts a call of `tool` and follows it until its first step.
     fn begin(&self, tool: &str) -> (Running, String) {
         let arguments = ["-s", &self.url, "call", tool, "--json"];
-        let mut client = Running::start(&mut program(self.house.path(), &arguments));
+        let mut client = Running::start(&mut program(self.env.path(), &arguments));
         let started = client.prints(|event| event["event"] == "started");
         assert_eq!(started["era"], "2024-11-05");
         client.prints(|event| event["event"] == "progress");
@@ -261,7 +261,7 @@ impl Bench {
     }
 
     fn show(&self, id: &str) -> Value {
-        run(self.house.path(), &["show", id, "--json"]).document()
+        run(self.env.path(), &["show", id, "--json"]).document()
     }
 
     /// It is unknown, says why, and ran once.
@@ -286,12 +286,12 @@ fn a_server_that_takes_no_handshake_by_post_is_spoken_to_on_its_one_stream_and_t
     let shown = bench.show(&id);
     let told = (&shown["leaving"], &shown["resumability"]);
     assert_eq!(told, (&json!("DIES"), &json!("none")), "{shown:#}");
-    let text = run(bench.house.path(), &["show", &id]).out;
+    let text = run(bench.env.path(), &["show", &id]).out;
     let why = "the server speaks no newer transport";
     for words in [WHY, why, "2024-11-05"] {
         assert!(text.contains(words), "{text}");
     }
-    let mut screen = bench.house.open(&["attach", &id], (160, 36));
+    let mut screen = bench.env.open(&["attach", &id], (160, 36));
     screen.wait_for("[Now]");
     screen.press("]]]]]");
     screen.wait_for_line(&["leaving is", "DIES", WHY]);
@@ -335,7 +335,7 @@ fn a_call_whose_client_was_killed_is_unknown() {
     let (client, id) = bench.begin("work");
     client.signal(Signal::KILL);
     client.end();
-    let ran = run(bench.house.path(), &["watch", &id]);
+    let ran = run(bench.env.path(), &["watch", &id]);
     assert_eq!(ran.code, Some(5), "{ran:#?}");
     bench.assert_unknown(&id);
 }
@@ -353,7 +353,7 @@ fn detaching_is_refused_before_anything_is_sent() {
 fn a_cancel_is_heard_and_answered_on_the_stream() {
     let bench = Bench::new();
     let (client, id) = bench.begin("work");
-    run(bench.house.path(), &["cancel", &id]);
+    run(bench.env.path(), &["cancel", &id]);
     assert_eq!(client.end().code, Some(8));
     assert_eq!(bench.show(&id)["status"], "cancelled");
 }
@@ -365,7 +365,7 @@ fn a_question_holds_the_call_until_it_is_answered_from_another_process() {
     let asked = client.prints(|event| event["event"] == "input_required");
     assert_eq!(asked["request"]["message"], "Where to?");
     client.says("staying until it is answered, because leaving would end");
-    let answered = run(bench.house.path(), &["answer", &id, "--accept", "env=prod"]);
+    let answered = run(bench.env.path(), &["answer", &id, "--accept", "env=prod"]);
     assert_eq!(answered.code, Some(0), "{answered:#?}");
     let ran = client.end();
     assert_eq!(ran.code, Some(0), "{ran:#?}");

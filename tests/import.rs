@@ -22,7 +22,7 @@ use std::{
     thread,
 };
 
-use pty::House;
+use pty::TestEnv;
 use serde_json::Value;
 use support::program::{Ran, finish, program};
 
@@ -306,14 +306,14 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
 
 #[test]
 fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
-    let house = House::new();
+    let env = TestEnv::new();
     let (addr, connections) = listen();
     let write = |text: String| {
-        fs::create_dir_all(house.path().join(".cursor")).unwrap();
-        let mut file = fs::File::create(house.path().join(".cursor/mcp.json")).unwrap();
+        fs::create_dir_all(env.path().join(".cursor")).unwrap();
+        let mut file = fs::File::create(env.path().join(".cursor/mcp.json")).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     };
-    let mut screen = house.open(&[], (120, 36));
+    let mut screen = env.open(&[], (120, 36));
     screen.wait_for("i  import the servers");
     screen.press("i");
     screen.wait_for("no file of another program found");
@@ -328,7 +328,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     screen.wait_until("the dialog closed", |screen| {
         !screen.contents().contains("skipped odd")
     });
-    let written = fs::read_to_string(house.path().join("config.toml"));
+    let written = fs::read_to_string(env.path().join("config.toml"));
     assert_eq!(written.unwrap_or_default(), "");
     screen.press("i");
     screen.wait_for("take 1 server over");
@@ -354,7 +354,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     screen.wait_for("Took 1 server over");
     screen.press("qqq");
     screen.end();
-    let config = fs::read_to_string(house.path().join("config.toml")).unwrap();
+    let config = fs::read_to_string(env.path().join("config.toml")).unwrap();
     assert!(config.contains("[servers.lab]"), "{config}");
     assert!(!config.contains("consent ="), "{config}");
     assert_eq!(connections.load(Ordering::SeqCst), 0);

@@ -16,7 +16,7 @@ use std::{
 };
 
 use longhaul::store::write_atomically;
-use pty::{House, Tui};
+use pty::{TestEnv, Tui};
 use serde_json::Value;
 use support::{
     program::{Ran, run},
@@ -27,9 +27,9 @@ use support::{
 const LEAVE: &str = "\u{3}\u{3}";
 
 /// The demo server under the name `lab`, and what `[notify]` says.
-fn configure(house: &House, url: &str, notify: &str) {
+fn configure(env: &TestEnv, url: &str, notify: &str) {
     let text = format!("[servers.lab]\nurl = {url:?}\n[notify]\n{notify}\n");
-    write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+    write_atomically(&env.path().join("config.toml"), text.as_bytes()).unwrap();
 }
 
 /// A hook that leaves a file for each time that it is run.
@@ -70,11 +70,11 @@ fn told(dir: &Path, count: usize) -> Vec<(String, Value)> {
 }
 
 /// Opens the screen and waits until it drives.
-fn drives(house: &House, variables: &[(&str, &str)]) -> Tui {
-    let mut screen = house.open_with(variables, pty::program(), &[], (120, 36));
+fn drives(env: &TestEnv, variables: &[(&str, &str)]) -> Tui {
+    let mut screen = env.open_with(variables, pty::program(), &[], (120, 36));
     screen.wait_for("longhaul default");
     let pid = screen.pid().as_raw_nonzero().get().to_string();
-    let sessions = || run(house.path(), &["sessions", "list", "--json"]).out;
+    let sessions = || run(env.path(), &["sessions", "list", "--json"]).out;
     // A minute, which only a hang reaches.
     for _ in 0..1200 {
         if sessions().contains(&pid) {
@@ -85,16 +85,16 @@ fn drives(house: &House, variables: &[(&str, &str)]) -> Tui {
     panic!("it never drives: {}", sessions());
 }
 
-fn call(house: &House, arguments: &[&str]) -> Ran {
-    run(house.path(), &[&["-s", "lab", "call"], arguments].concat())
+fn call(env: &TestEnv, arguments: &[&str]) -> Ran {
+    run(env.path(), &[&["-s", "lab", "call"], arguments].concat())
 }
 
 #[test]
 fn a_hook_hears_of_every_end_with_the_task_and_its_result() {
-    let (house, left) = (House::new(), tempfile::tempdir().unwrap());
-    let server = server::demo(house.path().join("server"));
-    configure(&house, &server.url(), &keeps(left.path()));
-    let well = call(&house, &["send_burst", "count=1", "--name", "first"]);
+    let (env, left) = (TestEnv::new(), tempfile::tempdir().unwrap());
+    let server = server::demo(env.path().join("server"));
+    configure(&env, &server.url(), &keeps(left.path()));
+    let well = call(&env, &["send_burst", "count=1", "--name", "first"]);
     assert_eq!(well.code, Some(0), "{well:#?}");
     let [(name, task)] = told(left.path(), 1).try_into().unwrap();
     let id = task["id"].as_str().unwrap();
@@ -102,7 +102,7 @@ fn a_hook_hears_of_every_end_with_the_task_and_its_result() {
     assert_eq!(task["status"], "completed");
     assert_eq!(task["name"], "first");
     assert!(task["result"].is_object(), "{task:#}");
-    let badly = call(&house, &["pause_task", "task_id=nobody"]);
+    let badly = call(&env, &["pause_task", "task_id=nobody"]);
     assert_eq!(badly.code, Some(1), "{badly:#?}");
     let [_, (name, task)] = told(left.path(), 2).try_into().unwrap();
     assert!(name.starts_with("told.needs-you."), "{name}");
@@ -111,14 +111,14 @@ fn a_hook_hears_of_every_end_with_the_task_and_its_result() {
 
 #[test]
 fn only_who_drives_runs_the_hook_and_only_for_what_is_asked() {
-    let (house, left) = (House::new(), tempfile::tempdir().unwrap());
-    let server = server::demo(house.path().join("server"));
+    let (env, left) = (TestEnv::new(), tempfile::tempdir().unwrap());
+    let server = server::demo(env.path().join("server"));
     let notify = format!("{}\nhook_on = \"needs-you\"", keeps(left.path()));
-    configure(&house, &server.url(), &notify);
-    let mut screen = drives(&house, &[]);
-    call(&house, &["send_burst", "count=1"]);
+    configure(&env, &server.url(), &notify);
+    let mut screen = drives(&env, &[]);
+    call(&env, &["send_burst", "count=1"]);
     for nobody in ["task_id=nobody", "task_id=nothing"] {
-        call(&house, &["pause_task", nobody]);
+        call(&env, &["pause_task", nobody]);
     }
     let told = told(left.path(), 2);
     screen.press(LEAVE);
@@ -127,8 +127,8 @@ fn only_who_drives_runs_the_hook_and_only_for_what_is_asked() {
     let statuses: Vec<String> = told.iter().map(status).collect();
     assert_eq!(statuses, ["failed"; 2]);
     // What was told is not told again by the next one who drives.
-    let mut screen = drives(&house, &[]);
-    call(&house, &["pause_task", "task_id=nowhere"]);
+    let mut screen = drives(&env, &[]);
+    call(&env, &["pause_task", "task_id=nowhere"]);
     assert_eq!(self::told(left.path(), 3).len(), 3);
     screen.press(LEAVE);
     screen.end();
@@ -136,11 +136,11 @@ fn only_who_drives_runs_the_hook_and_only_for_what_is_asked() {
 
 #[test]
 fn a_hook_that_fails_is_told_and_changes_nothing() {
-    let house = House::new();
-    let server = server::demo(house.path().join("server"));
-    configure(&house, &server.url(), "hook = 'exit 3'");
-    let mut screen = drives(&house, &[]);
-    let ran = call(&house, &["send_burst", "count=1"]);
+    let env = TestEnv::new();
+    let server = server::demo(env.path().join("server"));
+    configure(&env, &server.url(), "hook = 'exit 3'");
+    let mut screen = drives(&env, &[]);
+    let ran = call(&env, &["send_burst", "count=1"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     screen.press("4");
     screen.wait_for("the hook for");
@@ -151,12 +151,12 @@ fn a_hook_that_fails_is_told_and_changes_nothing() {
 
 #[test]
 fn nobody_waits_for_hooks_that_take_their_time() {
-    let house = House::new();
-    let server = server::demo(house.path().join("server"));
-    configure(&house, &server.url(), "hook = 'sleep 100'");
-    let mut screen = drives(&house, &[]);
+    let env = TestEnv::new();
+    let server = server::demo(env.path().join("server"));
+    configure(&env, &server.url(), "hook = 'sleep 100'");
+    let mut screen = drives(&env, &[]);
     for _ in 0..6 {
-        call(&house, &["send_burst", "count=1"]);
+        call(&env, &["send_burst", "count=1"]);
     }
     // More than run at once have ended; leaving takes far less than one of them.
     screen.press(LEAVE);
@@ -165,14 +165,14 @@ fn nobody_waits_for_hooks_that_take_their_time() {
 
 #[test]
 fn the_terminal_gets_what_it_understands_while_nobody_looks() {
-    let house = House::new();
-    let server = server::demo(house.path().join("server"));
-    configure(&house, &server.url(), "");
+    let env = TestEnv::new();
+    let server = server::demo(env.path().join("server"));
+    configure(&env, &server.url(), "");
     let shows = |variables: &[(&str, &str)]| {
-        let mut screen = drives(&house, variables);
+        let mut screen = drives(&env, variables);
         // The terminal says that it lost the focus.
         screen.press("\u{1b}[O");
-        let ran = call(&house, &["get_forecast", "city=Lisbon", "delay_ms=500"]);
+        let ran = call(&env, &["get_forecast", "city=Lisbon", "delay_ms=500"]);
         assert_eq!(ran.code, Some(0), "{ran:#?}");
         // The bell comes with the rest.
         for _ in 0..3000 {
@@ -205,7 +205,7 @@ fn the_terminal_gets_what_it_understands_while_nobody_looks() {
         );
     }
     configure(
-        &house,
+        &env,
         &server.url(),
         "tmux_passthrough = true\ndesktop_by = \"osc777\"",
     );

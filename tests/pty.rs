@@ -11,14 +11,14 @@ mod support;
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, time::Duration};
 
 use longhaul::{
-    domain::{Entry, Happening, Status, Task, TaskId},
+    domain::{Entry, HistoryEvent, Status, Task, TaskId},
     store::{ListFilter, Lookup, Paths, Reader, write_atomically},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
 };
-use support::{House, Tui};
+use support::{TestEnv, Tui};
 use vt100::{MouseProtocolEncoding, MouseProtocolMode};
 
 /// A terminal as most are.
@@ -26,37 +26,37 @@ const USUAL: (u16, u16) = (120, 36);
 /// What the promise of a hang-up says is 2 s; a busy machine may need some more.
 const SOON: Duration = Duration::from_secs(4);
 
-fn paths(house: &House) -> Paths {
-    Paths::resolve(Some(house.path().to_owned()), "demo").unwrap()
+fn paths(env: &TestEnv) -> Paths {
+    Paths::resolve(Some(env.path().to_owned()), "demo").unwrap()
 }
 
-fn tasks(house: &House) -> Vec<Task> {
+fn tasks(env: &TestEnv) -> Vec<Task> {
     let everything = ListFilter {
         all: true,
         limit: None,
     };
-    let mut reader = Reader::open(&paths(house)).unwrap();
+    let mut reader = Reader::open(&paths(env)).unwrap();
     reader.tasks(everything).unwrap()
 }
 
-fn task(house: &House, id: &str) -> Task {
-    match Reader::open(&paths(house)).unwrap().task(id).unwrap() {
+fn task(env: &TestEnv, id: &str) -> Task {
+    match Reader::open(&paths(env)).unwrap().task(id).unwrap() {
         Lookup::One(task) => *task,
         other => panic!("no task {id}: {other:?}"),
     }
 }
 
-fn history(house: &House, id: &str) -> Vec<Entry> {
+fn history(env: &TestEnv, id: &str) -> Vec<Entry> {
     let id = TaskId::parse(id).unwrap();
-    let mut reader = Reader::open(&paths(house)).unwrap();
+    let mut reader = Reader::open(&paths(env)).unwrap();
     reader.history(&id, 0, 100_000).unwrap()
 }
 
 /// The values of the progress steps that the session file holds.
-fn steps(house: &House, id: &str) -> Vec<f64> {
-    let steps = history(house, id).into_iter().map(|entry| entry.what);
+fn steps(env: &TestEnv, id: &str) -> Vec<f64> {
+    let steps = history(env, id).into_iter().map(|entry| entry.what);
     let value = |what| match what {
-        Happening::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
     };
     steps.filter_map(value).collect()
@@ -67,9 +67,9 @@ fn five_to_fifty() -> Vec<f64> {
 }
 
 /// Starts a call of 50 records in batches of 5; a batch takes `delay`.
-fn process(house: &House, name: &str, delay: &str) -> String {
+fn process(env: &TestEnv, name: &str, delay: &str) -> String {
     let delay = format!("delay_ms={delay}");
-    house.call(&[
+    env.call(&[
         "resumable_data_processing",
         &format!("dataset_name={name}"),
         "total_records=50",
@@ -79,8 +79,8 @@ fn process(house: &House, name: &str, delay: &str) -> String {
 }
 
 /// Opens the demo and waits for its first row.
-fn open_demo(house: &House) -> Tui {
-    let mut tui = house.open(&["demo"], USUAL);
+fn open_demo(env: &TestEnv) -> Tui {
+    let mut tui = env.open(&["demo"], USUAL);
     tui.wait_for_line(&["running", "the whole archive", "safe"]);
     tui
 }
@@ -97,11 +97,11 @@ fn select(tui: &mut Tui, id: &str) {
 }
 
 /// Waits until the file holds a step of the three-minute task.
-fn wait_until_saved(tui: &mut Tui, house: &House) {
+fn wait_until_saved(tui: &mut Tui, env: &TestEnv) {
     tui.wait_for_line(&["customers of 2026", "%"]);
     let is_saved =
         |task: &Task| task.name.as_deref() == Some("customers of 2026") && task.progress.is_some();
-    while !tasks(house).iter().any(is_saved) {
+    while !tasks(env).iter().any(is_saved) {
         tui.watch_for(Duration::from_millis(50));
     }
 }
@@ -120,8 +120,8 @@ fn leave(tui: &mut Tui) {
 
 #[test]
 fn the_demo_moves_at_once_and_fits_every_terminal() {
-    let house = House::new();
-    let mut tui = house.open(&["demo"], USUAL);
+    let env = TestEnv::new();
+    let mut tui = env.open(&["demo"], USUAL);
     let names = [
         "forecast for Lisbon",
         "customers of 2026",
@@ -170,9 +170,9 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
 
 #[test]
 fn a_cut_network_costs_a_countdown_and_nothing_else() {
-    let house = House::serving();
-    let mut tui = open_demo(&house);
-    let id = process(&house, "orders", "700");
+    let env = TestEnv::serving();
+    let mut tui = open_demo(&env);
+    let id = process(&env, "orders", "700");
     select(&mut tui, &id);
     tui.wait_for_line(&[&id, "%"]);
     tui.press("b");
@@ -195,15 +195,15 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
     tui.wait_for("cut: ");
     leave(&mut tui);
 
-    assert_eq!(steps(&house, &id), five_to_fifty());
-    let entries = history(&house, &id);
+    assert_eq!(steps(&env, &id), five_to_fifty());
+    let entries = history(&env, &id);
     let cuts = entries.iter().filter(|entry| {
-        matches!(&entry.what, Happening::Contact { state, .. } if state == "reconnecting" || state == "offline")
+        matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "reconnecting" || state == "offline")
     });
     assert_eq!(cuts.count(), 1, "{entries:#?}");
     let seqs: Vec<u64> = entries.iter().map(|entry| entry.seq).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
-    let result = String::from_utf8(house.run(&["result", &id]).stdout).unwrap();
+    let result = String::from_utf8(env.run(&["result", &id]).stdout).unwrap();
     assert!(result.contains("50"), "{result}");
 }
 
@@ -218,16 +218,16 @@ fn countdown(text: &str, id: &str) -> Option<String> {
 
 #[test]
 fn killed_and_opened_again_it_shows_what_was_saved_and_what_happened_since() {
-    let house = House::serving();
-    let mut tui = open_demo(&house);
-    let id = process(&house, "orders", "400");
+    let env = TestEnv::serving();
+    let mut tui = open_demo(&env);
+    let id = process(&env, "orders", "400");
     tui.wait_for_line(&[&id, "%"]);
     tui.signal(Signal::KILL);
     tui.end();
-    let at_the_kill = steps(&house, &id).len();
+    let at_the_kill = steps(&env, &id).len();
     assert!(at_the_kill < 10, "the kill came too late to mean anything");
     // Two hours pass.
-    let file = rusqlite::Connection::open(paths(&house).db()).unwrap();
+    let file = rusqlite::Connection::open(paths(&env).db()).unwrap();
     let moved = file
         .execute(
             "UPDATE meta SET value = value - 7200000 WHERE key = 'saved_at'",
@@ -237,29 +237,29 @@ fn killed_and_opened_again_it_shows_what_was_saved_and_what_happened_since() {
     assert_eq!(moved, 1);
     drop(file);
 
-    let mut tui = house.open(&["demo"], USUAL);
+    let mut tui = env.open(&["demo"], USUAL);
     let shown = tui.wait_for(&id);
     println!("the saved list after {shown:?}");
     tui.wait_for("While you were away 2 h 0 m");
     tui.wait_for_line(&[&id, "✓ done"]);
     leave(&mut tui);
-    assert_eq!(steps(&house, &id), five_to_fifty());
+    assert_eq!(steps(&env, &id), five_to_fifty());
 }
 
 #[test]
 fn without_its_server_the_saved_list_is_there_and_says_its_age() {
-    let mut house = House::serving();
-    let mut tui = open_demo(&house);
-    wait_until_saved(&mut tui, &house);
+    let mut env = TestEnv::serving();
+    let mut tui = open_demo(&env);
+    wait_until_saved(&mut tui, &env);
     tui.signal(Signal::KILL);
     tui.end();
-    house.kill_server();
-    let mut tui = house.open(&["--session", "demo"], USUAL);
+    env.kill_server();
+    let mut tui = env.open(&["--session", "demo"], USUAL);
     tui.wait_for_line(&["customers of 2026", "%"]);
     tui.wait_for("OFFLINE");
     tui.wait_for("Next try");
     // The server comes back, and what can go on does.
-    house.serve();
+    env.serve();
     tui.wait_for_line(&["customers of 2026", "● running"]);
     tui.wait_for_line(&["forecast for Lisbon", "lost"]);
     tui.press("\u{3}");
@@ -270,21 +270,21 @@ fn without_its_server_the_saved_list_is_there_and_says_its_age() {
 
 #[test]
 fn pausing_is_honest_and_goes_on_where_it_stood() {
-    let house = House::serving();
-    let mut tui = open_demo(&house);
-    let id = process(&house, "orders", "700");
+    let env = TestEnv::serving();
+    let mut tui = open_demo(&env);
+    let id = process(&env, "orders", "700");
     select(&mut tui, &id);
     tui.wait_for_line(&[&id, "%"]);
     tui.press("p");
     // This server stops so soon that PAUSING is often over before a frame could show it.
     tui.wait_for_line(&[&id, "‖", "paused"]);
-    let stood = task(&house, &id).progress.unwrap().value;
+    let stood = task(&env, &id).progress.unwrap().value;
     assert!(stood < 50.0, "{stood}");
     tui.press("r");
     tui.wait_for_line(&[&id, "✓ done"]);
-    let task = task(&house, &id);
+    let task = task(&env, &id);
     assert_eq!((task.attempts.len(), &task.status), (2, &Status::Completed));
-    let mut seen = steps(&house, &id);
+    let mut seen = steps(&env, &id);
     // The second attempt says first where it begins.
     seen.dedup();
     assert_eq!(seen, five_to_fifty());
@@ -293,7 +293,7 @@ fn pausing_is_honest_and_goes_on_where_it_stood() {
     tui.wait_until("the whole list", |screen| {
         !screen.contents().contains("filter:")
     });
-    let forecast = tasks(&house)
+    let forecast = tasks(&env)
         .into_iter()
         .find(|task| task.tool == "get_forecast")
         .unwrap()
@@ -323,14 +323,14 @@ fn leave_any(tui: &mut Tui) {
 
 #[test]
 fn every_signal_gives_the_terminal_back_and_leaves_the_session_saved() {
-    let house = House::serving();
+    let env = TestEnv::serving();
     for (signal, code) in [
         (Signal::INT, 130),
         (Signal::TERM, 143),
         (Signal::HUP, 129),
         (Signal::QUIT, 131),
     ] {
-        let mut tui = open_demo(&house);
+        let mut tui = open_demo(&env);
         tui.signal(signal);
         let (ended, took) = tui.end();
         println!("{signal:?} took {took:?}");
@@ -338,21 +338,21 @@ fn every_signal_gives_the_terminal_back_and_leaves_the_session_saved() {
         assert_eq!(ended, code, "{signal:?}");
         assert!(took < SOON, "{signal:?} took {took:?}");
         assert!(tui.is_given_back(), "{signal:?}");
-        assert_eq!(tasks(&house).len(), 3);
+        assert_eq!(tasks(&env).len(), 3);
     }
 }
 
 #[test]
 fn a_hang_up_ends_it_with_everything_saved() {
-    let house = House::serving();
-    let mut tui = open_demo(&house);
-    wait_until_saved(&mut tui, &house);
+    let env = TestEnv::serving();
+    let mut tui = open_demo(&env);
+    wait_until_saved(&mut tui, &env);
     tui.hang_up();
     let (code, took) = tui.end();
     println!("a hang-up took {took:?}");
     assert_eq!(code, 129);
     assert!(took < SOON, "{took:?}");
-    let saved = tasks(&house);
+    let saved = tasks(&env);
     assert!(
         saved.iter().any(|task| task.progress.is_some()),
         "{saved:#?}"
@@ -362,12 +362,12 @@ fn a_hang_up_ends_it_with_everything_saved() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_panic_in_any_thread_gives_the_terminal_back_and_is_reported() {
-    let house = House::serving();
+    let env = TestEnv::serving();
     // Something to lose.
-    drop(open_demo(&house));
+    drop(open_demo(&env));
     for thread in ["screen", "network", "journal"] {
         let variable = [("LONGHAUL_PANIC_IN", thread)];
-        let mut tui = house.open_with(&variable, support::program(), &["demo"], USUAL);
+        let mut tui = env.open_with(&variable, support::program(), &["demo"], USUAL);
         let (code, took) = tui.end();
         println!("a panic in {thread} took {took:?}");
         assert_eq!(code, 70, "{thread}:\n{}", tui.text());
@@ -383,16 +383,16 @@ fn a_panic_in_any_thread_gives_the_terminal_back_and_is_reported() {
             !tui.raw().windows(c1.len()).any(|bytes| bytes == c1),
             "{thread}"
         );
-        assert_eq!(tasks(&house).len(), 3);
+        assert_eq!(tasks(&env).len(), 3);
     }
-    let mut tui = open_demo(&house);
+    let mut tui = open_demo(&env);
     leave(&mut tui);
 }
 
 #[test]
 fn it_stops_and_comes_back_as_the_shell_wants_it() {
-    let house = House::serving();
-    let mut shell = house.open_program("/bin/sh", &["-i"], USUAL);
+    let env = TestEnv::serving();
+    let mut shell = env.open_program("/bin/sh", &["-i"], USUAL);
     shell.wait_for("$");
     shell.press(&format!("{} demo\r", support::program()));
     shell.wait_for_line(&["the whole archive", "safe"]);
@@ -413,16 +413,16 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
 
 #[test]
 fn mouse_is_taken_only_where_it_is_wanted() {
-    let house = House::serving();
-    let mut tui = open_demo(&house);
+    let env = TestEnv::serving();
+    let mut tui = open_demo(&env);
     assert_eq!(
         mouse(&tui),
         (MouseProtocolMode::None, MouseProtocolEncoding::Default)
     );
     leave(&mut tui);
-    let config = house.path().join("config.toml");
+    let config = env.path().join("config.toml");
     write_atomically(&config, b"[defaults]\nmouse = true\n").unwrap();
-    let mut shell = house.open_program("/bin/sh", &["-i"], USUAL);
+    let mut shell = env.open_program("/bin/sh", &["-i"], USUAL);
     shell.wait_for("$");
     shell.press(&format!("{} demo\r", support::program()));
     let is_on = (MouseProtocolMode::PressRelease, MouseProtocolEncoding::Sgr);
@@ -478,23 +478,23 @@ fn mouse(tui: &Tui) -> (MouseProtocolMode, MouseProtocolEncoding) {
 
 #[test]
 fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
-    let house = House::serving();
-    let mut first = open_demo(&house);
-    let mut second = house.open(&["demo"], USUAL);
+    let env = TestEnv::serving();
+    let mut first = open_demo(&env);
+    let mut second = env.open(&["demo"], USUAL);
     second.wait_for("drives, so leaving this one changes nothing");
     second.wait_for_line(&["● running", "the whole archive"]);
 
-    let id = process(&house, "orders", "2000");
+    let id = process(&env, "orders", "2000");
     first.wait_for_line(&[&id, "running"]);
     second.wait_for_line(&[&id, "running"]);
-    let listed = house.run(&["ls", "--json"]);
+    let listed = env.run(&["ls", "--json"]);
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let listed = listed.to_string();
     assert!(
         listed.contains(&id) && listed.contains("the whole archive"),
         "{listed}"
     );
-    let ran = house.run(&["cancel", &id]);
+    let ran = env.run(&["cancel", &id]);
     assert!(ran.status.success(), "{ran:?}");
     for tui in [&mut first, &mut second] {
         tui.wait_for_line(&[&id, "cancelled"]);
@@ -511,10 +511,10 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
 
 #[test]
 fn a_watch_takes_over_from_a_killed_screen_and_ends_with_the_result() {
-    let house = House::serving();
-    let mut tui = open_demo(&house);
-    let id = process(&house, "orders", "500");
-    let watch = house
+    let env = TestEnv::serving();
+    let mut tui = open_demo(&env);
+    let id = process(&env, "orders", "500");
+    let watch = env
         .command(&["--session", "demo", "watch", &id, "--json"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -541,13 +541,13 @@ fn a_watch_takes_over_from_a_killed_screen_and_ends_with_the_result() {
         (&last["event"], &last["status"]),
         (&"settled".into(), &"completed".into())
     );
-    assert_eq!(steps(&house, &id), five_to_fifty());
+    assert_eq!(steps(&env, &id), five_to_fifty());
 }
 
 #[test]
 fn a_terminal_that_stands_still_holds_nobody_up() {
-    let house = House::new();
-    let (mut child, master) = house.open_unread(&[]);
+    let env = TestEnv::new();
+    let (mut child, master) = env.open_unread(&[]);
     let mut keys = master.take_writer().unwrap();
     let slave = std::fs::OpenOptions::new()
         .write(true)
@@ -597,21 +597,21 @@ enum At {
 }
 
 impl At {
-    fn open(self, house: &House, number: u8) -> Tui {
+    fn open(self, env: &TestEnv, number: u8) -> Tui {
         if self == Self::Call {
             let session = format!("s{number}");
-            let url = format!("http://{}/mcp", house.server_addr());
+            let url = format!("http://{}/mcp", env.server_addr());
             let call = ["--session", &session, "-s", &url, "call"];
             let slow = [
                 "resumable_data_processing",
                 "dataset_name=a",
                 "delay_ms=60000",
             ];
-            let mut tui = house.open(&[&call[..], &slow].concat(), USUAL);
+            let mut tui = env.open(&[&call[..], &slow].concat(), USUAL);
             tui.wait_until("a word", |screen| !screen.contents().trim().is_empty());
             return tui;
         }
-        let mut tui = house.open(&["--session", "demo"], USUAL);
+        let mut tui = env.open(&["--session", "demo"], USUAL);
         tui.wait_for_line(&["send_burst", "done"]);
         match self {
             Self::List | Self::Call => {}
@@ -634,9 +634,9 @@ impl At {
 }
 
 /// A task that is done.
-fn burst(house: &House) {
-    let url = format!("http://{}/mcp", house.server_addr());
-    let ran = house.run(&["-s", &url, "call", "send_burst", "count=1"]);
+fn burst(env: &TestEnv) {
+    let url = format!("http://{}/mcp", env.server_addr());
+    let ran = env.run(&["-s", &url, "call", "send_burst", "count=1"]);
     assert!(ran.status.success(), "{ran:?}");
 }
 
@@ -655,10 +655,10 @@ fn every_signal_leaves_the_terminal_restored() {
     std::thread::scope(|scope| {
         for at in places {
             scope.spawn(move || {
-                let house = House::serving();
-                burst(&house);
+                let env = TestEnv::serving();
+                burst(&env);
                 for number in SIGNALS {
-                    let mut tui = at.open(&house, number);
+                    let mut tui = at.open(&env, number);
                     send(number, tui.pid());
                     // Ctrl-C comes back from plain text, and a call may ask for another one.
                     let is_asked = number == 2 && matches!(at, At::Plain | At::Call);
@@ -688,9 +688,9 @@ fn every_signal_leaves_the_terminal_restored() {
 
 #[test]
 fn draws_on_a_part_of_a_terminal_without_end() {
-    let house = House::serving();
-    burst(&house);
-    let mut tui = house.open(&["--session", "demo"], USUAL);
+    let env = TestEnv::serving();
+    burst(&env);
+    let mut tui = env.open(&["--session", "demo"], USUAL);
     tui.wait_for_line(&["send_burst", "done"]);
     tui.resize((1000, 500));
     tui.grow_without_end();

@@ -25,7 +25,7 @@ use axum::{
     routing::post,
 };
 use futures_util::{StreamExt as _, stream};
-use pty::{House, Tui};
+use pty::{TestEnv, Tui};
 use serde_json::{Value, json};
 use support::{
     program::{Ran, Running, program, run},
@@ -276,8 +276,8 @@ fn answer(tui: &mut Tui, prompt: &str, line: &str) {
 #[test]
 fn a_call_on_a_terminal_asks_there() {
     let server = Asking::start();
-    let house = House::new();
-    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    let env = TestEnv::new();
+    let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     tui.wait_for_line(&["asks, for deploy"]);
     // What the server wrote steers nothing.
     tui.wait_for("[2J to how many?");
@@ -302,14 +302,14 @@ fn a_call_on_a_terminal_asks_there() {
 fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     let choice = "[a]ccept, [d]ecline or answer [l]ater?";
     let server = Asking::start();
-    let house = House::new();
-    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    let env = TestEnv::new();
+    let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     answer(&mut tui, choice, "d");
     assert_eq!(tui.end().0, 0, "{}", tui.text());
     assert_eq!(server.answers(), [json!({"action": "decline"})]);
 
     let server = Asking::start();
-    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     answer(&mut tui, choice, "l");
     tui.wait_for("Answer it: longhaul answer ");
     assert_eq!(tui.end().0, 6, "{}", tui.text());
@@ -319,7 +319,7 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     let server = Asking::start();
     let url = server.url();
     let waits = ["-s", &url, "call", "deploy", "--on-input", "ask"];
-    let mut tui = house.open(&waits, (120, 36));
+    let mut tui = env.open(&waits, (120, 36));
     tui.wait_for("Answer it: longhaul answer ");
     assert_eq!(tui.end().0, 6, "{}", tui.text());
 }
@@ -327,8 +327,8 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
 #[test]
 fn ctrl_c_leaves_a_question_that_is_shown() {
     let server = Asking::start();
-    let house = House::new();
-    let mut tui = house.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
+    let env = TestEnv::new();
+    let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     tui.wait_for("answer [l]ater?");
     tui.press("\u{3}");
     tui.wait_for("go on: longhaul attach");
@@ -338,9 +338,9 @@ fn ctrl_c_leaves_a_question_that_is_shown() {
 
 #[test]
 fn says_that_term_is_why_there_is_no_screen() {
-    let house = House::new();
+    let env = TestEnv::new();
     let dumb = [("TERM", "dumb")];
-    let mut tui = house.open_with(&dumb, pty::program(), &[], (80, 24));
+    let mut tui = env.open_with(&dumb, pty::program(), &[], (80, 24));
     tui.wait_for("TERM=dumb");
     assert_eq!(tui.end().0, 2, "{}", tui.text());
 }

@@ -14,7 +14,7 @@ use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, ti
 
 use axum::{Router, http::StatusCode, response::IntoResponse as _};
 use futures_util::{StreamExt as _, stream};
-use pty::House;
+use pty::TestEnv;
 use serde_json::{Value, json};
 use support::{
     program::{Ran, Running, program, run},
@@ -53,8 +53,8 @@ fn refused(ran: &Ran, words: &str) {
 
 #[test]
 fn a_part_of_a_result_is_named_and_saved_byte_for_byte() {
-    let house = House::new();
-    let state = house.path();
+    let env = TestEnv::new();
+    let state = env.path();
     let id = called(state);
     let ran = run(state, &["result", &id]);
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_part_of_a_result_is_named_and_saved_byte_for_byte() {
     );
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
     assert_eq!(fs::read(&out).unwrap(), PNG);
-    let piped = house
+    let piped = env
         .command(&["result", &id, "--block", "2"])
         .output()
         .unwrap();
@@ -102,8 +102,8 @@ fn a_part_of_a_result_is_named_and_saved_byte_for_byte() {
 
 #[test]
 fn the_desktop_is_given_a_private_copy_after_a_yes_and_the_copy_goes_at_the_end() {
-    let house = House::new();
-    let state = house.path();
+    let env = TestEnv::new();
+    let state = env.path();
     let id = called(state);
     // What the desktop would be: it keeps what it was given, and says where that was.
     let bin = state.join("bin");
@@ -118,7 +118,7 @@ fn the_desktop_is_given_a_private_copy_after_a_yes_and_the_copy_goes_at_the_end(
     fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("PATH={}:/usr/bin:/bin", bin.display());
     let arguments = [path.as_str(), pty::program()];
-    let mut tui = house.open_with(&[("DISPLAY", ":0")], "/usr/bin/env", &arguments, (100, 30));
+    let mut tui = env.open_with(&[("DISPLAY", ":0")], "/usr/bin/env", &arguments, (100, 30));
     tui.wait_for("gallery");
     tui.press("\r");
     tui.wait_for("[image/png, 30 B, 640x480]");
@@ -193,8 +193,8 @@ fn cut_inside_emoji(result: &'static str) -> SocketAddr {
 fn keeps_everything_beside_a_lone_surrogate() {
     const RESULT: &str = r#"{"content":[{"type":"text","text":"good first block"},{"type":"text","text":"cut \ud83d off \ud83d\ude00 C:\\ud83d"}]}"#;
     const SHOWN: &str = "good first block\ncut \u{fffd} off \u{1f600} C:\\ud83d\n";
-    let house = House::new();
-    let state = house.path();
+    let env = TestEnv::new();
+    let state = env.path();
     let url = format!("http://{}/mcp", cut_inside_emoji(RESULT));
     let ran = run(state, &["-s", &url, "--json", "call", "cut"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -241,10 +241,10 @@ fn asks_a_question_with_a_lone_surrogate_in_each_text() {
     let addr = server::one_tool("ask", |_| {
         stream::iter([format!("data: {QUESTION}\n\n")]).chain(stream::pending())
     });
-    let house = House::new();
+    let env = TestEnv::new();
     let url = format!("http://{addr}/mcp");
     let mut ran = Running::start(&mut program(
-        house.path(),
+        env.path(),
         &["-s", &url, "--json", "call", "ask"],
     ));
     let asked = ran.prints(|event| event["event"] == "input_required");
@@ -258,7 +258,7 @@ fn asks_a_question_with_a_lone_surrogate_in_each_text() {
 
 #[test]
 fn reads_lone_surrogates_of_a_program() {
-    let house = House::new();
+    let env = TestEnv::new();
     let script = r#"while read -r line; do
         id=$(printf %s "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
         case "$line" in
@@ -268,13 +268,13 @@ fn reads_lone_surrogates_of_a_program() {
         *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
         esac
     done"#;
-    let script_file = house.path().join("server.sh");
+    let script_file = env.path().join("server.sh");
     fs::write(&script_file, script).unwrap();
     let config = format!("[servers.p]\ncommand = \"/bin/sh\"\nargs = [{script_file:?}]\n");
-    fs::write(house.path().join("config.toml"), config).unwrap();
-    let approved = run(house.path(), &["servers", "approve", "p", "--yes"]);
+    fs::write(env.path().join("config.toml"), config).unwrap();
+    let approved = run(env.path(), &["servers", "approve", "p", "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
-    let ran = run(house.path(), &["-s", "p", "call", "cut"]);
+    let ran = run(env.path(), &["-s", "p", "call", "cut"]);
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(0), "cut \u{fffd}\n"),
@@ -290,15 +290,15 @@ fn shows_a_result_of_another_shape_as_what_it_is() {
         ("{\"rows\":3}", "{\n  \"rows\": 3\n}\n"),
         ("{\"content\":\"done\"}", "{\n  \"content\": \"done\"\n}\n"),
     ] {
-        let house = House::new();
+        let env = TestEnv::new();
         let url = format!("http://{}/mcp", cut_inside_emoji(result));
-        let ran = run(house.path(), &["-s", &url, "call", "cut"]);
+        let ran = run(env.path(), &["-s", &url, "call", "cut"]);
         assert_eq!((ran.code, ran.out.as_str()), (Some(0), shown), "{ran:?}");
-        let list = run(house.path(), &["ls", "--all", "--json"]).document();
+        let list = run(env.path(), &["ls", "--all", "--json"]).document();
         let id = list[0]["id"].as_str().unwrap();
-        let document = run(house.path(), &["--json", "result", id]).document();
+        let document = run(env.path(), &["--json", "result", id]).document();
         assert_eq!(document.to_string(), result);
-        let listed = run(house.path(), &["ls", "--all"]).out;
+        let listed = run(env.path(), &["ls", "--all"]).out;
         assert!(listed.contains(result), "{listed}");
     }
 }

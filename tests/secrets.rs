@@ -35,7 +35,7 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use longhaul::store::{Paths, write_atomically};
-use pty::House;
+use pty::TestEnv;
 use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
@@ -228,17 +228,17 @@ fn a_secret_goes_in_the_clear_to_this_machine_only_unless_that_is_asked_for_each
 fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_named() {
     let (plain, addr) = Plain::serve();
     let (other, elsewhere) = Plain::serve();
-    let house = House::new();
+    let env = TestEnv::new();
     let configure = |url: &str, more: &str| {
         let text = format!(
             "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{LAB_TOKEN}}\" }}\n{more}"
         );
-        write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+        write_atomically(&env.path().join("config.toml"), text.as_bytes()).unwrap();
     };
     let near = format!("http://{addr}/mcp");
     configure(&near, "");
     let ran = |words: &[&str], token: Option<&str>| {
-        let mut command = program(house.path(), words);
+        let mut command = program(env.path(), words);
         if let Some(token) = token {
             command.env("LAB_TOKEN", token);
         }
@@ -300,7 +300,7 @@ fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_
     );
     assert!(plain.shared.heads.lock().unwrap().is_empty());
     // Written nowhere.
-    for entry in fs::read_dir(house.path().join("sessions")).unwrap() {
+    for entry in fs::read_dir(env.path().join("sessions")).unwrap() {
         let bytes = fs::read(entry.unwrap().path()).unwrap();
         let is_in = bytes.windows(17).any(|part| part == b"canary-of-the-lab");
         assert!(!is_in);
@@ -310,18 +310,18 @@ fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_
 #[test]
 fn a_header_that_the_configuration_changes_or_drops_is_so_in_an_open_session_too() {
     let (plain, addr) = Plain::serve();
-    let house = House::new();
+    let env = TestEnv::new();
     let configure = |headers: &str| {
         let text = format!("[servers.lab]\nurl = \"http://{addr}/mcp\"\n{headers}");
-        write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+        write_atomically(&env.path().join("config.toml"), text.as_bytes()).unwrap();
     };
     configure("headers = { X-Key = \"${LAB_KEY}\" }\n");
     let call = ["-s", "lab", "-H", "X-By-Hand: given", "--json", "call"];
-    let mut driver = program(house.path(), &[&call[..], &["stuck"]].concat());
+    let mut driver = program(env.path(), &[&call[..], &["stuck"]].concat());
     let mut driver = Running::start(driver.env("LAB_KEY", "old"));
     driver.prints(|event| event["event"] == "progress");
     let key = |environment: Option<&str>| {
-        let mut beside = program(house.path(), &["-s", "lab", "call", "quick"]);
+        let mut beside = program(env.path(), &["-s", "lab", "call", "quick"]);
         beside.envs(environment.map(|key| ("LAB_KEY", key)));
         let ran = finish(&mut beside);
         assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -346,8 +346,8 @@ fn a_header_that_the_configuration_changes_or_drops_is_so_in_an_open_session_too
 #[test]
 fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewhere() {
     let (plain, addr) = Plain::serve();
-    let house = House::new();
-    let config = house.path().join("config.toml");
+    let env = TestEnv::new();
+    let config = env.path().join("config.toml");
     let text = format!(
         "[servers.lab]\nurl = \"http://{addr}/mcp\"\nheaders = {{ X-Key = \"${{LAB_TOKEN}}\" }}\nimported_from = \"x\"\n"
     );
@@ -355,7 +355,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     let is_silent = || plain.shared.heads.lock().unwrap().is_empty();
 
     write_atomically(&config, text.as_bytes()).unwrap();
-    let mut screen = house.open_with(&variables, pty::program(), &[], (120, 36));
+    let mut screen = env.open_with(&variables, pty::program(), &[], (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
     screen.wait_for("In the list, L sees to it");
@@ -400,13 +400,13 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     plain.shared.heads.lock().unwrap().clear();
     write_atomically(&config, text.as_bytes()).unwrap();
     let named = ["--session", "other"];
-    let mut screen = house.open_with(&variables, pty::program(), &named, (120, 36));
+    let mut screen = env.open_with(&variables, pty::program(), &named, (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
     screen.wait_for("In the list, L sees to it");
     assert!(is_silent());
     let agreed = finish(&mut program(
-        house.path(),
+        env.path(),
         &["servers", "consent", "lab", "--yes"],
     ));
     assert_eq!(agreed.code, Some(0), "{agreed:#?}");
@@ -424,21 +424,21 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
 #[test]
 fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let (plain, addr) = Plain::serve();
-    let house = House::new();
+    let env = TestEnv::new();
     let text = format!(
         "[servers.lab]\nurl = \"http://{addr}/mcp\"\nheaders = {{ X-Key = \"${{LAB_TOKEN}}\" }}"
     );
-    write_atomically(&house.path().join("config.toml"), text.as_bytes()).unwrap();
+    write_atomically(&env.path().join("config.toml"), text.as_bytes()).unwrap();
     let call = ["-s", "lab", "call", "stuck", "--json"];
     // The answer would come on any stream.
     plain.send_elsewhere("GET", 409, "", usize::MAX);
-    let mut command = program(house.path(), &call);
+    let mut command = program(env.path(), &call);
     let mut first = Running::start(command.env("LAB_TOKEN", "canary"));
     let started = first.prints(|event| event["event"] == "progress");
     first.signal(Signal::KILL);
     let _ = first.end();
     let id = started["id"].as_str().unwrap();
-    let mut screen = house.open(&["attach", id], (120, 36));
+    let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&["waits", "needs $LAB_TOKEN"]);
     screen.press("3");
     screen.wait_for("wants the variable LAB_TOKEN");
@@ -448,7 +448,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     assert!(plain.shared.heads.lock().unwrap().iter().all(knows));
     // Somebody comes who has it: the task goes on.
     plain.send_elsewhere("GET", 409, "", 0);
-    let mut command = program(house.path(), &["-s", "lab", "resume", id]);
+    let mut command = program(env.path(), &["-s", "lab", "resume", id]);
     let resumed = finish(command.env("LAB_TOKEN", "canary"));
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
     screen.press("1");
@@ -785,10 +785,10 @@ fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
     let proxy = FaultProxy::start(addr);
     let url = format!("http://{}/mcp?key={QUERY}", proxy.addr());
     let header = format!("X-Api-Key: {HEADER}");
-    let house = House::new();
+    let env = TestEnv::new();
     let secrets = ["-H", &header, "--bearer-env", "TOKEN", "-vvv", "--trace"];
     let command = |words: &[&str]| {
-        let mut command = program(house.path(), &[&secrets[..], words].concat());
+        let mut command = program(env.path(), &[&secrets[..], words].concat());
         command.env("TOKEN", BEARER);
         command
     };
@@ -832,7 +832,7 @@ fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
     // Every page of the screen, while the call goes on.
     let screen = |variables: &[(&str, &str)], words: &[&str]| {
         let arguments = [&secrets[..], words].concat();
-        house.open_with(variables, pty::program(), &arguments, (200, 60))
+        env.open_with(variables, pty::program(), &arguments, (200, 60))
     };
     let token = ("TOKEN", BEARER);
     let mut tui = screen(&[token], &["attach", id]);
@@ -871,17 +871,17 @@ fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
         assert!(!heard.contains(secret), "{secret} in {heard}");
         assert!(!painted.contains(secret), "{secret} on the terminal");
     }
-    let log = longest_log(house.path());
+    let log = longest_log(env.path());
     assert!(
         log > 1_000,
         "there is a log that could hold something: {log}"
     );
-    let traced = fs::read_dir(house.path().join("sessions/default.trace")).unwrap();
+    let traced = fs::read_dir(env.path().join("sessions/default.trace")).unwrap();
     assert!(
         traced.count() > 0,
         "there is a record that could hold something"
     );
-    assert_nowhere(house.path(), &NEVER, &KEPT);
+    assert_nowhere(env.path(), &NEVER, &KEPT);
 }
 
 /// The size of the longest log below `dir`.
@@ -1059,11 +1059,11 @@ fn shows_and_saves_no_secret_that_a_server_repeats() {
     let parrot_ = Parrot::default();
     let addr = server::serve(Router::new().fallback(parrot).with_state(parrot_.clone()));
     let url = format!("http://{addr}/mcp?key={}", REPEATED[2]);
-    let house = House::new();
+    let env = TestEnv::new();
     let header = format!("X-Api-Key: {}", REPEATED[1]);
     let secrets = ["-H", &header, "--bearer-env", "TOKEN", "-vvv", "--trace"];
     let ask = |words: &[&str]| {
-        let mut command = program(house.path(), &[&secrets[..], words].concat());
+        let mut command = program(env.path(), &[&secrets[..], words].concat());
         let ran = finish(command.env("TOKEN", REPEATED[0]));
         assert_silent(&said(&ran), &words.join(" "));
         ran
@@ -1100,7 +1100,7 @@ fn shows_and_saves_no_secret_that_a_server_repeats() {
 
     let arguments = [&secrets[..], &["attach", &id]].concat();
     let token = [("TOKEN", REPEATED[0])];
-    let mut tui = house.open_with(&token, pty::program(), &arguments, (200, 60));
+    let mut tui = env.open_with(&token, pty::program(), &arguments, (200, 60));
     tui.wait_for("[Now]");
     for tab in ["[Log]", "[Result]", "[Arguments]", "[Trace]", "[Resume]"] {
         tui.press("]");
@@ -1116,8 +1116,8 @@ fn shows_and_saves_no_secret_that_a_server_repeats() {
     assert_silent(&String::from_utf8_lossy(tui.raw()), "the screen");
 
     // Where the address and the server session are needed they are kept, and nowhere else.
-    assert_nowhere(house.path(), &REPEATED[..2], &REPEATED[2..]);
-    let db = Paths::resolve(Some(house.path().to_owned()), "default")
+    assert_nowhere(env.path(), &REPEATED[..2], &REPEATED[2..]);
+    let db = Paths::resolve(Some(env.path().to_owned()), "default")
         .unwrap()
         .db();
     let connection = rusqlite::Connection::open(db).unwrap();
@@ -1140,11 +1140,11 @@ fn finds_its_place_by_a_masked_id_after_it_was_killed() {
     let addr = server::serve(Router::new().fallback(parrot).with_state(parrot_.clone()));
     parrot_.is_held.store(true, Ordering::SeqCst);
     let url = format!("http://{addr}/mcp?key={}", REPEATED[2]);
-    let house = House::new();
+    let env = TestEnv::new();
     let header = format!("X-Api-Key: {}", REPEATED[1]);
     let command = |words: &[&str]| {
         let secrets = ["-H", &header, "--bearer-env", "TOKEN"];
-        let mut command = program(house.path(), &[&secrets[..], words].concat());
+        let mut command = program(env.path(), &[&secrets[..], words].concat());
         command.env("TOKEN", REPEATED[0]);
         command
     };
@@ -1157,7 +1157,7 @@ fn finds_its_place_by_a_masked_id_after_it_was_killed() {
     parrot_.cursors.lock().unwrap().clear();
     let id = started["id"].as_str().unwrap();
     // Without the header nothing is sent from the wrong place, and nothing is lost.
-    let mut watching = Running::start(&mut program(house.path(), &["watch", id]));
+    let mut watching = Running::start(&mut program(env.path(), &["watch", id]));
     watching.says("[redacted:");
     watching.signal(Signal::TERM);
     watching.end();

@@ -21,7 +21,7 @@ use longhaul::{
     demo,
     store::{DriverLock, Paths},
 };
-use pty::{House, Tui};
+use pty::{TestEnv, Tui};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{
@@ -474,17 +474,17 @@ fn pid(tui: &Tui) -> Option<u32> {
 }
 
 /// A house, a server of this process, and a shell in it that drives a call; the call's id.
-fn driven(revision: &str, words: &[&str]) -> (House, demo::Server, Running, String) {
-    let house = House::new();
-    let server = server::demo(house.path().join("server"));
+fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::Server, Running, String) {
+    let env = TestEnv::new();
+    let server = server::demo(env.path().join("server"));
     let url = server.url();
     let call = ["-s", &url, "--protocol", revision, "--json", "call"];
-    let mut shell = Running::start(&mut program(house.path(), &[&call[..], words].concat()));
+    let mut shell = Running::start(&mut program(env.path(), &[&call[..], words].concat()));
     let started = shell.prints(|event| event["event"] == "started");
     shell.prints(|event| event["event"] == "progress");
     let id = started.get("id").and_then(Value::as_str).unwrap();
     let id = id.to_owned();
-    (house, server, shell, id)
+    (env, server, shell, id)
 }
 
 #[test]
@@ -496,23 +496,23 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
         "batch_size=5",
         "delay_ms=100",
     ];
-    let (house, _server, mut shell, id) = driven("2025-06-18", &words);
-    let mut one = house.open(&[], (120, 36));
-    let mut other = house.open(&[], (120, 36));
+    let (env, _server, mut shell, id) = driven("2025-06-18", &words);
+    let mut one = env.open(&[], (120, 36));
+    let mut other = env.open(&[], (120, 36));
     for screen in [&mut one, &mut other] {
         screen.wait_for_line(&["running", "resumable_data"]);
     }
     one.press(":drive\r");
     one.wait_for("this window drives now");
     shell.says("driven from another window now");
-    assert_eq!(driver(house.path()), pid(&one));
+    assert_eq!(driver(env.path()), pid(&one));
     // The second is asked for in its turn, by the command line, and the shell stays a client of whoever drives.
     other.press("q");
     other.end();
-    let mut other = house.open(&["attach", "--drive"], (120, 36));
+    let mut other = env.open(&["attach", "--drive"], (120, 36));
     other.wait_for("this window drives now");
     one.wait_for("driven from another window now");
-    assert_eq!(driver(house.path()), pid(&other));
+    assert_eq!(driver(env.path()), pid(&other));
     other.wait_until("it has begun to", |screen| {
         let text = screen.contents();
         !text.contains("Nobody drives") && !text.contains("so leaving this one")
@@ -521,7 +521,7 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
     other.wait_for("this window drives already");
     assert_eq!(shell.end().code, Some(0));
 
-    let watched = run(house.path(), &["watch", &id, "--json"]);
+    let watched = run(env.path(), &["watch", &id, "--json"]);
     assert_eq!(watched.code, Some(0), "{watched:#?}");
     let events = watched.events();
     let steps = events.iter().filter(|event| event["event"] == "progress");
@@ -539,9 +539,9 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
 #[test]
 fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
     let words = ["crunch", "steps=100000", "step_ms=200"];
-    let (house, _server, mut shell, id) = driven("2026-07-28", &words);
-    let before = driver(house.path());
-    let mut screen = house.open(&["attach", "--drive"], (120, 36));
+    let (env, _server, mut shell, id) = driven("2026-07-28", &words);
+    let before = driver(env.path());
+    let mut screen = env.open(&["attach", "--drive"], (120, 36));
     screen.wait_for("Drive from here?");
     screen.wait_for("goes on driving");
     screen.wait_for(&id);
@@ -560,13 +560,13 @@ fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
         }
     };
     answer(&mut screen, "n");
-    assert_eq!(driver(house.path()), before);
+    assert_eq!(driver(env.path()), before);
     shell.prints(|event| event["event"] == "progress");
     screen.press(":drive\r");
     screen.wait_for("Drive from here?");
     answer(&mut screen, "y");
     screen.wait_for("this window drives now");
-    assert_eq!(driver(house.path()), pid(&screen));
+    assert_eq!(driver(env.path()), pid(&screen));
     assert_eq!(shell.end().code, Some(5), "as it was said");
     screen.press("q");
     screen.end();
@@ -574,9 +574,9 @@ fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
 
 #[test]
 fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
-    let (house, _server, mut shell, _) = driven("2025-06-18", &LONG);
-    let before = driver(house.path());
-    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let (env, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let before = driver(env.path());
+    let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     let mut line = UnixStream::connect(paths.socket()).unwrap();
     let mut greeting = String::new();
     BufReader::new(line.try_clone().unwrap())
@@ -587,7 +587,7 @@ fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
     // It is ours to take, and we live and do nothing.
     shell.says("driven from another window now");
     shell.says("this window drives now");
-    assert_eq!(driver(house.path()), before);
+    assert_eq!(driver(env.path()), before);
     shell.prints(|event| event["event"] == "progress");
     shell.signal(Signal::INT);
     shell.end();
@@ -595,32 +595,32 @@ fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
 
 #[test]
 fn a_window_that_only_looks_takes_nothing_over() {
-    let (house, _server, shell, id) = driven("2025-06-18", &LONG);
-    let mut looks = house.open(&["--readonly"], (120, 36));
+    let (env, _server, shell, id) = driven("2025-06-18", &LONG);
+    let mut looks = env.open(&["--readonly"], (120, 36));
     looks.wait_for_line(&["running", "resumable_data"]);
     looks.press(":drive\r");
     looks.wait_for("read only");
     wrong(
-        &run(house.path(), &["--readonly", "attach", "--drive"]),
+        &run(env.path(), &["--readonly", "attach", "--drive"]),
         "--readonly",
     );
     shell.signal(Signal::KILL);
     shell.end();
     looks.wait_for("Nobody drives; this window only looks.");
     // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
-    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     std::fs::remove_file(paths.socket()).unwrap();
     let socket = UnixListener::bind(paths.socket()).unwrap();
     let (sender, come) = mpsc::channel();
     std::thread::spawn(move || sender.send(socket.accept().is_ok()));
     assert_eq!(come.recv_timeout(DEADLINE), Ok(true));
-    assert_eq!(driver(house.path()), None);
-    let mut shell = Running::start(&mut program(house.path(), &["watch", &id, "--json"]));
+    assert_eq!(driver(env.path()), None);
+    let mut shell = Running::start(&mut program(env.path(), &["watch", &id, "--json"]));
     shell.prints(|event| event["event"] == "progress");
     looks.wait_until("somebody drives", |screen| {
         !screen.contents().contains("Nobody drives")
     });
-    assert_ne!(driver(house.path()), pid(&looks));
+    assert_ne!(driver(env.path()), pid(&looks));
     shell.signal(Signal::INT);
     shell.end();
     looks.press("q");
@@ -632,8 +632,8 @@ fn a_window_that_only_looks_takes_nothing_over() {
 fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
-    let paths = Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let (env, _server, shell, _) = driven("2025-06-18", &LONG);
+    let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     let join = || {
         let stream = UnixStream::connect(paths.socket()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -649,7 +649,7 @@ fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
     let mut before = join();
     let mut greeting = String::new();
     before.read_line(&mut greeting).unwrap();
-    let pid = i32::try_from(driver(house.path()).unwrap()).unwrap();
+    let pid = i32::try_from(driver(env.path()).unwrap()).unwrap();
     let files = |limit: Rlimit| {
         let files = Resource::Nofile;
         prlimit(Pid::from_raw(pid), files, limit).unwrap()
@@ -672,11 +672,11 @@ fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
 
 #[test]
 fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
-    let (house, _server, mut shell, _) = driven("2026-07-28", &LONG);
+    let (env, _server, mut shell, _) = driven("2026-07-28", &LONG);
     let plain = ["call", "crunch", "steps=1000", "step_ms=500", "--detach"];
-    let ran = run(house.path(), &plain);
+    let ran = run(env.path(), &plain);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let shown = run(house.path(), &["show", ran.out.trim(), "--json"]).document();
+    let shown = run(env.path(), &["show", ran.out.trim(), "--json"]).document();
     assert_eq!(
         (&shown["status"], &shown["leaving"]),
         (&"running".into(), &"DIES".into())
@@ -692,22 +692,22 @@ fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
 
 #[test]
 fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
-    let (house, server, shell, id) = driven("2025-06-18", &LONG);
+    let (env, server, shell, id) = driven("2025-06-18", &LONG);
     shell.signal(Signal::KILL);
     shell.end();
-    let saved = |house: &House| run(house.path(), &["show", &id, "--json"]).document();
-    let before = saved(&house);
+    let saved = |env: &TestEnv| run(env.path(), &["show", &id, "--json"]).document();
+    let before = saved(&env);
     let watch = ["--readonly", "watch", &id];
-    let mut looks = Running::start(&mut program(house.path(), &watch));
+    let mut looks = Running::start(&mut program(env.path(), &watch));
     looks.says("nobody drives this session");
     wrong(
-        &run(house.path(), &["--readonly", "-s", &server.url(), "tools"]),
+        &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
         "nobody drives this session",
     );
-    assert_eq!(driver(house.path()), None);
-    assert_eq!(saved(&house), before);
+    assert_eq!(driver(env.path()), None);
+    assert_eq!(saved(&env), before);
     // It sees what others save, also where they come and go before it hears of them.
-    let mut screen = house.open(&["--readonly"], (120, 36));
+    let mut screen = env.open(&["--readonly"], (120, 36));
     screen.wait_for("Nobody drives; this window only looks.");
     let url = server.url();
     let quick = [
@@ -718,37 +718,37 @@ fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
         "city=Oslo",
         "delay_ms=1",
     ];
-    assert_eq!(run(house.path(), &quick).code, Some(0));
+    assert_eq!(run(env.path(), &quick).code, Some(0));
     screen.wait_for_line(&["done", "get_forecast"]);
-    let all = run(house.path(), &["ls", "--json"]).document();
+    let all = run(env.path(), &["ls", "--json"]).document();
     let mut all = all.as_array().unwrap().iter();
     let done = all.find(|task| task["tool"] == "get_forecast").unwrap();
     assert_eq!(
-        run(house.path(), &["rm", done["id"].as_str().unwrap()]).code,
+        run(env.path(), &["rm", done["id"].as_str().unwrap()]).code,
         Some(0)
     );
     screen.wait_until("it is gone", |screen| {
         !screen.contents().contains("get_forecast")
     });
-    let mut shell = Running::start(&mut program(house.path(), &["watch", &id, "--json"]));
+    let mut shell = Running::start(&mut program(env.path(), &["watch", &id, "--json"]));
     shell.prints(|event| event["event"] == "progress");
-    assert_eq!(run(house.path(), &["cancel", &id]).code, Some(0));
+    assert_eq!(run(env.path(), &["cancel", &id]).code, Some(0));
     assert_eq!(looks.end().code, Some(8));
     assert_eq!(shell.end().code, Some(8));
-    assert_eq!(run(house.path(), &watch).code, Some(8));
+    assert_eq!(run(env.path(), &watch).code, Some(8));
 }
 
 #[test]
 fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
-    let (house, _server, shell, _) = driven("2025-06-18", &LONG);
-    let mut screen = house.open(&[], (120, 36));
+    let (env, _server, shell, _) = driven("2025-06-18", &LONG);
+    let mut screen = env.open(&[], (120, 36));
     screen.wait_for_line(&["running", "resumable_data"]);
     shell.signal(Signal::STOP);
     screen.press(":drive\r");
     screen.wait_for("the longhaul that drives this session");
     shell.signal(Signal::CONT);
     screen.wait_for("this window drives now");
-    assert_eq!(driver(house.path()), pid(&screen));
+    assert_eq!(driver(env.path()), pid(&screen));
     screen.press("4");
     screen.wait_for("Messages");
     assert!(

@@ -21,10 +21,11 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State, View},
     domain::{
-        Ask, AskId, Chord, Contact, Entry, Happening, Key, Level, Mono, NewCall, News, Price,
-        Progress, Question, QuestionWay, ServerName, Stamp, Status, Task, TaskId, TaskView, Wall,
+        Ask, AskId, Chord, Contact, Entry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall,
+        News, Progress, Question, QuestionWay, ServerName, Stamp, Status, Task, TaskId, TaskView,
+        Wall,
     },
-    shell::{self, Backstage, Outcome, Outside, Surface, Time},
+    shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
 };
 use ratatui::{Terminal, backend::TestBackend};
@@ -39,7 +40,7 @@ const WALL: i64 = 1_795_157_520_000;
 /// A line of the script.
 #[derive(Clone, Debug)]
 enum Line {
-    Outside(Outside),
+    TerminalEvent(TerminalEvent),
     News(Event),
 }
 
@@ -57,7 +58,7 @@ enum Screen {
 struct World {
     mono: u64,
     script: VecDeque<(u64, Line)>,
-    inputs: VecDeque<Outside>,
+    inputs: VecDeque<TerminalEvent>,
     news: Vec<Event>,
     /// Until when the loop sleeps.
     timer: Option<u64>,
@@ -80,8 +81,8 @@ struct FakeSurface(Shared, Terminal<TestBackend>);
 struct FakeBackstage(Shared);
 struct FakeTime(Shared);
 
-impl Surface for FakeSurface {
-    async fn next(&mut self) -> Outside {
+impl TerminalSurface for FakeSurface {
+    async fn next(&mut self) -> TerminalEvent {
         poll_fn(|_| match self.0.borrow_mut().inputs.pop_front() {
             Some(outside) => Poll::Ready(outside),
             None => Poll::Pending,
@@ -93,7 +94,7 @@ impl Surface for FakeSurface {
         let mut world = self.0.borrow_mut();
         let mut inputs = Vec::new();
         while inputs.len() < limit
-            && let Some(Outside::Input(input)) = world.inputs.front()
+            && let Some(TerminalEvent::Input(input)) = world.inputs.front()
         {
             inputs.push(input.clone());
             world.inputs.pop_front();
@@ -121,7 +122,7 @@ impl Surface for FakeSurface {
     }
 }
 
-impl Backstage for FakeBackstage {
+impl Services for FakeBackstage {
     async fn changed(&mut self) {
         poll_fn(|_| {
             if self.0.borrow().news.is_empty() {
@@ -288,7 +289,7 @@ fn pass_time(world: &mut World) -> bool {
         && *at <= world.mono
     {
         match world.script.pop_front().unwrap().1 {
-            Line::Outside(outside) => world.inputs.push_back(outside),
+            Line::TerminalEvent(outside) => world.inputs.push_back(outside),
             Line::News(event) => world.news.push(event),
         }
     }
@@ -297,7 +298,7 @@ fn pass_time(world: &mut World) -> bool {
 }
 
 fn chord(chord: Chord) -> Line {
-    Line::Outside(Outside::Input(Input::Key(chord)))
+    Line::TerminalEvent(TerminalEvent::Input(Input::Key(chord)))
 }
 
 fn key(letter: char) -> Line {
@@ -305,7 +306,7 @@ fn key(letter: char) -> Line {
 }
 
 fn end(at: u64) -> (u64, Line) {
-    (at, Line::Outside(Outside::Signal(15)))
+    (at, Line::TerminalEvent(TerminalEvent::Signal(15)))
 }
 
 fn news(news: News) -> Line {
@@ -386,7 +387,7 @@ fn settled(number: u64) -> Line {
     news(News::Task(Arc::new(view)))
 }
 
-fn running(number: u64, leaving: Price, value: u32, saved_seq: u64) -> Line {
+fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Line {
     let progress = Progress::reported(f64::from(value), Some(100_000.0), None);
     let view = TaskView {
         task: Task {
@@ -405,14 +406,14 @@ fn running(number: u64, leaving: Price, value: u32, saved_seq: u64) -> Line {
     news(News::Task(Arc::new(view)))
 }
 
-fn safe() -> Price {
-    Price::Safe {
+fn safe() -> LeaveImpact {
+    LeaveImpact::Safe {
         why: "checkpoint on the server".to_owned(),
     }
 }
 
-fn dies() -> Price {
-    Price::Dies {
+fn dies() -> LeaveImpact {
+    LeaveImpact::Dies {
         why: "its result has no way back".to_owned(),
     }
 }
@@ -430,7 +431,7 @@ fn said(seq: u64) -> Entry {
         at: Wall(WALL),
         attempt: 1,
         event_id: None,
-        what: Happening::Log {
+        what: HistoryEvent::Log {
             level: Level::Info,
             logger: None,
             data: format!("line {seq}"),
@@ -635,16 +636,16 @@ fn a_terminal_that_cannot_be_painted_on_ends_the_program() {
 #[test]
 fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
     for (outside, exit, says) in [
-        (Outside::Signal(2), 130, true),
-        (Outside::Signal(3), 131, true),
-        (Outside::Signal(15), 143, true),
-        (Outside::HungUp, 129, false),
-        (Outside::Panic, 70, true),
+        (TerminalEvent::Signal(2), 130, true),
+        (TerminalEvent::Signal(3), 131, true),
+        (TerminalEvent::Signal(15), 143, true),
+        (TerminalEvent::HungUp, 129, false),
+        (TerminalEvent::Panic, 70, true),
     ] {
         let played = play(vec![
             (0, drives()),
             (0, running(1, safe(), 10, 0)),
-            (50, Line::Outside(outside.clone())),
+            (50, Line::TerminalEvent(outside.clone())),
         ]);
         assert_eq!(played.outcome.exit, exit, "{outside:?}");
         let line = played.outcome.note.line;
@@ -682,7 +683,7 @@ fn a_session_that_cannot_be_used_is_said_and_is_the_exit_code() {
 fn coming_back_from_a_stop_paints_again() {
     let played = play(vec![
         (0, drives()),
-        (20_500, Line::Outside(Outside::Continued)),
+        (20_500, Line::TerminalEvent(TerminalEvent::Continued)),
         end(21_000),
     ]);
     assert_eq!(played.draws(20_500..20_501).len(), 1);

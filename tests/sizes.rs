@@ -26,7 +26,7 @@ use axum::{
     routing::post,
 };
 use futures_util::{StreamExt as _, stream};
-use pty::{House, Tui};
+use pty::{TestEnv, Tui};
 use serde_json::{Value, json};
 use support::{
     program::{Ran, Running, program, run},
@@ -248,23 +248,23 @@ fn peak_kb(pid: u32) -> u64 {
     number.parse().unwrap()
 }
 
-fn call(house: &House, server: &Boundless, how: &str) -> Ran {
+fn call(env: &TestEnv, server: &Boundless, how: &str) -> Ran {
     let how = format!("how={how}");
-    run(house.path(), &["-s", &server.url(), "call", "work", &how])
+    run(env.path(), &["-s", &server.url(), "call", "work", &how])
 }
 
-fn open(house: &House, server: &Boundless) -> Tui {
-    let mut tui = house.open(&["-s", &server.url()], (120, 36));
+fn open(env: &TestEnv, server: &Boundless) -> Tui {
+    let mut tui = env.open(&["-s", &server.url()], (120, 36));
     tui.wait_for("longhaul default");
     tui
 }
 
 #[test]
 fn what_never_ends_costs_a_bounded_memory_and_no_key() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Boundless::start();
     // The screen drives, so it is its memory and its keys that are at stake.
-    let mut tui = open(&house, &server);
+    let mut tui = open(&env, &server);
     for (how, words) in [
         ("line", "16.8 MB"),
         ("comment", "16.8 MB"),
@@ -275,7 +275,7 @@ fn what_never_ends_costs_a_bounded_memory_and_no_key() {
     ] {
         let argument = format!("how={how}");
         let arguments = ["-s", &server.url(), "call", "work", &argument];
-        let running = Running::start(&mut program(house.path(), &arguments));
+        let running = Running::start(&mut program(env.path(), &arguments));
         // While it comes.
         for key in ["4", "?", "\u{1b}", "1"] {
             let before = tui.text();
@@ -295,42 +295,42 @@ fn what_never_ends_costs_a_bounded_memory_and_no_key() {
 
 #[test]
 fn thousands_of_requests_of_a_server_make_hundreds_of_answers_and_one_result() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Boundless::start();
     let (url, how) = (server.url(), "how=requests");
     let arguments = ["-s", &url, "call", "work", how, "--on-input", "decline"];
-    let ran = run(house.path(), &arguments);
+    let ran = run(env.path(), &arguments);
     assert_eq!(ran.out, "the end\n", "{ran:#?}");
     let answers = server.heard("answer");
     println!("{answers} answers to {} requests", 2 * FLOOD);
     assert!(answers < 1000, "{answers}");
-    let listed = run(house.path(), &["ls", "--all", "--json"]).document();
+    let listed = run(env.path(), &["ls", "--all", "--json"]).document();
     let questions = listed[0]["questions"].as_array().unwrap().len();
     assert!(questions <= 288, "{questions}");
     let id = listed[0]["id"].as_str().unwrap();
-    let shown = run(house.path(), &["show", id]);
+    let shown = run(env.path(), &["show", id]);
     assert!(
         shown.out.contains("left out of what the server sent"),
         "{shown:?}"
     );
     assert!(shown.out.contains("questions"), "{shown:?}");
-    let logs = run(house.path(), &["logs", id]);
+    let logs = run(env.path(), &["logs", id]);
     assert!(logs.out.lines().count() < 100, "{}", logs.out);
 }
 
 #[test]
 fn nonsense_for_numbers_and_ids_is_passed_over_and_counted() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Boundless::start();
-    let ran = call(&house, &server, "shapes");
+    let ran = call(&env, &server, "shapes");
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(0), "the end\n"),
         "{ran:#?}"
     );
-    let listed = run(house.path(), &["ls", "--all", "--json"]).document();
+    let listed = run(env.path(), &["ls", "--all", "--json"]).document();
     let id = listed[0]["id"].as_str().unwrap();
-    let events = run(house.path(), &["logs", id, "--json"]).events();
+    let events = run(env.path(), &["logs", id, "--json"]).events();
     let of = |kind: &str| {
         let is_it = |event: &&Value| event["event"] == kind;
         events.iter().filter(is_it).cloned().collect::<Vec<_>>()
@@ -347,15 +347,15 @@ fn nonsense_for_numbers_and_ids_is_passed_over_and_counted() {
         .collect();
     assert_eq!(totals, [false, false, false, true, true]);
     assert_eq!(of("settled").len(), 1);
-    let shown = run(house.path(), &["show", id]).out;
+    let shown = run(env.path(), &["show", id]).out;
     assert!(shown.contains("messages (could not be read)"), "{shown}");
 }
 
 #[test]
 fn pages_in_circles_end_and_say_so() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Boundless::start();
-    let ran = run(house.path(), &["-s", &server.url(), "tools"]);
+    let ran = run(env.path(), &["-s", &server.url(), "tools"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let pages = server.heard("tools/list");
     println!("{pages} pages");
@@ -374,20 +374,20 @@ fn pages_in_circles_end_and_say_so() {
 
 #[test]
 fn heads_and_depths_beyond_measure_end_in_words() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Boundless::start();
     for heads in ["heads", "many heads"] {
-        let ran = call(&house, &server, heads);
+        let ran = call(&env, &server, heads);
         assert!(!matches!(ran.code, Some(0 | 70) | None), "{ran:#?}");
         println!("{}", ran.err);
     }
-    let ran = call(&house, &server, "deep");
+    let ran = call(&env, &server, "deep");
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(0), "the end\n"),
         "{ran:#?}"
     );
-    let listed = run(house.path(), &["ls", "--all", "--json"]).document();
+    let listed = run(env.path(), &["ls", "--all", "--json"]).document();
     let deep = listed
         .as_array()
         .unwrap()
@@ -395,11 +395,11 @@ fn heads_and_depths_beyond_measure_end_in_words() {
         .find(|task| task["status"] == "completed");
     let id = deep.unwrap()["id"].as_str().unwrap().to_owned();
     for arguments in [["result", &id, "--json"], ["show", &id, "--json"]] {
-        let ran = run(house.path(), &arguments);
+        let ran = run(env.path(), &arguments);
         assert_eq!(ran.code, Some(0));
         ran.document();
     }
-    let mut tui = open(&house, &server);
+    let mut tui = open(&env, &server);
     tui.wait_for_line(&["work", "done"]);
     for _ in 0..2 {
         tui.press("]");

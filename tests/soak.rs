@@ -16,11 +16,11 @@ use std::{
 };
 
 use longhaul::{
-    domain::{Happening, Status, TaskId},
+    domain::{HistoryEvent, Status, TaskId},
     store::{Lookup, Paths, Reader},
 };
 use proxy::FaultProxy;
-use support::{House, Tui};
+use support::{TestEnv, Tui};
 
 /// What a run is to be.
 struct Plan {
@@ -102,22 +102,22 @@ fn now() -> Instant {
 #[test]
 fn many_calls_under_many_cuts_end_whole_and_cost_no_more_than_at_the_beginning() {
     let plan = Plan::told();
-    let house = House::serving();
-    let proxy = FaultProxy::start(house.server_addr());
+    let env = TestEnv::serving();
+    let proxy = FaultProxy::start(env.server_addr());
     let url = format!("http://{}/mcp", proxy.addr());
     let server = ["--session", "demo", "-s", &url, "--protocol", "2025-06-18"];
-    let mut tui = house.open(&server, (120, 36));
+    let mut tui = env.open(&server, (120, 36));
     tui.wait_for("longhaul demo");
     let steps = format!("steps={}", plan.steps);
     let step_ms = format!("step_ms={}", plan.step_ms);
     let ids: Vec<String> = (0..plan.calls)
         .map(|_| {
             tui.watch_for(Duration::ZERO);
-            house.call_on(&url, &["crunch", &steps, &step_ms])
+            env.call_on(&url, &["crunch", &steps, &step_ms])
         })
         .collect();
 
-    let paths = Paths::resolve(Some(house.path().to_owned()), "demo").unwrap();
+    let paths = Paths::resolve(Some(env.path().to_owned()), "demo").unwrap();
     let mut dice = fastrand::Rng::with_seed(20_261_121);
     let (begin, mut cuts, mut first, mut last) = (now(), 0, None, Cost::default());
     let mut told = begin;
@@ -156,7 +156,7 @@ fn many_calls_under_many_cuts_end_whole_and_cost_no_more_than_at_the_beginning()
         let seen: Vec<f64> = history
             .iter()
             .filter_map(|entry| match entry.what {
-                Happening::Progress { value, .. } => Some(value),
+                HistoryEvent::Progress { value, .. } => Some(value),
                 _ => None,
             })
             .collect();

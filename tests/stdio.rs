@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use pty::House;
+use pty::TestEnv;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process, test_kill_process},
@@ -781,42 +781,42 @@ fn a_driver_that_is_told_to_leave_ends_what_does_not_listen() {
 
 #[test]
 fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
-    let house = House::new();
-    configure(house.path());
-    let mut screen = house.open(&[], (120, 36));
+    let env = TestEnv::new();
+    configure(env.path());
+    let mut screen = env.open(&[], (120, 36));
     screen.wait_for("needs approval");
     screen.press("3");
     screen.wait_for("longhaul servers approve files");
     screen.press("L");
     screen.wait_for("Start this for files?");
     screen.wait_for("program    /bin/sh");
-    assert!(!text(house.path().join("config.toml")).contains("approved"));
+    assert!(!text(env.path().join("config.toml")).contains("approved"));
     // What is typed as soon as a dialog is there was not meant for it.
     while screen.text().contains("Start this") {
         screen.press("y");
         screen.watch_for(Duration::from_millis(50));
     }
     screen.wait_for("agreed for files; it holds");
-    assert!(text(house.path().join("config.toml")).contains("approved"));
+    assert!(text(env.path().join("config.toml")).contains("approved"));
     screen.press("q");
     screen.wait_for("No task yet");
     screen.press("q");
     screen.end();
     // Its driver is gone; a window that only looks finds its call and starts no program for it.
-    let mut starting = house.command(&["-s", "files", "call", "stay", "--json"]);
+    let mut starting = env.command(&["-s", "files", "call", "stay", "--json"]);
     starting.env("MY_SECRET", "hunter22");
     let mut staying = Running::start(&mut piped(starting));
     staying.prints(|it| it["event"] == "progress");
-    let runs = pids(house.path()).len();
+    let runs = pids(env.path()).len();
     staying.signal(Signal::KILL);
     staying.end();
-    are_gone(house.path());
+    are_gone(env.path());
     let secret = [("MY_SECRET", "hunter22")];
-    let mut screen = house.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
+    let mut screen = env.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
     screen.wait_for("Nobody drives; this window only looks.");
     screen.press("q");
     screen.end();
-    assert_eq!(pids(house.path()).len(), runs);
+    assert_eq!(pids(env.path()).len(), runs);
 }
 
 fn piped(mut command: std::process::Command) -> std::process::Command {

@@ -16,9 +16,10 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Asked, AskedFor, Attempt, Cursors, Entry, Happening, Level, LinkRecord, LostReason,
-        NewCall, Occasion, Phase, Progress, ProtocolVersion, Question, QuestionWay, Resumability,
-        Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId, Tell, Tool, Wall, Window,
+        Answer, Asked, AskedFor, Attempt, Cursors, Entry, HistoryEvent, Level, LinkRecord,
+        LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question, QuestionWay,
+        Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId, Tell, Tool,
+        Wall, Window,
     },
     store::{
         DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
@@ -92,7 +93,7 @@ fn step(seq: u64, attempt: u32) -> Entry {
         at: Wall(NOW.0 + i64::try_from(seq).unwrap()),
         attempt,
         event_id: Some(format!("e{seq}").into()),
-        what: Happening::Progress {
+        what: HistoryEvent::Progress {
             value: seq as f64,
             total: None,
             message: None,
@@ -102,7 +103,7 @@ fn step(seq: u64, attempt: u32) -> Entry {
 
 fn contact(seq: u64) -> Entry {
     Entry {
-        what: Happening::Contact {
+        what: HistoryEvent::Contact {
             state: "live".to_owned(),
             why: String::new(),
         },
@@ -112,7 +113,7 @@ fn contact(seq: u64) -> Entry {
 
 fn log(seq: u64, level: Level) -> Entry {
     Entry {
-        what: Happening::Log {
+        what: HistoryEvent::Log {
             level,
             logger: None,
             data: format!("line {seq}"),
@@ -476,24 +477,24 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
     let is_bulk: fn(&Entry) -> bool = |entry| {
         matches!(
             entry.what,
-            Happening::Progress { .. } | Happening::Log { .. }
+            HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
         )
     };
     let is_loud: fn(&Entry) -> bool =
-        |entry| matches!(entry.what, Happening::Log { level, .. } if level >= Level::Warning);
+        |entry| matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
     let kept = count(&saved, is_bulk);
     assert!((6000..=10_000).contains(&kept), "{kept}");
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[..1000], entries[..1000]);
     assert_eq!(saved[saved.len() - 5000..], entries[25_000..]);
-    let is_contact: fn(&Entry) -> bool = |entry| matches!(entry.what, Happening::Contact { .. });
+    let is_contact: fn(&Entry) -> bool = |entry| matches!(entry.what, HistoryEvent::Contact { .. });
     assert_eq!(count(&saved, is_contact), count(&entries, is_contact));
     // Of 300 warnings most are there, though three quarters of the rest of the middle are not.
     assert!(count(&saved, is_loud) > 150, "{}", count(&saved, is_loud));
     let marks: Vec<&str> = saved
         .iter()
         .filter_map(|entry| match &entry.what {
-            Happening::Status { reason, .. } => reason.as_deref(),
+            HistoryEvent::Status { reason, .. } => reason.as_deref(),
             _ => None,
         })
         .collect();
@@ -525,7 +526,7 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[saved.len() - 3000..], more);
     let is_gap = |entry: &&Entry| match &entry.what {
-        Happening::Status { reason, .. } => reason.as_ref().is_some_and(|words| {
+        HistoryEvent::Status { reason, .. } => reason.as_ref().is_some_and(|words| {
             words.starts_with("entries 3001 to 4000 of this history cannot be read")
         }),
         _ => false,
@@ -821,9 +822,9 @@ proptest! {
         let entries: Vec<Entry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| Entry {
             event_id: event_id.map(Into::into),
             what: if seq % 2 == 0 {
-                Happening::Progress { value, total: None, message: Some(text.into()) }
+                HistoryEvent::Progress { value, total: None, message: Some(text.into()) }
             } else {
-                Happening::Log { level: Level::Error, logger: Some(text.clone()), data: text }
+                HistoryEvent::Log { level: Level::Error, logger: Some(text.clone()), data: text }
             },
             ..step(seq, 1)
         }).collect();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use longhaul::domain::{ProtocolVersion, Tally};
-use longhaul::protocol::{Arrival, Body, Method, Refusal, Request, RpcError};
+use longhaul::protocol::{Body, ExchangeEvent, Method, Refusal, Request, RpcError};
 use longhaul::transport::{DEFAULT_CAP_BYTES, Http, HttpOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -143,13 +143,13 @@ fn get(cursor: &str) -> Request {
     }
 }
 
-async fn all(http: &Http, request: Request) -> Vec<Arrival> {
+async fn all(http: &Http, request: Request) -> Vec<ExchangeEvent> {
     tokio::time::timeout(DEADLINE, http.exchange(request).collect())
         .await
         .unwrap()
 }
 
-async fn only(http: &Http, request: Request) -> Arrival {
+async fn only(http: &Http, request: Request) -> ExchangeEvent {
     let mut arrivals = all(http, request).await;
     assert_eq!(arrivals.len(), 1, "{arrivals:?}");
     arrivals.remove(0)
@@ -158,20 +158,20 @@ async fn only(http: &Http, request: Request) -> Arrival {
 async fn refusal(answer: impl AsRef<[u8]>) -> Refusal {
     let server = Server::saying(answer).await;
     match only(&server.http(), post("{}")).await {
-        Arrival::Refused(refusal) => *refusal,
+        ExchangeEvent::Refused(refusal) => *refusal,
         other => panic!("{other:?}"),
     }
 }
 
-fn opened(body: Body) -> Arrival {
-    Arrival::Opened {
+fn opened(body: Body) -> ExchangeEvent {
+    ExchangeEvent::Opened {
         body,
         session: None,
     }
 }
 
-fn event(id: Option<&str>, data: &str) -> Arrival {
-    Arrival::Event {
+fn event(id: Option<&str>, data: &str) -> ExchangeEvent {
+    ExchangeEvent::Event {
         id: id.map(Into::into),
         retry_ms: None,
         data: data.to_owned(),
@@ -201,12 +201,12 @@ async fn a_json_answer_is_one_event_and_every_header_goes_out() {
     assert_eq!(
         all(&http, request).await,
         [
-            Arrival::Opened {
+            ExchangeEvent::Opened {
                 body: Body::Json,
                 session: Some("s1".to_owned())
             },
             event(None, "{\"id\":1}"),
-            Arrival::Ended
+            ExchangeEvent::Ended
         ]
     );
     let seen = server.seen();
@@ -246,19 +246,19 @@ async fn every_event_of_a_stream_is_an_item_and_pieces_do_not_matter() {
     })
     .await;
     let mut arrivals = all(&server.http(), get("1/ü")).await;
-    arrivals.retain(|arrival| *arrival != Arrival::Alive);
+    arrivals.retain(|arrival| *arrival != ExchangeEvent::Alive);
     assert_eq!(
         arrivals,
         [
             opened(Body::Stream),
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: Some("1/0".into()),
                 retry_ms: Some(500),
                 data: String::new()
             },
             event(Some("1/1"), "{\"n\":1}"),
             event(None, "{\"n\":2}"),
-            Arrival::Ended
+            ExchangeEvent::Ended
         ]
     );
     let request = server.seen().remove(0);
@@ -273,7 +273,11 @@ async fn a_keep_alive_comment_is_news_of_life_and_no_event() {
     let server = Server::saying(format!("{SSE}: ping\n\n")).await;
     assert_eq!(
         all(&server.http(), get("1")).await,
-        [opened(Body::Stream), Arrival::Alive, Arrival::Ended]
+        [
+            opened(Body::Stream),
+            ExchangeEvent::Alive,
+            ExchangeEvent::Ended
+        ]
     );
 }
 
@@ -288,7 +292,7 @@ async fn an_accepted_message_has_no_body() {
         let server = Server::saying(answer).await;
         assert_eq!(
             all(&server.http(), post("{}")).await,
-            [opened(Body::Empty), Arrival::Ended],
+            [opened(Body::Empty), ExchangeEvent::Ended],
             "{answer}"
         );
     }
@@ -304,7 +308,7 @@ async fn another_kind_of_body_is_read_and_dropped() {
             opened(Body::Other {
                 media: Some("text/html".to_owned())
             }),
-            Arrival::Ended
+            ExchangeEvent::Ended
         ]
     );
 }
@@ -331,9 +335,9 @@ async fn a_redirect_within_the_origin_is_followed_with_method_body_and_headers()
         assert_eq!(
             all(&http, post("{\"a\":1}")).await,
             [
-                Arrival::MoreRequests(1),
+                ExchangeEvent::MoreRequests(1),
                 opened(Body::Empty),
-                Arrival::Ended
+                ExchangeEvent::Ended
             ]
         );
         let seen = server.seen();
@@ -363,7 +367,7 @@ async fn a_redirect_to_another_origin_is_named_and_never_followed() {
             let mut options = HttpOptions::new(server.url());
             options.bearer = Some(SecretString::from("t0ken"));
             let arrival = only(&Http::new(options).unwrap(), request).await;
-            let Arrival::Refused(refusal) = arrival else {
+            let ExchangeEvent::Refused(refusal) = arrival else {
                 panic!("{arrival:?}")
             };
             assert_eq!(refusal.status, status);
@@ -391,7 +395,7 @@ async fn nothing_is_posted_to_an_endpoint_of_another_origin() {
         ..post("{}")
     };
     let arrival = only(&server.http(), request).await;
-    let Arrival::NotSent { why, .. } = arrival else {
+    let ExchangeEvent::NotSent { why, .. } = arrival else {
         panic!("{arrival:?}")
     };
     assert!(
@@ -406,11 +410,11 @@ async fn a_redirect_that_loses_the_request_or_never_ends_is_not_followed() {
     for (status, requests) in [(302, 1), (303, 1), (307, 4)] {
         let server = Server::saying(redirect(status, "/on?key=hunter2")).await;
         let mut arrivals = all(&server.http(), post("{}")).await;
-        let Some(Arrival::Refused(refusal)) = arrivals.pop() else {
+        let Some(ExchangeEvent::Refused(refusal)) = arrivals.pop() else {
             panic!("{arrivals:?}")
         };
         let hops = requests - 1;
-        let told = (hops > 0).then(|| Arrival::MoreRequests(u32::try_from(hops).unwrap()));
+        let told = (hops > 0).then(|| ExchangeEvent::MoreRequests(u32::try_from(hops).unwrap()));
         assert_eq!(arrivals, Vec::from_iter(told));
         assert_eq!(refusal.status, status);
         let said = refusal.said.unwrap();
@@ -433,7 +437,7 @@ async fn a_port_that_nobody_listens_on_is_not_sent_and_refused() {
     .unwrap();
     assert_eq!(
         only(&http, post("{}")).await,
-        Arrival::NotSent {
+        ExchangeEvent::NotSent {
             why: "connection refused".to_owned(),
             is_refused: true
         }
@@ -449,7 +453,7 @@ async fn an_id_that_no_header_can_carry_is_not_sent() {
     };
     for request in [get("1\n2"), get("\u{7f}"), bad_session] {
         let arrival = only(&server.http(), request).await;
-        let Arrival::NotSent {
+        let ExchangeEvent::NotSent {
             why,
             is_refused: false,
         } = arrival
@@ -478,7 +482,7 @@ async fn a_reset_inside_the_body_is_broken_after_the_events_before_it() {
         [
             opened(Body::Stream),
             event(Some("1"), "a"),
-            Arrival::Broken { why }
+            ExchangeEvent::Broken { why }
         ]
     );
 }
@@ -494,7 +498,7 @@ async fn a_body_that_ends_before_its_length_is_broken() {
         let why = "the body ended early".to_owned();
         assert_eq!(
             all(&server.http(), post("{}")).await,
-            [opened(Body::Json), Arrival::Broken { why }],
+            [opened(Body::Json), ExchangeEvent::Broken { why }],
             "{answer}"
         );
     }
@@ -512,7 +516,7 @@ async fn no_head_or_no_http_is_no_answer() {
     ] {
         let server = Server::saying(answer).await;
         let arrival = only(&server.http(), post("{}")).await;
-        let Arrival::NoAnswer { why } = arrival else {
+        let ExchangeEvent::NoAnswer { why } = arrival else {
             panic!("{answer:?}: {arrival:?}")
         };
         assert!(why.starts_with(expected), "{answer:?}: {why}");
@@ -536,7 +540,10 @@ async fn a_post_is_seen_exactly_once_when_the_server_closes_on_it() {
     assert_eq!(all(&http, post("first")).await.len(), 3);
     for number in 0..5 {
         let arrival = only(&http, post(&format!("call {number}"))).await;
-        assert!(matches!(arrival, Arrival::NoAnswer { .. }), "{arrival:?}");
+        assert!(
+            matches!(arrival, ExchangeEvent::NoAnswer { .. }),
+            "{arrival:?}"
+        );
     }
     let bodies: Vec<String> = server
         .seen()
@@ -603,7 +610,7 @@ async fn a_silent_server_is_waited_for_and_dropping_the_stream_drops_the_connect
     }
     speak.send(()).unwrap();
     assert_eq!(exchange.next().await, Some(opened(Body::Empty)));
-    assert_eq!(exchange.next().await, Some(Arrival::Ended));
+    assert_eq!(exchange.next().await, Some(ExchangeEvent::Ended));
     assert_eq!(exchange.next().await, None);
 }
 
@@ -627,7 +634,10 @@ async fn what_is_over_the_cap_is_too_large_and_the_last() {
         let mut options = HttpOptions::new(server.url());
         options.cap_bytes = 64;
         let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
-        assert_eq!(arrivals, [opened(body), Arrival::TooLarge { cap: 64 }]);
+        assert_eq!(
+            arrivals,
+            [opened(body), ExchangeEvent::TooLarge { cap: 64 }]
+        );
     }
 }
 
@@ -661,14 +671,17 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
         options.unread = unread.clone();
         let http = Http::new(options).unwrap();
         let arrivals = all(&http, post("{}")).await;
-        let is_small = |arrival: &Arrival| *arrival == event(None, &small);
+        let is_small = |arrival: &ExchangeEvent| *arrival == event(None, &small);
         assert_eq!(arrivals.iter().any(is_small), kind.ends_with("stream"));
-        let Some(Arrival::Broken { why }) = arrivals.last() else {
+        let Some(ExchangeEvent::Broken { why }) = arrivals.last() else {
             panic!("{kind}: {:?}", arrivals.last())
         };
         assert!(why.contains("unfinished events"), "{why}");
         drop(others);
-        assert_eq!(all(&http, post("{}")).await.last(), Some(&Arrival::Ended));
+        assert_eq!(
+            all(&http, post("{}")).await.last(),
+            Some(&ExchangeEvent::Ended)
+        );
         assert_eq!(unread.sum(), 0);
     }
 }
@@ -756,7 +769,7 @@ async fn the_body_of_a_refusal_is_not_read_for_ever() {
     })
     .await;
     let arrival = only(&server.http(), post("{}")).await;
-    let Arrival::Refused(refusal) = arrival else {
+    let ExchangeEvent::Refused(refusal) = arrival else {
         panic!("{arrival:?}")
     };
     assert_eq!(refusal.said, Some("x".repeat(300)));
@@ -808,7 +821,7 @@ async fn a_certificate_that_nobody_vouches_for_is_untrusted() {
     let (addr, _) = tls_server();
     let http = Http::new(HttpOptions::new(format!("https://{addr}/mcp"))).unwrap();
     let arrival = only(&http, post("{}")).await;
-    let Arrival::Untrusted { why } = arrival else {
+    let ExchangeEvent::Untrusted { why } = arrival else {
         panic!("{arrival:?}")
     };
     assert!(why.contains("certificate"), "{why}");
@@ -822,10 +835,10 @@ async fn a_certificate_for_another_name_is_untrusted_and_the_right_one_is_not() 
         options.extra_roots.push(certificate.clone());
         let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
         if is_trusted {
-            assert_eq!(arrivals, [opened(Body::Empty), Arrival::Ended]);
+            assert_eq!(arrivals, [opened(Body::Empty), ExchangeEvent::Ended]);
         } else {
             let why = "its certificate is for another name".to_owned();
-            assert_eq!(arrivals, [Arrival::Untrusted { why }]);
+            assert_eq!(arrivals, [ExchangeEvent::Untrusted { why }]);
         }
     }
 }
@@ -844,7 +857,7 @@ async fn a_server_without_tls_under_an_https_url_is_not_sent() {
     });
     let http = Http::new(HttpOptions::new(format!("https://{addr}/mcp"))).unwrap();
     let arrival = only(&http, post("{}")).await;
-    let Arrival::NotSent {
+    let ExchangeEvent::NotSent {
         why,
         is_refused: false,
     } = arrival
@@ -905,12 +918,12 @@ async fn the_proxy_cuts_refuses_and_heals_on_the_same_port() {
         proxy.cut();
         assert_eq!(proxy.open_connections(), 0);
         let why = "connection reset by peer".to_owned();
-        assert_eq!(exchange.next().await, Some(Arrival::Broken { why }));
+        assert_eq!(exchange.next().await, Some(ExchangeEvent::Broken { why }));
         let refused = only(&http, post(CALL)).await;
         assert!(
             matches!(
                 refused,
-                Arrival::NotSent {
+                ExchangeEvent::NotSent {
                     is_refused: true,
                     ..
                 }
@@ -938,14 +951,14 @@ async fn the_proxy_cuts_after_exactly_so_many_bytes_once() {
     proxy.cut_after(body.len() as u64 + 5);
     tick.send(()).await.unwrap();
     let mut arrivals = all(&http, post(CALL)).await;
-    arrivals.retain(|arrival| *arrival != Arrival::Alive);
+    arrivals.retain(|arrival| *arrival != ExchangeEvent::Alive);
     let why = "connection reset by peer".to_owned();
     assert_eq!(
         arrivals,
         [
             opened(Body::Stream),
             event(None, "0"),
-            Arrival::Broken { why }
+            ExchangeEvent::Broken { why }
         ]
     );
     assert_eq!(proxy.response_bytes(), body.len() as u64 + 5);

@@ -5,7 +5,7 @@ use std::path::Path;
 use longhaul::{
     auth::{Keychain, Logins},
     domain::{Ask, NewCall, News, ServerName, ServerRef, TaskId},
-    engine::{Clock, Fuse, Options, Session, Subscription},
+    engine::{Clock, FailPoint, Options, Session, Subscription},
     store::Paths,
 };
 
@@ -80,7 +80,7 @@ fn open(url: &str, state: &Path) -> Session {
     Session::open(Options {
         paths,
         servers: vec![server],
-        config: longhaul::domain::Roster::default(),
+        config: longhaul::domain::ServerConfigs::default(),
         read_config: || None,
         readonly: false,
         environment: |_| None,
@@ -92,6 +92,6 @@ fn open(url: &str, state: &Path) -> Session {
         clock: Clock::start(),
         hook: None,
         die_after: None,
-        fuse: Fuse::default(),
+        fuse: FailPoint::default(),
     })
 }

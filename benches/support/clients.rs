@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::{StreamExt as _, future::join_all};
 use longhaul::{
-    protocol::{self, Arrival},
+    protocol::{self, ExchangeEvent},
     transport::{DEFAULT_CAP_BYTES, Sse},
 };
 use rmcp::{
@@ -79,7 +79,7 @@ pub(crate) fn read(reader: Reader, url: &str, calls: usize, arguments: &str) {
                         Reader::Ours => {
                             sse.feed(chunk);
                             while let Some(arrival) = sse.take() {
-                                if let Arrival::Event { data, .. } = &arrival {
+                                if let ExchangeEvent::Event { data, .. } = &arrival {
                                     seen += black_box(protocol::decode(data)).len();
                                 }
                             }

@@ -266,13 +266,13 @@ impl Drop for Server {
 }
 
 /// A state directory; it is gone with this value.
-pub(crate) struct House {
+pub(crate) struct TestEnv {
     dir: tempfile::TempDir,
     /// Whether its programs write through `tests/support/disk.c`.
     can_fail: bool,
 }
 
-impl House {
+impl TestEnv {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self {

@@ -15,12 +15,12 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Away {
     let seqs: BTreeMap<TaskId, u64> = state
         .living()
-        .map(|entity| (entity.view.task.id.clone(), entity.view.task.seq))
+        .map(|task_row| (task_row.view.task.id.clone(), task_row.view.task.seq))
         .collect();
     let known = state
         .living()
-        .filter(|entity| entity.view.task.status.is_settled() && (asleep || entity.is_seen))
-        .map(|entity| entity.view.task.id.clone())
+        .filter(|task_row| task_row.view.task.status.is_settled() && (asleep || task_row.is_seen))
+        .map(|task_row| task_row.view.task.id.clone())
         .collect();
     Away {
         from,
@@ -48,10 +48,10 @@ pub fn away_line(state: &State) -> Option<String> {
     let (mut asks, mut failed, mut lost, mut unknown, mut done, mut updates) =
         (0_u64, 0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
     for (id, before) in &away.seqs {
-        let Some(entity) = state.tasks.get(id) else {
+        let Some(task_row) = state.tasks.get(id) else {
             continue;
         };
-        let task = &entity.view.task;
+        let task = &task_row.view.task;
         updates += task.seq.saturating_sub(*before);
         let is_late = task.settled_at.is_some_and(|at| at > learned_by);
         if away.known.contains(id) || is_late {

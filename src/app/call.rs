@@ -91,8 +91,8 @@ impl CallForm {
         };
         let selected = state
             .selected()
-            .and_then(|entity| {
-                let name = &entity.view.task.server;
+            .and_then(|task_row| {
+                let name = &task_row.view.task.server;
                 state.servers.iter().position(|server| &server.name == name)
             })
             .unwrap_or(0);
@@ -408,7 +408,7 @@ impl CallForm {
 
     /// Earlier calls of this tool on this server with other arguments than the newer ones, newest first.
     pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s crate::domain::Task> {
-        let tasks = state.tasks.values().map(|entity| &entity.view.task);
+        let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
         let is_same = |task: &&crate::domain::Task| {
             Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
         };

@@ -1,11 +1,11 @@
 //! What the tabs of the detail pane say, as lines of text.
 
 use crate::domain::{
-    Contact, Entry, Era, EventId, Happening, Phase, ProtocolVersion, Resumable, ServerTask,
+    Contact, Entry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
     ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
 };
 
-use super::{Action, Document, State, Tab, state::Entity};
+use super::{Action, Document, State, Tab, state::TaskRow};
 
 /// Lines of a result that are printed; the rest is in the session file.
 const PRINTED: usize = 20_000;
@@ -13,35 +13,35 @@ const PRINTED: usize = 20_000;
 const ARGUMENTS_BYTES: usize = 256 * 1024;
 
 /// The lines of the present tab; empty for those that are drawn otherwise, and where [`tab_document`] is what is shown.
-pub fn tab_lines(state: &State, entity: &Entity) -> Vec<String> {
+pub fn tab_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     match state.tab {
         Tab::Now | Tab::Log => Vec::new(),
-        Tab::Result if tab_document(state, entity).is_some() => Vec::new(),
-        Tab::Result => result_lines(state, entity),
-        Tab::Arguments => argument_lines(state, entity),
-        Tab::Trace => trace_lines(state, entity),
-        Tab::Resume => resume_lines(state, entity),
+        Tab::Result if tab_document(state, task_row).is_some() => Vec::new(),
+        Tab::Result => result_lines(state, task_row),
+        Tab::Arguments => argument_lines(state, task_row),
+        Tab::Trace => trace_lines(state, task_row),
+        Tab::Resume => resume_lines(state, task_row),
     }
 }
 
 /// The text of the present tab where it is one that folds.
-pub fn tab_document<'s>(state: &'s State, entity: &Entity) -> Option<&'s Document> {
+pub fn tab_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Document> {
     if state.tab == Tab::Result {
-        result_document(state, entity)
+        result_document(state, task_row)
     } else {
         None
     }
 }
 
 /// The result of a task, once it was read.
-pub(super) fn result_document<'s>(state: &'s State, entity: &Entity) -> Option<&'s Document> {
-    let result = state.results.get(&entity.view.task.id)?;
+pub(super) fn result_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Document> {
+    let result = state.results.get(&task_row.view.task.id)?;
     (!result.is_asked && !result.document.is_empty()).then_some(&result.document)
 }
 
 /// What stands in the place of a result that is not there.
-fn result_lines(state: &State, entity: &Entity) -> Vec<String> {
-    let task = &entity.view.task;
+fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
+    let task = &task_row.view.task;
     let mut lines = Vec::new();
     if let Some(error) = &task.error {
         let code = error
@@ -71,8 +71,8 @@ fn result_lines(state: &State, entity: &Entity) -> Vec<String> {
     lines
 }
 
-fn argument_lines(state: &State, entity: &Entity) -> Vec<String> {
-    let task = &entity.view.task;
+fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
+    let task = &task_row.view.task;
     let mut lines = vec![format!(
         "{} on {}",
         text::clean_line(&task.tool),
@@ -106,7 +106,7 @@ fn argument_lines(state: &State, entity: &Entity) -> Vec<String> {
                 let key = text::clean_line(key);
                 let was = changed.as_ref().and_then(|before| {
                     let was = before.iter().find(|(name, _)| *name == key)?;
-                    let now = entity.arguments.iter().find(|(name, _)| *name == key)?;
+                    let now = task_row.arguments.iter().find(|(name, _)| *name == key)?;
                     (was.1 != now.1).then(|| format!("   (was {})", was.1))
                 });
                 lines.push(format!("{key} = {first}{}", was.unwrap_or_default()));
@@ -122,10 +122,10 @@ fn argument_lines(state: &State, entity: &Entity) -> Vec<String> {
     lines
 }
 
-fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
-    let task = &entity.view.task;
+fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
+    let task = &task_row.view.task;
     let is_cut = matches!(
-        entity.view.contact,
+        task_row.view.contact,
         Contact::Reconnecting { .. } | Contact::Offline { .. } | Contact::Unwatched { .. }
     );
     let mut lines = Vec::new();
@@ -176,7 +176,7 @@ fn trace_lines(state: &State, entity: &Entity) -> Vec<String> {
         let told = log.entries.iter().filter(|entry| {
             !matches!(
                 entry.what,
-                Happening::Progress { .. } | Happening::Log { .. }
+                HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
             )
         });
         lines.extend(
@@ -287,8 +287,8 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
         .collect()
 }
 
-fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
-    let task = &entity.view.task;
+fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
+    let task = &task_row.view.task;
     let server = state.server(&task.server);
     let mut lines = Vec::new();
     if task.status.is_settled() {
@@ -327,7 +327,7 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
                 "               and before that the stream, while the server keeps it".to_owned(),
             );
         }
-        if let Some(price) = entity.price() {
+        if let Some(price) = task_row.price() {
             lines.push(format!(
                 "leaving is     {}: {}",
                 price.word().to_uppercase(),
@@ -352,10 +352,10 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
             None => Some(server.era_why.clone()),
         };
         lines.extend(why.filter(|why| !why.is_empty()).map(|why| told("", &why)));
-        if server.footing.version.is_some() || server.footing.tasks.is_some() {
+        if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
             lines.push(told("server tasks", &task_offer(server)));
         }
-        let ids = match server.footing.gives_ids {
+        let ids = match server.capabilities.gives_ids {
             Some(true) => "yes",
             Some(false) => "no",
             None => "not seen yet",
@@ -368,7 +368,7 @@ fn resume_lines(state: &State, entity: &Entity) -> Vec<String> {
     if let Some(id) = &task.server_task_id {
         lines.push(format!("server's id    {}", text::clean_line(id)));
     }
-    if let Some(line) = curl(state, entity) {
+    if let Some(line) = curl(state, task_row) {
         lines.push(String::new());
         lines
             .push("by hand (the session id is a secret and stays in the session file):".to_owned());
@@ -384,8 +384,8 @@ pub fn task_offer(server: &ServerView) -> String {
         can_list: false,
         can_cancel: true,
     };
-    let extension = server.footing.has_extension().then_some(extension);
-    let Some(offer) = extension.or(server.footing.tasks) else {
+    let extension = server.capabilities.has_extension().then_some(extension);
+    let Some(offer) = extension.or(server.capabilities.tasks) else {
         return "none offered".to_owned();
     };
     let kind = match offer.kind {
@@ -406,8 +406,8 @@ pub fn task_offer(server: &ServerView) -> String {
 }
 
 /// The request that picks the stream up, for a person to send.
-pub(super) fn curl(state: &State, entity: &Entity) -> Option<String> {
-    let task = &entity.view.task;
+pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
+    let task = &task_row.view.task;
     let server = state.server(&task.server)?;
     let cursor = task.attempt()?.cursors.data.as_deref()?;
     // Inside single quotes a shell takes everything but a single quote literally.
@@ -424,8 +424,8 @@ pub(super) fn curl(state: &State, entity: &Entity) -> Option<String> {
 pub(super) fn entry_text(entry: &Entry) -> String {
     let words = entry.words();
     let kind = match &entry.what {
-        Happening::Progress { .. } | Happening::Log { .. } => words.kind,
-        Happening::InputRequired { .. } => "asks:",
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => words.kind,
+        HistoryEvent::InputRequired { .. } => "asks:",
         // Their text says it.
         _ => "",
     };
@@ -435,9 +435,9 @@ pub(super) fn entry_text(entry: &Entry) -> String {
 }
 
 /// What `Y` prints: the task in words, then the present tab.
-pub(super) fn print_text(state: &State, entity: &Entity) -> String {
-    let task = &entity.view.task;
-    let (title, argument) = state.label(entity);
+pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
+    let task = &task_row.view.task;
+    let (title, argument) = state.label(task_row);
     let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
     let mut out = format!(
         "{} {title}{argument} on {}: {}",
@@ -459,8 +459,8 @@ pub(super) fn print_text(state: &State, entity: &Entity) -> String {
         return out;
     }
     let document = match state.tab {
-        Tab::Now | Tab::Log => result_document(state, entity),
-        _ => tab_document(state, entity),
+        Tab::Now | Tab::Log => result_document(state, task_row),
+        _ => tab_document(state, task_row),
     };
     if let Some(document) = document {
         out.push_str(&document.plain(PRINTED));
@@ -468,8 +468,8 @@ pub(super) fn print_text(state: &State, entity: &Entity) -> String {
         return out;
     }
     let lines = match state.tab {
-        Tab::Now | Tab::Log => result_lines(state, entity),
-        _ => tab_lines(state, entity),
+        Tab::Now | Tab::Log => result_lines(state, task_row),
+        _ => tab_lines(state, task_row),
     };
     for line in lines {
         out.push_str(&line);

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, Roster, ServerName, ServerView,
+    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfigs, ServerName, ServerView,
     TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
 };
 
@@ -96,7 +96,7 @@ pub struct Findings {
     /// How many of them are new here.
     pub new: usize,
     /// What the configuration says after they were taken over; nothing where none was.
-    pub roster: Roster,
+    pub roster: ServerConfigs,
     /// Those of the new ones that wait for a person's word.
     pub waiting: Vec<ServerName>,
 }
@@ -120,7 +120,7 @@ pub struct Consent {
     /// Where nothing waits for the user: how it stands.
     pub words: String,
     /// All that is configured now.
-    pub roster: Roster,
+    pub roster: ServerConfigs,
 }
 
 /// What an open screen takes of the configuration; the rest of it holds from the next start.
@@ -129,7 +129,7 @@ pub struct Reread {
     /// The file, for people.
     pub file: String,
     /// The servers.
-    pub roster: Roster,
+    pub roster: ServerConfigs,
     /// What limits a new call has.
     pub limits: UsualLimits,
     /// The colours.

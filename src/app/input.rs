@@ -12,7 +12,7 @@ use core::time::Duration;
 use crate::domain::{Ask, AskId, Chord, NoticeLevel, ServerName, Stamp, TaskId, text};
 
 use super::{
-    Command, Entity, Group, Input, Menu, Overlay, Pane, State,
+    Command, Group, Input, Menu, Overlay, Pane, State, TaskRow,
     keymap::{Action, pretty},
     select,
     state::Pending,
@@ -162,7 +162,7 @@ fn see(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         .looked_since
         .is_some_and(|since| now.mono.since(since) >= DWELL);
     // What failed or is lost asks for more than a look: it stays until the user decided.
-    let is_plain_end = |entity: &Entity| entity.belongs() == Group::Done;
+    let is_plain_end = |task_row: &TaskRow| task_row.belongs() == Group::Done;
     if has_rested
         && let Some(id) = state.cursor.clone()
         && state.task(&id).is_some_and(is_plain_end)
@@ -170,10 +170,10 @@ fn see(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         mark_seen(state, &id, todo);
     }
     for id in select::visible_rows(state) {
-        let was_watched = state.task(&id).is_some_and(|entity| {
-            entity.is_new()
-                && entity.belongs() == Group::Done
-                && entity
+        let was_watched = state.task(&id).is_some_and(|task_row| {
+            task_row.is_new()
+                && task_row.belongs() == Group::Done
+                && task_row
                     .settled_at
                     .is_some_and(|at| now.mono.since(at) >= WATCHED)
         });
@@ -185,13 +185,13 @@ fn see(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
 
 /// Notes, here and on disk, that the user knows how a task ended.
 pub(super) fn mark_seen(state: &mut State, id: &TaskId, todo: &mut Vec<Command>) {
-    if !state.task(id).is_some_and(Entity::is_new) {
+    if !state.task(id).is_some_and(TaskRow::is_new) {
         return;
     }
     state.count(id, false);
-    if let Some(entity) = state.tasks.get_mut(id) {
-        entity.is_seen = true;
-        if entity.home != entity.belongs() {
+    if let Some(task_row) = state.tasks.get_mut(id) {
+        task_row.is_seen = true;
+        if task_row.home != task_row.belongs() {
             state.moving.insert(id.clone());
         }
     }

@@ -1,6 +1,6 @@
 //! Leaving: what it would do, and what is said afterwards.
 
-use crate::domain::{Mono, Price, TaskId, text};
+use crate::domain::{LeaveImpact, Mono, TaskId, text};
 
 use super::{LeaveNote, State};
 
@@ -22,29 +22,29 @@ pub enum Leaving {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices<'s> {
     /// Nothing is lost.
-    pub safe: Vec<(&'s TaskId, &'s Price)>,
+    pub safe: Vec<(&'s TaskId, &'s LeaveImpact)>,
     /// The server stops them at a checkpoint.
-    pub pauses: Vec<(&'s TaskId, &'s Price)>,
+    pub pauses: Vec<(&'s TaskId, &'s LeaveImpact)>,
     /// They can most likely be picked up again.
-    pub likely: Vec<(&'s TaskId, &'s Price)>,
+    pub likely: Vec<(&'s TaskId, &'s LeaveImpact)>,
     /// They, or their results, are gone.
-    pub dies: Vec<(&'s TaskId, &'s Price)>,
+    pub dies: Vec<(&'s TaskId, &'s LeaveImpact)>,
 }
 
 impl<'s> Prices<'s> {
     /// Looks through the tasks.
     pub fn of(state: &'s State) -> Self {
         let mut prices = Self::default();
-        for entity in state.open_tasks() {
-            let Some(price) = entity.price() else {
+        for task_row in state.open_tasks() {
+            let Some(price) = task_row.price() else {
                 continue;
             };
-            let line = (&entity.view.task.id, price);
+            let line = (&task_row.view.task.id, price);
             match price {
-                Price::Safe { .. } => prices.safe.push(line),
-                Price::Pauses { .. } => prices.pauses.push(line),
-                Price::Likely { .. } => prices.likely.push(line),
-                Price::Dies { .. } => prices.dies.push(line),
+                LeaveImpact::Safe { .. } => prices.safe.push(line),
+                LeaveImpact::Pauses { .. } => prices.pauses.push(line),
+                LeaveImpact::Likely { .. } => prices.likely.push(line),
+                LeaveImpact::Dies { .. } => prices.dies.push(line),
             }
         }
         prices
@@ -134,7 +134,7 @@ pub fn leave_note(state: &State) -> LeaveNote {
             line: String::new(),
         };
     }
-    let count = |part: &[(&TaskId, &Price)], word: &str| {
+    let count = |part: &[(&TaskId, &LeaveImpact)], word: &str| {
         (!part.is_empty()).then(|| format!("{} {word}", part.len()))
     };
     let parts: Vec<String> = [

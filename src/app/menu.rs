@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Mono, Price, ServerName, SignInPage, Stamp, Status, TaskId, text};
+use crate::domain::{Ask, LeaveImpact, Mono, ServerName, SignInPage, Stamp, Status, TaskId, text};
 
 use super::{
     Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
@@ -202,10 +202,10 @@ fn told(text: impl Into<String>) -> Told {
 fn name_of(state: &State, id: &TaskId) -> String {
     state.task(id).map_or_else(
         || id.to_string(),
-        |entity| {
-            let (title, argument) = state.label(entity);
+        |task_row| {
+            let (title, argument) = state.label(task_row);
             let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
-            let server = text::clean_line(entity.view.task.server.as_str()).into_owned();
+            let server = text::clean_line(task_row.view.task.server.as_str()).into_owned();
             format!("{id} {title}{argument} on {server}")
         },
     )
@@ -264,7 +264,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             ] {
                 for (id, price) in part.iter().take(LISTED) {
                     let until = match price {
-                        Price::Likely {
+                        LeaveImpact::Likely {
                             until: Some(at), ..
                         } => format!(" until about {}", state.clock_minutes(*at)),
                         _ => String::new(),
@@ -310,7 +310,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             let has_checkpoint = tasks
                 .iter()
                 .filter_map(|id| state.task(id))
-                .all(|entity| entity.view.task.resumability.checkpoint);
+                .all(|task_row| task_row.view.task.resumability.checkpoint);
             lines.push(told(if has_checkpoint {
                 "The server is asked to stop; the checkpoint stays there."
             } else {
@@ -321,7 +321,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         Menu::StopNow(id) => {
             let age = state
                 .task(id)
-                .and_then(|entity| entity.view.task.asked)
+                .and_then(|task_row| task_row.view.task.asked)
                 .map_or(String::new(), |asked| {
                     format!(" {} ago", text::span(now.wall.since(asked.at)))
                 });
@@ -331,10 +331,10 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             ]
         }
         Menu::WhatNow(id) => {
-            let Some(entity) = state.task(id) else {
+            let Some(task_row) = state.task(id) else {
                 return vec![told("It is gone.")];
             };
-            let task = &entity.view.task;
+            let task = &task_row.view.task;
             let mut lines = vec![told(name_of(state, id))];
             let word = task.status.word();
             match task.why() {
@@ -698,10 +698,10 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
 }
 
 fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
-    let Some(entity) = state.task(id) else {
+    let Some(task_row) = state.task(id) else {
         return vec![item('c', "close", Act::Close)];
     };
-    let is_unknown = matches!(entity.view.task.status, Status::Unknown(_));
+    let is_unknown = matches!(task_row.view.task.status, Status::Unknown(_));
     let mut items = vec![item(
         'w',
         if is_unknown {
@@ -716,7 +716,7 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
         "look for it on the server",
         Act::Ask(vec![Ask::Resume(id.clone())]),
     );
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let has_cursor = task
         .attempt()
         .is_some_and(|attempt| attempt.cursors.newest.is_some());
@@ -761,10 +761,10 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
 }
 
 fn copies(state: &State, id: &TaskId) -> Vec<Item> {
-    let Some(entity) = state.task(id) else {
+    let Some(task_row) = state.task(id) else {
         return vec![item('c', "close", Act::Close)];
     };
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let attach = format!("longhaul attach {id}{}", state.setup.flags);
     let mut items = vec![
         item('i', format!("id: {id}"), Act::Copy(id.to_string())),
@@ -822,7 +822,7 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
         };
         items.push(item('m', label, Act::Copy(ids.join(" "))));
     }
-    if let Some(line) = detail::curl(state, entity) {
+    if let Some(line) = detail::curl(state, task_row) {
         items.push(item(
             'h',
             "request that picks it up by hand",

@@ -47,11 +47,11 @@ pub use log::{Part, ResultText, TaskLog, WireText};
 pub use menu::{Act, Item, Menu, Told, body, items, title};
 pub use palette::matches;
 pub use question::{Button, QuestionForm, place_of, waits};
-pub use room::{Room, SMALLEST, detail_margin, servers_shown, tabs, tools_shown};
+pub use room::{PaneHeights, SMALLEST, detail_margin, servers_shown, tabs, tools_shown};
 pub use select::{Filter, Group, Grouping, Headcount, Line, SortKey, Title, first_line};
 pub use state::{
-    Away, Counts, EditForm, Entity, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark,
-    State, Tab, Toast, Tools,
+    Away, Counts, EditForm, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark, State,
+    Tab, TaskRow, Toast, Tools,
 };
 pub use status::{Attention, attention, footer_keys, in_time, pane_scope, scope, until};
 pub use update::{update, update_all};

@@ -111,8 +111,8 @@ fn show_progress(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         .open
         .iter()
         .filter_map(|id| state.task(id))
-        .filter(|entity| entity.is_running())
-        .filter_map(|entity| entity.view.task.progress.as_ref()?.ratio())
+        .filter(|task_row| task_row.is_running())
+        .filter_map(|task_row| task_row.view.task.progress.as_ref()?.ratio())
         .collect();
     let overall = if running == 0 {
         Overall::None
@@ -136,19 +136,19 @@ pub(super) fn announce(
     status_before: &Status,
     now: Stamp,
 ) {
-    let Some(entity) = state.tasks.get(id) else {
+    let Some(task_row) = state.tasks.get(id) else {
         return;
     };
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     if task.status == *status_before {
         return;
     }
     // As in the list: with the argument that tells it from others.
-    let title = match state.label(entity) {
+    let title = match state.label(task_row) {
         (title, Some((key, value))) => format!("{title} {key}={value}"),
         (title, None) => title,
     };
-    let needs_you = entity.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
+    let needs_you = task_row.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
     let words = match &task.status {
         Status::Completed => {
             let line = task.result_words().unwrap_or("done".into());

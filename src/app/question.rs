@@ -7,7 +7,7 @@ use crate::domain::{
     Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
 };
 
-use super::{Entity, Field, FormField, State, menu::can_be_meant};
+use super::{Field, FormField, State, TaskRow, menu::can_be_meant};
 
 /// A question that is being answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,7 +129,7 @@ impl QuestionForm {
 
 /// The place of a question among those of its task that are open, and how many there are; from 1.
 pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
-    let task = state.task(&form.task).map(|entity| &entity.view.task);
+    let task = state.task(&form.task).map(|task_row| &task_row.view.task);
     let open = || task.into_iter().flat_map(Task::open_questions);
     let before = open().take_while(|question| question.key != form.key);
     (
@@ -155,7 +155,7 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
 }
 
 /// The question of a task that is to be answered next, other than one that was just answered.
-pub(super) fn next<'e>(entity: &'e Entity, but: Option<&str>) -> Option<&'e Question> {
-    let mut open = entity.view.task.open_questions();
+pub(super) fn next<'e>(task_row: &'e TaskRow, but: Option<&str>) -> Option<&'e Question> {
+    let mut open = task_row.view.task.open_questions();
     open.find(|question| Some(question.key.as_str()) != but)
 }

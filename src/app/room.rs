@@ -15,7 +15,7 @@ const BOTH: u16 = 20;
 
 /// Rows for each part of the screen, from top to bottom; 0 means that it is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct PaneHeights {
     /// Servers, counts, clock.
     pub header: u16,
     /// Offline line and welcome-back banner.
@@ -34,7 +34,7 @@ pub struct Room {
     pub leave: u16,
 }
 
-impl Room {
+impl PaneHeights {
     /// Shares out `rows`.
     pub fn of(state: &State, (_, rows): (u16, u16)) -> Self {
         let header = 1;

@@ -6,8 +6,8 @@ use crate::domain::{Contact, ServerName, Stamp, Status, Task, TaskId, text};
 
 use super::{
     Pane, State,
-    room::{Room, window},
-    state::{Entity, short_arguments},
+    room::{PaneHeights, window},
+    state::{TaskRow, short_arguments},
 };
 
 /// Rows keep their order for this long after a key, so that nobody acts on a row that has just moved away.
@@ -62,7 +62,7 @@ impl Grouping {
     }
 
     /// The order of the groups that two rows stand in.
-    fn compare(self, one: &Entity, two: &Entity) -> Ordering {
+    fn compare(self, one: &TaskRow, two: &TaskRow) -> Ordering {
         let (a, b) = (&one.view.task, &two.view.task);
         match self {
             Self::Need => one.home.cmp(&two.home),
@@ -73,11 +73,11 @@ impl Grouping {
     }
 
     /// The group that a row stands in.
-    fn title(self, entity: &Entity) -> Title {
+    fn title(self, task_row: &TaskRow) -> Title {
         match self {
-            Self::Need => Title::Need(entity.home),
-            Self::Server => Title::Server(entity.view.task.server.clone()),
-            Self::Status => Title::Status(entity.view.task.status.row_word()),
+            Self::Need => Title::Need(task_row.home),
+            Self::Server => Title::Server(task_row.view.task.server.clone()),
+            Self::Status => Title::Status(task_row.view.task.status.row_word()),
         }
     }
 }
@@ -95,11 +95,11 @@ pub enum Title {
 
 impl Title {
     /// Whether the row of a task stands in this group.
-    fn has(&self, entity: &Entity) -> bool {
+    fn has(&self, task_row: &TaskRow) -> bool {
         match self {
-            Self::Need(group) => entity.home == *group,
-            Self::Server(server) => entity.view.task.server == *server,
-            Self::Status(word) => entity.view.task.status.row_word() == *word,
+            Self::Need(group) => task_row.home == *group,
+            Self::Server(server) => task_row.view.task.server == *server,
+            Self::Status(word) => task_row.view.task.status.row_word() == *word,
         }
     }
 }
@@ -298,10 +298,10 @@ impl Filter {
     }
 
     /// Whether a task of the screen is let through.
-    pub fn fits(&self, entity: &Entity) -> bool {
-        let view = &entity.view;
+    pub fn fits(&self, task_row: &TaskRow) -> bool {
+        let view = &task_row.view;
         self.lets(&view.task, &view.contact, || {
-            Cow::Borrowed(&*entity.arguments)
+            Cow::Borrowed(&*task_row.arguments)
         })
     }
 
@@ -363,13 +363,13 @@ impl Term {
 }
 
 /// Whether a task is shown.
-fn is_shown(state: &State, entity: &Entity) -> bool {
-    entity.view.task.forgotten_at.is_none()
-        && (!state.needs_only || entity.belongs() == Group::NeedsYou)
-        && state.filter.fits(entity)
+fn is_shown(state: &State, task_row: &TaskRow) -> bool {
+    task_row.view.task.forgotten_at.is_none()
+        && (!state.needs_only || task_row.belongs() == Group::NeedsYou)
+        && state.filter.fits(task_row)
 }
 
-fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
+fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
     let (a, b) = (&one.view.task, &two.view.task);
     let newest = || {
         b.created_at
@@ -382,8 +382,8 @@ fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
         SortKey::Task => text::clean_line(a.title()).cmp(&text::clean_line(b.title())),
         SortKey::Server => a.server.as_str().cmp(b.server.as_str()),
         SortKey::Progress => {
-            let part = |entity: &Entity| {
-                let progress = entity.view.task.progress.as_ref();
+            let part = |task_row: &TaskRow| {
+                let progress = task_row.view.task.progress.as_ref();
                 progress.and_then(crate::domain::Progress::ratio)
             };
             part(two)
@@ -391,11 +391,11 @@ fn compare(state: &State, one: &Entity, two: &Entity) -> Ordering {
                 .total_cmp(&part(one).unwrap_or(-1.0))
         }
         SortKey::Leave => {
-            let weight = |entity: &Entity| match entity.view.leaving {
-                Some(crate::domain::Price::Dies { .. }) => 0,
-                Some(crate::domain::Price::Likely { .. }) => 1,
-                Some(crate::domain::Price::Pauses { .. }) => 2,
-                Some(crate::domain::Price::Safe { .. }) => 3,
+            let weight = |task_row: &TaskRow| match task_row.view.leaving {
+                Some(crate::domain::LeaveImpact::Dies { .. }) => 0,
+                Some(crate::domain::LeaveImpact::Likely { .. }) => 1,
+                Some(crate::domain::LeaveImpact::Pauses { .. }) => 2,
+                Some(crate::domain::LeaveImpact::Safe { .. }) => 3,
                 None => 4,
             };
             weight(one).cmp(&weight(two))
@@ -425,10 +425,10 @@ fn urgency(status: &Status) -> u8 {
 }
 
 /// The title of a group over what is shown.
-fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s Entity>) -> Line {
+fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s TaskRow>) -> Line {
     let mut heads = Headcount::default();
-    for entity in shown.filter(|entity| title.has(entity)) {
-        let group = entity.belongs();
+    for task_row in shown.filter(|task_row| title.has(task_row)) {
+        let group = task_row.belongs();
         if matches!(title, Title::Need(home) if home != group) {
             let [needs, running, done] = &mut heads.left;
             *match group {
@@ -438,13 +438,13 @@ fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s Entity>) -> Line {
             } += 1;
             continue;
         }
-        if group == Group::Running && entity.view.task.status == Status::Paused {
+        if group == Group::Running && task_row.view.task.status == Status::Paused {
             heads.paused += 1;
         } else {
             heads.count += 1;
         }
         heads.needs += usize::from(group == Group::NeedsYou);
-        heads.new += usize::from(entity.is_new());
+        heads.new += usize::from(task_row.is_new());
     }
     Line::Heading(title, heads)
 }
@@ -457,7 +457,7 @@ fn recount(state: &mut State) {
             let shown = state
                 .tasks
                 .values()
-                .filter(|entity| is_shown(state, entity));
+                .filter(|task_row| is_shown(state, task_row));
             *line = heading(title.clone(), shown);
         }
     }
@@ -469,8 +469,8 @@ fn recount(state: &mut State) {
 /// Builds the list as the user asked for it: nobody expects a row where it was before, so each stands where it belongs.
 pub(super) fn arrange(state: &mut State) {
     state.moving.clear();
-    for entity in state.tasks.values_mut() {
-        entity.home = entity.belongs();
+    for task_row in state.tasks.values_mut() {
+        task_row.home = task_row.belongs();
     }
     rebuild(state);
 }
@@ -479,10 +479,10 @@ pub(super) fn arrange(state: &mut State) {
 pub(super) fn rebuild(state: &mut State) {
     state.is_order_stale = false;
     state.are_headings_stale = false;
-    let mut shown: Vec<&Entity> = state
+    let mut shown: Vec<&TaskRow> = state
         .tasks
         .values()
-        .filter(|entity| is_shown(state, entity))
+        .filter(|task_row| is_shown(state, task_row))
         .collect();
     let by = state.grouping;
     shown.sort_by(|one, two| {
@@ -496,8 +496,8 @@ pub(super) fn rebuild(state: &mut State) {
         lines.push(heading(by.title(first), shown.iter().copied()));
         let rows = group
             .iter()
-            .filter(|entity| !(state.is_folded && entity.home == Group::Done));
-        lines.extend(rows.map(|entity| Line::Row(entity.view.task.id.clone())));
+            .filter(|task_row| !(state.is_folded && task_row.home == Group::Done));
+        lines.extend(rows.map(|task_row| Line::Row(task_row.view.task.id.clone())));
     }
     state.lines = lines;
     if !state.lines.is_empty() && state.remark.as_ref().is_some_and(|it| it.is_of_empty) {
@@ -507,7 +507,7 @@ pub(super) fn rebuild(state: &mut State) {
         state
             .tasks
             .get(id)
-            .is_some_and(|entity| entity.view.task.forgotten_at.is_none())
+            .is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
     };
     let gone: Vec<TaskId> = state
         .marks
@@ -574,7 +574,7 @@ fn nearest_row(lines: &[Line], line: usize) -> Option<usize> {
 
 /// Moves the first line shown as little as possible, so that the cursor is seen.
 pub(super) fn keep_in_sight(state: &mut State) {
-    let rows = usize::from(Room::of(state, state.size).list);
+    let rows = usize::from(PaneHeights::of(state, state.size).list);
     state.top = window(state.top, state.cursor_line, rows, state.lines.len());
 }
 
@@ -654,8 +654,8 @@ pub(super) fn hidden_of_marked(state: &State, tasks: &[TaskId]) -> usize {
 /// How many of these tasks are not shown at present.
 fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
-        state.task(id).is_some_and(|entity| {
-            is_shown(state, entity) && !(state.is_folded && entity.home == Group::Done)
+        state.task(id).is_some_and(|task_row| {
+            is_shown(state, task_row) && !(state.is_folded && task_row.home == Group::Done)
         })
     };
     tasks.filter(|id| !is_seen(id)).count()
@@ -682,11 +682,11 @@ pub(super) fn settle_places(state: &mut State, now: Stamp) {
     let cursor = state.cursor.clone();
     let mut moved = false;
     for id in std::mem::take(&mut state.moving) {
-        let Some(entity) = state.tasks.get_mut(&id) else {
+        let Some(task_row) = state.tasks.get_mut(&id) else {
             continue;
         };
-        let belongs = entity.belongs();
-        if entity.home == belongs {
+        let belongs = task_row.belongs();
+        if task_row.home == belongs {
             continue;
         }
         if cursor.as_ref() == Some(&id) {
@@ -695,10 +695,10 @@ pub(super) fn settle_places(state: &mut State, now: Stamp) {
         }
         // What was running and is done waits until that was seen, which puts it here again; what needs a person does not
         // wait.
-        if belongs == Group::Done && !entity.is_seen {
+        if belongs == Group::Done && !task_row.is_seen {
             continue;
         }
-        entity.home = belongs;
+        task_row.home = belongs;
         moved = true;
     }
     let is_due = state.rebuilt_at.is_none_or(|at| now.mono.since(at) >= CALM);
@@ -714,7 +714,7 @@ pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
     if state.pane != Pane::Tasks || state.is_zoomed {
         return Vec::new();
     }
-    let rows = usize::from(Room::of(state, state.size).list);
+    let rows = usize::from(PaneHeights::of(state, state.size).list);
     state
         .lines
         .iter()

@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::domain::{
-    AskId, AskedFor, Contact, LinkState, Mono, NoticeLevel, Pace, Price, ServerName, ServerView,
-    Stamp, Status, TaskId, TaskView, Tool, Wall, text,
+    AskId, AskedFor, Contact, LeaveImpact, LinkState, Mono, NoticeLevel, Pace, ServerName,
+    ServerView, Stamp, Status, TaskId, TaskView, Tool, Wall, text,
 };
 
 use super::{
@@ -35,7 +35,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a task is to the screen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entity {
+pub struct TaskRow {
     /// The newest picture.
     pub view: Arc<TaskView>,
     /// Rate and time left.
@@ -48,7 +48,7 @@ pub struct Entity {
     pub remark_since: Wall,
     /// The kinds of contact since this program looks, oldest first.
     pub trail: VecDeque<(Wall, Mark)>,
-    /// The group that it stands in; follows [`Entity::belongs`] once the user has seen why.
+    /// The group that it stands in; follows [`TaskRow::belongs`] once the user has seen why.
     pub home: Group,
     /// Whether the user has seen how it settled.
     pub is_seen: bool,
@@ -73,12 +73,12 @@ pub enum Mark {
     Gap,
 }
 
-impl Entity {
+impl TaskRow {
     /// Takes the first picture of a task.
     pub(super) fn new(view: Arc<TaskView>, now: Stamp) -> Self {
         let arguments = short_arguments(&view.task.arguments);
         let is_seen = view.task.is_seen;
-        let mut entity = Self {
+        let mut task_row = Self {
             pace: Pace::default(),
             arguments,
             contact_since: now.wall,
@@ -89,16 +89,16 @@ impl Entity {
             settled_at: None,
             view,
         };
-        if let Some(progress) = &entity.view.task.progress
-            && entity.is_moving()
+        if let Some(progress) = &task_row.view.task.progress
+            && task_row.is_moving()
         {
-            entity.pace.step(now, progress.value);
+            task_row.pace.step(now, progress.value);
         }
-        if !entity.is_moving() {
-            entity.pace.restart(now);
+        if !task_row.is_moving() {
+            task_row.pace.restart(now);
         }
-        entity.home = entity.belongs();
-        entity
+        task_row.home = task_row.belongs();
+        task_row
     }
 
     /// Takes a newer picture.
@@ -187,7 +187,7 @@ impl Entity {
     }
 
     /// What leaving would do to it; nothing to what has settled, or to what only a person can decide.
-    pub fn price(&self) -> Option<&Price> {
+    pub fn price(&self) -> Option<&LeaveImpact> {
         let status = &self.view.task.status;
         let is_open = !status.is_settled() && !matches!(status, Status::Unknown(_));
         self.view.leaving.as_ref().filter(|_| is_open)
@@ -518,7 +518,7 @@ pub struct State {
     /// Columns and rows.
     pub size: (u16, u16),
     /// The tasks, forgotten ones too.
-    pub tasks: BTreeMap<TaskId, Entity>,
+    pub tasks: BTreeMap<TaskId, TaskRow>,
     /// The servers in the order in which they became known.
     pub servers: Vec<ServerView>,
     /// The tools of servers.
@@ -760,12 +760,12 @@ impl State {
     }
 
     /// A task by its id.
-    pub fn task(&self, id: &TaskId) -> Option<&Entity> {
+    pub fn task(&self, id: &TaskId) -> Option<&TaskRow> {
         self.tasks.get(id)
     }
 
     /// The task under the cursor.
-    pub fn selected(&self) -> Option<&Entity> {
+    pub fn selected(&self) -> Option<&TaskRow> {
         self.cursor.as_ref().and_then(|id| self.tasks.get(id))
     }
 
@@ -775,29 +775,29 @@ impl State {
     }
 
     /// Tasks that are shown at all: not forgotten.
-    pub fn living(&self) -> impl Iterator<Item = &Entity> {
+    pub fn living(&self) -> impl Iterator<Item = &TaskRow> {
         self.tasks
             .values()
-            .filter(|entity| entity.view.task.forgotten_at.is_none())
+            .filter(|task_row| task_row.view.task.forgotten_at.is_none())
     }
 
     /// Tasks that are shown and not settled.
-    pub fn open_tasks(&self) -> impl Iterator<Item = &Entity> {
+    pub fn open_tasks(&self) -> impl Iterator<Item = &TaskRow> {
         self.open.iter().filter_map(|id| self.tasks.get(id))
     }
 
     /// Takes a task out of the counts before a change of it, and in again after.
     pub(super) fn count(&mut self, id: &TaskId, is_in: bool) {
-        let Some(entity) = self.tasks.get(id) else {
+        let Some(task_row) = self.tasks.get(id) else {
             return;
         };
-        if entity.view.task.forgotten_at.is_some() {
+        if task_row.view.task.forgotten_at.is_some() {
             return;
         }
-        let is_settled = entity.view.task.status.is_settled();
-        let is_unwatched = matches!(entity.view.contact, Contact::Unwatched { .. });
+        let is_settled = task_row.view.task.status.is_settled();
+        let is_unwatched = matches!(task_row.view.contact, Contact::Unwatched { .. });
         let counts = &mut self.counts;
-        let place = match (entity.belongs(), &entity.view.task.status) {
+        let place = match (task_row.belongs(), &task_row.view.task.status) {
             (Group::NeedsYou, _) => &mut counts.needs,
             (_, Status::Paused) => &mut counts.paused,
             (Group::Running, _) => &mut counts.running,
@@ -805,7 +805,7 @@ impl State {
         };
         let by = if is_in { 1 } else { -1 };
         *place = place.saturating_add_signed(by);
-        if entity.view.is_unsaved {
+        if task_row.view.is_unsaved {
             counts.unsaved = counts.unsaved.saturating_add_signed(by);
         }
         if !is_settled && is_unwatched {
@@ -822,21 +822,23 @@ impl State {
                 set.remove(&(at, id.clone()));
             }
         };
-        match entity.price() {
-            Some(Price::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
-            Some(Price::Pauses { .. }) => ledger.pauses = ledger.pauses.saturating_add_signed(by),
-            Some(Price::Likely { until, .. }) => {
+        match task_row.price() {
+            Some(LeaveImpact::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
+            Some(LeaveImpact::Pauses { .. }) => {
+                ledger.pauses = ledger.pauses.saturating_add_signed(by)
+            }
+            Some(LeaveImpact::Likely { until, .. }) => {
                 enter(&mut ledger.likely, until.unwrap_or(Wall(i64::MAX)));
             }
-            Some(Price::Dies { .. }) if is_in => {
+            Some(LeaveImpact::Dies { .. }) if is_in => {
                 ledger.dies.insert(id.clone());
             }
-            Some(Price::Dies { .. }) => {
+            Some(LeaveImpact::Dies { .. }) => {
                 ledger.dies.remove(id);
             }
             None => {}
         }
-        if let Some(asked) = entity.view.task.asked {
+        if let Some(asked) = task_row.view.task.asked {
             enter(&mut ledger.asked, asked.at);
         }
         if is_in {
@@ -957,8 +959,8 @@ impl State {
     }
 
     /// The name of a task with the argument that tells it from others of the same tool, e.g. `render_movie scene=12`.
-    pub fn label(&self, entity: &Entity) -> (String, Option<(String, String)>) {
-        let task = &entity.view.task;
+    pub fn label(&self, task_row: &TaskRow) -> (String, Option<(String, String)>) {
+        let task = &task_row.view.task;
         let index = self.differing.get(task.title());
         let differs = |key: &str| {
             index
@@ -966,8 +968,8 @@ impl State {
                 .is_some_and(|(_, differs)| *differs)
         };
         // A name of the user's says enough as long as it is the only one.
-        let first = entity.arguments.first().filter(|_| task.name.is_none());
-        let argument = entity
+        let first = task_row.arguments.first().filter(|_| task.name.is_none());
+        let argument = task_row
             .arguments
             .iter()
             .find(|(key, _)| differs(key))

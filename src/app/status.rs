@@ -131,17 +131,17 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
 
 /// `reindex: pause asked 8 s ago, the server still moves (2.1k); at 60 s this becomes "the server did not stop"`.
 fn asked_line(state: &State, now: Stamp) -> Option<String> {
-    let (entity, asked) = state
+    let (task_row, asked) = state
         .ledger
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
-        .filter(|entity| !matches!(entity.view.contact, Contact::Unwatched { .. }))
-        .find_map(|entity| entity.view.task.asked.map(|asked| (entity, asked)))?;
+        .filter(|task_row| !matches!(task_row.view.contact, Contact::Unwatched { .. }))
+        .find_map(|task_row| task_row.view.task.asked.map(|asked| (task_row, asked)))?;
     let age = now.wall.since(asked.at);
-    let title = text::clean_line(entity.view.task.title()).into_owned();
+    let title = text::clean_line(task_row.view.task.title()).into_owned();
     let since = text::span(age);
-    let at = entity
+    let at = task_row
         .view
         .task
         .progress
@@ -165,13 +165,13 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
 }
 
 fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
-    let entity = state.selected()?;
-    let status = &entity.view.task.status;
+    let task_row = state.selected()?;
+    let status = &task_row.view.task.status;
     if status.is_settled() {
         return None;
     }
-    let title = text::clean_line(entity.view.task.title()).into_owned();
-    let words = match &entity.view.contact {
+    let title = text::clean_line(task_row.view.task.title()).into_owned();
+    let words = match &task_row.view.contact {
         Contact::Reconnecting { attempt, next, why } => format!(
             "{title}: {}; try {} {} ({} now)",
             text::clean_line(why),
@@ -181,16 +181,16 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
         ),
         Contact::Offline { next, why, .. } => format!(
             "{title}: could not reach {} ({}), next try {} ({} now)",
-            text::clean_line(entity.view.task.server.as_str()),
+            text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
             in_time(*next, now),
             state.key(Action::Resume)
         ),
         contact => {
-            let since = entity.remark_since.max(entity.contact_since);
+            let since = task_row.remark_since.max(task_row.contact_since);
             let is_needed = status.needs_a_person() || matches!(contact, Contact::NeedsLogin);
             // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
-            return entity
+            return task_row
                 .view
                 .task
                 .remark
@@ -294,7 +294,7 @@ fn leads_back(state: &State) -> bool {
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     use Action as Do;
     let scope = scope(state);
-    let selected = state.selected().map(|entity| &entity.view.task.status);
+    let selected = state.selected().map(|task_row| &task_row.view.task.status);
     let edit = match state.overlays.last() {
         Some(Overlay::Edit(form)) => Some(form),
         _ => None,
@@ -343,7 +343,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             }
             let document = state
                 .selected()
-                .and_then(|entity| tab_document(state, entity));
+                .and_then(|task_row| tab_document(state, task_row));
             if document.is_some_and(Document::has_folds) {
                 keys.push(Do::FoldHere);
             }

@@ -11,7 +11,7 @@ use super::{
     Action, CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane,
     Reread, ResultText, Stage, State, Tab, WireText, away, input, leave_note, notify,
     select::{self, settle_places},
-    state::{Entity, Mark, Pending, Tools},
+    state::{Mark, Pending, TaskRow, Tools},
 };
 
 /// Histories kept at once; the one looked at is never given up.
@@ -200,10 +200,10 @@ fn notice_slept(state: &mut State, now: Stamp) {
         let (wall, mono) = (now.wall.since(last.wall), now.mono.since(last.mono));
         if wall > mono.saturating_add(SLEPT) && !state.open.is_empty() {
             state.away = Some(away::begin(state, last.wall, now.wall, true));
-            for entity in state.tasks.values_mut() {
-                if !entity.view.task.status.is_settled() {
-                    entity.mark(last.wall, Mark::Asleep);
-                    entity.mark(now.wall, super::state::mark_of(&entity.view.contact));
+            for task_row in state.tasks.values_mut() {
+                if !task_row.view.task.status.is_settled() {
+                    task_row.mark(last.wall, Mark::Asleep);
+                    task_row.mark(now.wall, super::state::mark_of(&task_row.view.contact));
                 }
             }
         }
@@ -275,35 +275,35 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let mut before = state
         .tasks
         .get(&id)
-        .map(|entity| (entity.belongs(), entity.view.task.status.clone()));
+        .map(|task_row| (task_row.belongs(), task_row.view.task.status.clone()));
     let is_asked_for;
     let mut is_renamed = false;
     let mut has_changed = false;
-    if let Some(entity) = state.tasks.get_mut(&id) {
-        let (status, asked) = (entity.view.task.status.clone(), entity.view.task.asked);
-        let was_forgotten = entity.view.task.forgotten_at.is_some();
-        let old_title = entity.view.task.title().to_owned();
-        let was_restored = matches!(entity.view.contact, Contact::Unwatched { .. });
-        entity.take(view, now);
-        let task = &entity.view.task;
+    if let Some(task_row) = state.tasks.get_mut(&id) {
+        let (status, asked) = (task_row.view.task.status.clone(), task_row.view.task.asked);
+        let was_forgotten = task_row.view.task.forgotten_at.is_some();
+        let old_title = task_row.view.task.title().to_owned();
+        let was_restored = matches!(task_row.view.contact, Contact::Unwatched { .. });
+        task_row.take(view, now);
+        let task = &task_row.view.task;
         has_changed = task.status != status || asked.is_some() && task.asked.is_none();
-        if was_restored && entity.home != entity.belongs() && entity.settled_at.is_some() {
+        if was_restored && task_row.home != task_row.belongs() && task_row.settled_at.is_some() {
             // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
-            entity.settled_at = None;
-            entity.home = entity.belongs();
+            task_row.settled_at = None;
+            task_row.home = task_row.belongs();
             state.is_order_stale = true;
         }
-        if entity.home != entity.belongs() {
+        if task_row.home != task_row.belongs() {
             state.moving.insert(id.clone());
         }
-        is_asked_for = was_forgotten != entity.view.task.forgotten_at.is_some();
+        is_asked_for = was_forgotten != task_row.view.task.forgotten_at.is_some();
         if is_asked_for
             || state.sort != super::SortKey::Newest
             || state.grouping == super::Grouping::Status
         {
             state.is_order_stale = true;
         }
-        is_renamed = entity.view.task.title() != old_title;
+        is_renamed = task_row.view.task.title() != old_title;
         // A filter may let it through, or no longer.
         state.is_order_stale |= !state.filter.is_empty() || state.needs_only;
     } else {
@@ -344,19 +344,19 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
 
 fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let id = view.task.id.clone();
-    state.tasks.insert(id.clone(), Entity::new(view, now));
+    state.tasks.insert(id.clone(), TaskRow::new(view, now));
     index_arguments(state, &id);
     state.is_order_stale = true;
 }
 
 /// Notes which arguments differ among tasks of one title.
 fn index_arguments(state: &mut State, id: &TaskId) {
-    let Some(entity) = state.tasks.get(id) else {
+    let Some(task_row) = state.tasks.get(id) else {
         return;
     };
-    let title = entity.view.task.title().to_owned();
+    let title = task_row.view.task.title().to_owned();
     let index = state.differing.entry(title).or_default();
-    for (key, value) in &entity.arguments {
+    for (key, value) in &task_row.arguments {
         index
             .entry(key.clone())
             .and_modify(|(first, differs)| *differs |= first != value)
@@ -556,7 +556,7 @@ fn restore(
     }
     if let Some(saved_at) = saved_at
         && now.wall.since(saved_at) >= away::WORTH
-        && state.living().any(|entity| !entity.is_seen)
+        && state.living().any(|task_row| !task_row.is_seen)
     {
         state.away = Some(away::begin(state, saved_at, now.wall, false));
     }
@@ -568,11 +568,11 @@ fn want_files(state: &mut State, todo: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
         return;
     }
-    let Some(entity) = state.selected() else {
+    let Some(task_row) = state.selected() else {
         return;
     };
-    let (id, saved) = (entity.view.task.id.clone(), entity.view.saved_seq);
-    let has_result = entity.view.task.result_bytes.is_some();
+    let (id, saved) = (task_row.view.task.id.clone(), task_row.view.saved_seq);
+    let has_result = task_row.view.task.result_bytes.is_some();
     let log = state.logs.entry(id.clone()).or_default();
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;
@@ -602,7 +602,9 @@ fn want_files(state: &mut State, todo: &mut Vec<Command>) {
 
 /// Asks for what was recorded of the wire as long as that is looked at, anew when the task has moved.
 fn want_wire(state: &mut State, id: &TaskId, saved: u64, todo: &mut Vec<Command>) {
-    let server = state.task(id).map(|entity| entity.view.task.server.clone());
+    let server = state
+        .task(id)
+        .map(|task_row| task_row.view.task.server.clone());
     let Some(server) = server.filter(|_| state.tab == Tab::Trace) else {
         state.wire = None;
         return;
@@ -655,7 +657,7 @@ pub(super) fn quit(state: &mut State, todo: &mut Vec<Command>) {
     for id in select::visible_rows(state) {
         let is_plain_end = state
             .task(&id)
-            .is_some_and(|entity| entity.is_new() && entity.belongs() == Group::Done);
+            .is_some_and(|task_row| task_row.is_new() && task_row.belongs() == Group::Done);
         if is_plain_end {
             input::mark_seen(state, &id, todo);
         }

@@ -74,14 +74,14 @@ pub fn ages(state: &State) -> bool {
 fn moves(state: &State) -> bool {
     state.pane == Pane::Tasks
         && visible_rows(state).iter().any(|id| {
-            state.task(id).is_some_and(|entity| {
-                let task = &entity.view.task;
+            state.task(id).is_some_and(|task_row| {
+                let task = &task_row.view.task;
                 let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
-                entity.is_running()
+                task_row.is_running()
                     && !has_total
-                    && entity.view.guess.is_none()
+                    && task_row.view.guess.is_none()
                     && matches!(
-                        entity.view.contact,
+                        task_row.view.contact,
                         Contact::Live { .. } | Contact::Quiet { .. }
                     )
             })

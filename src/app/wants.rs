@@ -3,7 +3,7 @@
 
 use crate::domain::{Contact, LinkState, Obstacle, ServerView, text};
 
-use super::{Entity, State, keymap::Action};
+use super::{State, TaskRow, keymap::Action};
 
 /// What a server wants and what to do about it, as a sentence; nothing where it wants nothing.
 pub fn wants(state: &State, server: &ServerView) -> Option<String> {
@@ -45,12 +45,12 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
 }
 
 /// What a task waits for before it is sent, as short as its row needs it: `needs $LAB_TOKEN`, `needs consent: L`.
-pub fn waits_for(state: &State, entity: &Entity) -> Option<String> {
-    if entity.view.contact != Contact::NeedsLogin {
+pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
+    if task_row.view.contact != Contact::NeedsLogin {
         return None;
     }
     let key = state.key(Action::SignIn);
-    let server = state.server(&entity.view.task.server)?;
+    let server = state.server(&task_row.view.task.server)?;
     let words = match (&server.obstacle, &server.state) {
         (Some(obstacle @ Obstacle::Variables(_)), _) => obstacle.words(),
         (Some(obstacle), _) => format!("{}: {key}", obstacle.words()),

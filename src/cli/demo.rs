@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     demo::{self, DemoError, Options},
-    domain::{Ask, LinkRecord, NewCall, ProtocolVersion, Roster, ServerName, ServerRef, TaskId},
+    domain::{
+        Ask, LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, TaskId,
+    },
     store::{DriverLock, ListFilter},
 };
 
@@ -178,7 +180,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         Vec::new()
     };
     let extra = screen::Extra {
-        roster: Roster::default(),
+        roster: ServerConfigs::default(),
         drives: false,
         reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
         servers,

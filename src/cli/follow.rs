@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Contact, Elicitation, Entry, Happening, LinkState, Mono, News, Pace, Phase, Price,
-        Progress, ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, Wall, text,
+        Ask, Contact, Elicitation, Entry, HistoryEvent, LeaveImpact, LinkState, Mono, News, Pace,
+        Phase, Progress, ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, Wall, text,
         whole_percent,
     },
     store::{Lookup, Reader},
@@ -111,7 +111,7 @@ impl Printer {
         match self.style {
             Style::Json => {
                 let result = match entry.what {
-                    Happening::Settled { .. } => self.reader.result(&self.id)?,
+                    HistoryEvent::Settled { .. } => self.reader.result(&self.id)?,
                     _ => None,
                 };
                 context.terminal.document(&json::text_of(&json::event(
@@ -123,10 +123,10 @@ impl Printer {
             Style::Lines => {
                 let is_step = matches!(
                     entry.what,
-                    Happening::Started { .. }
-                        | Happening::Progress { .. }
-                        | Happening::Log { .. }
-                        | Happening::Contact { .. }
+                    HistoryEvent::Started { .. }
+                        | HistoryEvent::Progress { .. }
+                        | HistoryEvent::Log { .. }
+                        | HistoryEvent::Contact { .. }
                 );
                 if self.is_terse && is_step {
                     return Ok(());
@@ -135,7 +135,7 @@ impl Printer {
                 context.terminal.line(&line)
             }
             Style::Call => {
-                if let Happening::Progress {
+                if let HistoryEvent::Progress {
                     value,
                     total,
                     message,
@@ -152,8 +152,8 @@ impl Printer {
                         return Ok(());
                     }
                 }
-                let is_for_the_end = matches!(entry.what, Happening::Settled { .. });
-                let is_debug = matches!(entry.what, Happening::Log { level, .. } if level == crate::domain::Level::Debug);
+                let is_for_the_end = matches!(entry.what, HistoryEvent::Settled { .. });
+                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::Level::Debug);
                 if !is_for_the_end && !is_debug {
                     let line = lines::entry(&self.id, entry, now.wall);
                     context.terminal.remark(&line);
@@ -303,7 +303,7 @@ pub(super) async fn follow(
             let flags = context.flags();
             let words = match &price {
                 // Only the driver ends a call by leaving.
-                Some(Price::Dies { why }) if is_driver => format!(
+                Some(LeaveImpact::Dies { why }) if is_driver => format!(
                     "leaving ended {id}: {}; run it again: longhaul again {id}{flags}",
                     text::clean_line(why)
                 ),
@@ -322,7 +322,7 @@ pub(super) async fn follow(
                 );
                 context.terminal.say(&words);
             }
-            if let Some(Price::Likely { why, until }) = price {
+            if let Some(LeaveImpact::Likely { why, until }) = price {
                 let now = context.clock.now().wall;
                 let until = until.map_or(String::new(), |until| {
                     format!(", until about {}", lines::clock(until, now))
@@ -541,7 +541,7 @@ impl Follow<'_, '_> {
         }
         let question = view.task.open_question().map(|question| &question.key);
         // Who is to answer finds nothing left if it ends with us.
-        if let Some(Price::Dies { why }) = &view.leaving
+        if let Some(LeaveImpact::Dies { why }) = &view.leaving
             && self.live.is_driver
             && question.is_some()
         {
@@ -586,7 +586,7 @@ impl Follow<'_, '_> {
                         self.context.terminal.say(&words);
                     }
                 }
-                if let Some(Price::Pauses { why }) = &view.leaving {
+                if let Some(LeaveImpact::Pauses { why }) = &view.leaving {
                     let flags = self.context.flags();
                     self.context.terminal.say(&format!(
                         "longhaul: {id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
@@ -628,7 +628,7 @@ impl Follow<'_, '_> {
             return Ok(());
         };
         match &view.leaving {
-            Some(Price::Dies { why }) if self.live.is_driver => {
+            Some(LeaveImpact::Dies { why }) if self.live.is_driver => {
                 // Most calls begin so; only of a stream without ids it is known to stay so.
                 if view.task.resumability.stream == Some(false) && self.is_first(Once::Unread) {
                     self.context.terminal.say(&format!(
@@ -708,8 +708,12 @@ fn was_signed_in_just_now(context: &Context<'_>) -> bool {
 const WAITS_SILENTLY: Duration = Duration::from_secs(1);
 
 /// What is said of a call that could not be left yet after so long.
-fn waiting_words(leaving: Option<&Price>, is_driver: bool, waited: Duration) -> Option<String> {
-    let Some(Price::Dies { why }) = leaving else {
+fn waiting_words(
+    leaving: Option<&LeaveImpact>,
+    is_driver: bool,
+    waited: Duration,
+) -> Option<String> {
+    let Some(LeaveImpact::Dies { why }) = leaving else {
         return None;
     };
     (waited >= WAITS_SILENTLY).then(|| {
@@ -745,12 +749,12 @@ fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
         },
         _ if !is_driver => Detach::Now,
         // Known once the first event came without an id.
-        (Some(Price::Dies { why }), Some(Phase::Open))
+        (Some(LeaveImpact::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
             Detach::Never(why.clone())
         }
-        (Some(Price::Dies { .. }), _) => Detach::NotYet,
+        (Some(LeaveImpact::Dies { .. }), _) => Detach::NotYet,
         _ if view.task.status.ends_waiting() => Detach::Now,
         (_, Some(Phase::Queued) | None) => Detach::NotYet,
         _ => Detach::Now,
@@ -998,7 +1002,7 @@ mod tests {
 
     #[test]
     fn a_call_that_may_become_a_task_any_moment_is_not_said_to_die() {
-        let dies = Price::Dies {
+        let dies = LeaveImpact::Dies {
             why: "nothing came yet".to_owned(),
         };
         let short = Duration::from_millis(300);

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
-    Contact, Entry, Happening, Price, ProtocolVersion, Task, TaskError, TaskView, Tool, Wall, text,
+    Contact, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView, Tool,
+    Wall, text,
 };
 
 /// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
@@ -80,7 +81,7 @@ fn error_of(error: &TaskError) -> Value {
 /// What beside the record is told of a task.
 pub(super) struct Seen<'s> {
     pub(super) contact: &'s Contact,
-    pub(super) leaving: Option<&'s Price>,
+    pub(super) leaving: Option<&'s LeaveImpact>,
     pub(super) result: Option<&'s str>,
 }
 
@@ -90,7 +91,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         json!({"value": number(progress.value), "total": progress.total.map(number), "message": progress.message})
     });
     let until = match seen.leaving {
-        Some(Price::Likely { until, .. }) => *until,
+        Some(LeaveImpact::Likely { until, .. }) => *until,
         _ => None,
     };
     let as_of = match seen.contact {
@@ -116,8 +117,8 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "contact_as_of": as_of.map(time),
         "asked": task.asked.map(|asked| asked.what.word()),
         "asked_at": task.asked.map(|asked| time(asked.at)),
-        "leaving": seen.leaving.map(Price::word),
-        "leaving_why": seen.leaving.map(Price::why),
+        "leaving": seen.leaving.map(LeaveImpact::word),
+        "leaving_why": seen.leaving.map(LeaveImpact::why),
         "leaving_until": until.map(time),
         "resumability": task.resumability.word(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::word),
@@ -155,13 +156,13 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     let word = match &entry.what {
-        Happening::Started { .. } => "started",
-        Happening::Progress { .. } => "progress",
-        Happening::Log { .. } => "log",
-        Happening::Contact { .. } => "contact",
-        Happening::Status { .. } => "status",
-        Happening::InputRequired { .. } => "input_required",
-        Happening::Settled { .. } => "settled",
+        HistoryEvent::Started { .. } => "started",
+        HistoryEvent::Progress { .. } => "progress",
+        HistoryEvent::Log { .. } => "log",
+        HistoryEvent::Contact { .. } => "contact",
+        HistoryEvent::Status { .. } => "status",
+        HistoryEvent::InputRequired { .. } => "input_required",
+        HistoryEvent::Settled { .. } => "settled",
     };
     put("event", json!(word));
     put("id", json!(task.id));
@@ -169,13 +170,13 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
     put("at", time(entry.at));
     put("attempt", json!(entry.attempt));
     match &entry.what {
-        Happening::Started { era, resumability } => {
+        HistoryEvent::Started { era, resumability } => {
             put("server", json!(task.server));
             put("tool", json!(task.tool));
             put("era", json!(era));
             put("resumability", json!(resumability));
         }
-        Happening::Progress {
+        HistoryEvent::Progress {
             value,
             total,
             message,
@@ -184,7 +185,7 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
             put("total", total.map_or(Value::Null, number));
             put("message", json!(message));
         }
-        Happening::Log {
+        HistoryEvent::Log {
             level,
             logger,
             data,
@@ -193,19 +194,19 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
             put("logger", json!(logger));
             put("data", json!(data));
         }
-        Happening::Contact { state, why } => {
+        HistoryEvent::Contact { state, why } => {
             put("contact", json!(state));
             put("why", json!(why));
         }
-        Happening::Status { status, reason } => {
+        HistoryEvent::Status { status, reason } => {
             put("status", json!(status));
             put("reason", json!(reason));
         }
-        Happening::InputRequired { key, request } => {
+        HistoryEvent::InputRequired { key, request } => {
             put("key", json!(key));
             put("request", parsed(request));
         }
-        Happening::Settled { status, reason } => {
+        HistoryEvent::Settled { status, reason } => {
             put("status", json!(status));
             put("reason", json!(reason));
             put("result", result.map_or(Value::Null, parsed));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{Block, Entry, Happening, Progress, TaskId, Wall, Words, text};
+use crate::domain::{Block, Entry, HistoryEvent, Progress, TaskId, Wall, Words, text};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -43,8 +43,8 @@ fn percent(progress: &Progress) -> String {
 pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
     let Words { kind, lead, text } = entry.words();
     let lead = match &entry.what {
-        Happening::Started { .. } => format!("{id},"),
-        Happening::Progress { value, total, .. } => {
+        HistoryEvent::Started { .. } => format!("{id},"),
+        HistoryEvent::Progress { value, total, .. } => {
             let step = Progress {
                 value: *value,
                 total: *total,
@@ -53,7 +53,7 @@ pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
             format!("{lead}{} ", percent(&step))
         }
         // One task is one server's here, and who of it speaks matters little.
-        Happening::Log { .. } => String::new(),
+        HistoryEvent::Log { .. } => String::new(),
         _ => lead,
     };
     let gap = if lead.is_empty() { "" } else { " " };

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Done, News, Notice, NoticeLevel, Price, Refused, ServerName, ServerRef, ServerView,
-        TaskId, TaskView, text,
+        Ask, Done, LeaveImpact, News, Notice, NoticeLevel, Refused, ServerName, ServerRef,
+        ServerView, TaskId, TaskView, text,
     },
     engine::{Options, Session, Subscription},
     term::{patient::end_writes_on_signals, signals::Others},
@@ -265,7 +265,7 @@ impl Live {
         let views = self.tasks.values().filter(|_| self.is_driver);
         views
             .filter_map(|view| match &view.leaving {
-                Some(Price::Dies { why }) => Some((view.task.id.clone(), why.clone())),
+                Some(LeaveImpact::Dies { why }) => Some((view.task.id.clone(), why.clone())),
                 _ => None,
             })
             .collect()

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Contact, Elicitation, Entry, Happening, Price, ProtocolVersion, Status, Task,
-        TaskId, Wall, element, text,
+        Block, Contact, Elicitation, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Status,
+        Task, TaskId, Wall, element, text,
     },
     engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
@@ -73,8 +73,8 @@ fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Contact,
     // The driver notes when contact ends and when it is back.
     let tail = reader.history_tail(&task.id, LOOK_BACK)?;
     let last = tail.into_iter().rev().find_map(|entry| match entry.what {
-        Happening::Contact { state, why } => Some((state, why, entry.at)),
-        Happening::Progress { .. } | Happening::Log { .. } => {
+        HistoryEvent::Contact { state, why } => Some((state, why, entry.at)),
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => {
             Some(("live".to_owned(), String::new(), entry.at))
         }
         _ => None,
@@ -111,7 +111,7 @@ fn document_beside(
 ) -> Result<Value, Fail> {
     let contact = contact(reader, task, driver)?;
     let now = context.clock.now().wall;
-    let leaving = Price::of_task(task).map(|price| price.at(now));
+    let leaving = LeaveImpact::of_task(task).map(|price| price.at(now));
     let result = match task.result_bytes {
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
@@ -270,7 +270,7 @@ fn row(task: &Task, contact: &Contact, now: Wall, (cell, ending): (usize, &str))
         _ => String::new(),
     };
     let age = now.since(task.settled_at.unwrap_or(task.created_at));
-    let leaving = Price::of_task(task);
+    let leaving = LeaveImpact::of_task(task);
     vec![
         state,
         task.id.to_string(),
@@ -278,7 +278,7 @@ fn row(task: &Task, contact: &Contact, now: Wall, (cell, ending): (usize, &str))
         text::clean_line(task.server.as_str()).into_owned(),
         text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
         text::span(age),
-        leaving.as_ref().map_or("", Price::word).to_owned(),
+        leaving.as_ref().map_or("", LeaveImpact::word).to_owned(),
     ]
 }
 
@@ -352,7 +352,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     );
     put(
         "if you leave",
-        Price::of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
+        LeaveImpact::of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
     );
     put("resumable by", Some(task.resumability.word().to_owned()));
     put("revision", revision(&mut reader, &task)?);

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     app::Consent,
     domain::{
-        Ask, Limits, LinkRecord, Obstacle, Price, Program, ProtocolVersion, ServerConfig,
+        Ask, LeaveImpact, Limits, LinkRecord, Obstacle, Program, ProtocolVersion, ServerConfig,
         ServerName, ServerRef, ServerView, Task, Template, Tool, place, text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
@@ -762,18 +762,18 @@ async fn picture(
 }
 
 /// The prices of leaving a call of each tool, and the names of the tools, dearest last.
-fn prices(answered: &Answered) -> Vec<(Price, Vec<&str>)> {
+fn prices(answered: &Answered) -> Vec<(LeaveImpact, Vec<&str>)> {
     let Some(view) = &answered.view else {
         return Vec::new();
     };
-    let mut by_price: BTreeMap<(u8, String), (Price, Vec<&str>)> = BTreeMap::new();
+    let mut by_price: BTreeMap<(u8, String), (LeaveImpact, Vec<&str>)> = BTreeMap::new();
     for tool in answered.tools.iter().filter(|tool| tool.is_offered()) {
-        let price = Price::of_call(tool, &answered.tools, &view.footing);
+        let price = LeaveImpact::of_call(tool, &answered.tools, &view.capabilities);
         let rank = match price {
-            Price::Safe { .. } => 0,
-            Price::Pauses { .. } => 1,
-            Price::Likely { .. } => 2,
-            Price::Dies { .. } => 3,
+            LeaveImpact::Safe { .. } => 0,
+            LeaveImpact::Pauses { .. } => 1,
+            LeaveImpact::Likely { .. } => 2,
+            LeaveImpact::Dies { .. } => 3,
         };
         let entry = by_price.entry((rank, price.why().to_owned()));
         let (_, tools) = entry.or_insert((price, Vec::new()));
@@ -790,7 +790,7 @@ fn document(found: &Found) -> Value {
     });
     let more = match &found.outcome {
         Ok(answered) => {
-            let price = |(price, tools): (Price, Vec<&str>)| json!({"leaving": price.word(), "why": price.why(), "tools": tools});
+            let price = |(price, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": price.word(), "why": price.why(), "tools": tools});
             let view = answered.view.as_ref();
             json!({
                 "took_ms": answered.took_ms,
@@ -798,7 +798,7 @@ fn document(found: &Found) -> Value {
                 "era_why": view.map(|view| &view.era_why),
                 "server_info": view.and_then(|view| view.server_info.as_ref()),
                 "tools": answered.tools.iter().filter(|tool| tool.is_offered()).count(),
-                "event_ids": view.and_then(|view| view.footing.gives_ids),
+                "event_ids": view.and_then(|view| view.capabilities.gives_ids),
                 "calls": prices(answered).into_iter().map(price).collect::<Vec<_>>(),
             })
         }

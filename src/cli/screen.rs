@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     app::{Look, Reread, Setup},
-    domain::{Ask, Roster, ServerRef, TaskId, ThemeName, text},
-    engine::{Fuse, Options, PanicIn},
+    domain::{Ask, ServerConfigs, ServerRef, TaskId, ThemeName, text},
+    engine::{FailPoint, Options, PanicIn},
     shell::real::{Configuration, FileMark, Opening, open as open_shell},
     term::{
         browser::Browser,
@@ -28,7 +28,7 @@ pub(super) struct Extra {
     pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
     /// What is configured.
-    pub(super) roster: Roster,
+    pub(super) roster: ServerConfigs,
     pub(super) asks: Vec<Ask>,
     /// What went wrong before there was a screen to say it on.
     pub(super) remarks: Vec<String>,
@@ -38,12 +38,12 @@ pub(super) struct Extra {
 }
 
 /// The exit tests' way to see a panic in each thread, once a file is there; not in a released program.
-pub(super) fn fuse() -> Fuse {
+pub(super) fn fuse() -> FailPoint {
     if !cfg!(debug_assertions) {
-        return Fuse::default();
+        return FailPoint::default();
     }
     let thread = std::env::var_os("LONGHAUL_PANIC_IN");
-    Fuse {
+    FailPoint {
         thread: match thread.as_ref().and_then(|name| name.to_str()) {
             Some("screen") => Some(PanicIn::Screen),
             Some("network") => Some(PanicIn::Network),

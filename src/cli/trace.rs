@@ -102,7 +102,7 @@ fn nothing(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
     }
     let of = trace.of.as_deref().unwrap_or("this session");
     format!(
-        "nothing is recorded of {}. Switch it on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
+        "nothing is recorded of {}. RecordingSwitch it on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
          of the configuration, or :trace on the screen",
         text::clean_line(of)
     )

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, OnInput, Progress, ProtocolVersion, Roster, ServerName, ServerView, TaskId, TaskView,
-    Tool, Wall,
+    Answer, OnInput, Progress, ProtocolVersion, ServerConfigs, ServerName, ServerView, TaskId,
+    TaskView, Tool, Wall,
 };
 
 /// The number of an ask, unique within one client; its one answer carries it.
@@ -19,7 +19,7 @@ pub enum Ask {
     /// Make a server known to this session, or connect to a known one; headers are used and never stored.
     Server(ServerRef),
     /// What a file of configuration says of servers, from now on; the answer does not wait for them.
-    Configure(Roster),
+    Configure(ServerConfigs),
     /// List a server's tools; asks the server unless the list is fresh.
     Tools(ServerName),
     /// Save the intent of a call and send it as soon as the server can be reached.

@@ -97,7 +97,7 @@ impl ServerConfig {
 
 /// The servers of one file of configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Roster {
+pub struct ServerConfigs {
     /// The file, by the path that it has without links; `None` where none was read, which says nothing of any server.
     pub file: Option<String>,
     /// All of them.

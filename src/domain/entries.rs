@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, fmt};
 
-use super::{Entry, EventId, Happening, Wall};
+use super::{Entry, EventId, HistoryEvent, Wall};
 
 /// Bytes of texts whose entries are gone before the rest moves up.
 const SLACK: usize = 16 * 1024;
@@ -53,7 +53,7 @@ impl Entries {
     /// Adds the newest.
     pub fn push(&mut self, entry: Entry) {
         let slot = match &entry.what {
-            Happening::Progress {
+            HistoryEvent::Progress {
                 value,
                 total,
                 message,
@@ -116,7 +116,7 @@ fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
         at: step.at,
         attempt: step.attempt,
         event_id: event_id.map(EventId::new),
-        what: Happening::Progress {
+        what: HistoryEvent::Progress {
             value: step.value,
             total: step.total,
             message: message.map(Into::into),
@@ -169,12 +169,12 @@ mod tests {
             attempt: 1 + u32::try_from(seq / 100).unwrap(),
             event_id: (!is_bare).then(|| EventId::new(format!("s/{seq}"))),
             what: if seq.is_multiple_of(5) {
-                Happening::Status {
+                HistoryEvent::Status {
                     status: text,
                     reason: None,
                 }
             } else {
-                Happening::Progress {
+                HistoryEvent::Progress {
                     value: seq as f64 / 3.0,
                     total: seq.is_multiple_of(2).then_some(1e9),
                     message: (!seq.is_multiple_of(7)).then(|| text.into()),

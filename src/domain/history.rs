@@ -19,7 +19,7 @@ pub struct Entry {
     pub event_id: Option<EventId>,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: HistoryEvent,
 }
 
 /// Columns that the name of a logger may take from what it says.
@@ -51,7 +51,7 @@ impl Entry {
     pub fn words(&self) -> Words {
         let clean = |text: &str| text::clean_line(text).into_owned();
         match &self.what {
-            Happening::Started { era, resumability } => {
+            HistoryEvent::Started { era, resumability } => {
                 let again = match self.attempt {
                     0 | 1 => String::new(),
                     attempt => format!(" again, attempt {attempt}"),
@@ -66,7 +66,7 @@ impl Entry {
                 let text = format!("call sent{again} (MCP {}), {way}", clean(era));
                 Words::new("started", text)
             }
-            Happening::Progress {
+            HistoryEvent::Progress {
                 value,
                 total,
                 message,
@@ -78,7 +78,7 @@ impl Entry {
                     ..Words::new("step", clean(message.as_deref().unwrap_or_default()))
                 }
             }
-            Happening::Log {
+            HistoryEvent::Log {
                 level,
                 logger,
                 data,
@@ -88,7 +88,7 @@ impl Entry {
                 }),
                 ..Words::new(level.word(), clean(data))
             },
-            Happening::Contact { state, why } => {
+            HistoryEvent::Contact { state, why } => {
                 let (state, why) = (clean(state), clean(why));
                 // `cut: connection reset` says its state already; others are told with it.
                 let text = if why.is_empty() {
@@ -100,14 +100,14 @@ impl Entry {
                 };
                 Words::new("contact", text)
             }
-            Happening::Status { status, reason } | Happening::Settled { status, reason } => {
+            HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
                 let reason = reason
                     .as_deref()
                     .map(|reason| format!(": {}", clean(reason)));
                 let text = format!("{}{}", clean(status), reason.unwrap_or_default());
                 Words::new("status", text)
             }
-            Happening::InputRequired { request, .. } => {
+            HistoryEvent::InputRequired { request, .. } => {
                 Words::new("asks", Elicitation::message_of(request))
             }
         }
@@ -117,7 +117,7 @@ impl Entry {
 /// The kinds of history entries; the tags are the event names of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Happening {
+pub enum HistoryEvent {
     /// An attempt went out.
     Started {
         /// Protocol revision spoken.

@@ -17,10 +17,10 @@ pub mod exit;
 mod history;
 mod ids;
 mod input;
+mod leave_impact;
 mod notify;
 mod pace;
 pub mod place;
-mod price;
 mod progress;
 mod question;
 mod record;
@@ -45,21 +45,23 @@ pub use ask::{
 pub use base64::{base64, base64_url, read_base64};
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
-pub use config::{Program, Roster, ServerConfig, Template, ThemeName, UsualLimits, is_variable};
+pub use config::{
+    Program, ServerConfig, ServerConfigs, Template, ThemeName, UsualLimits, is_variable,
+};
 pub use elicitation::{Elicitation, Link, Wanted};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
-pub use history::{Entry, Happening, Level, Words};
+pub use history::{Entry, HistoryEvent, Level, Words};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::{Input, MouseAction};
+pub use leave_impact::LeaveImpact;
 pub use notify::{Desktop, Notify, Occasion, Overall, Tell};
 pub use pace::Pace;
-pub use price::Price;
 pub use progress::{Progress, share_in, whole_percent};
 pub use question::{Answer, OnInput, Question, QuestionWay};
 pub use record::{
-    Attempt, Cursors, Footing, LinkRecord, Phase, Row, StandaloneStream, Task, TaskError,
-    TaskErrorKind,
+    Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
+    TaskError, TaskErrorKind,
 };
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use schema::{Checked, Complaint, Step, path_text};

@@ -434,7 +434,7 @@ pub struct LinkRecord {
 
 /// What a call can stand on at a server, as far as seen: it decides the price of leaving before anything is sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Footing {
+pub struct ServerCapabilities {
     /// The revision spoken; `None` before the first contact.
     pub version: Option<ProtocolVersion>,
     /// Whether streams carry event ids.
@@ -462,7 +462,7 @@ pub struct Footing {
     pub is_process: bool,
 }
 
-impl Footing {
+impl ServerCapabilities {
     /// The era that a tool is called in: the one that a call of it survives.
     pub fn era_of(
         &self,
@@ -538,8 +538,8 @@ impl Footing {
 
 impl LinkRecord {
     /// What a call can stand on here.
-    pub fn footing(&self) -> Footing {
-        Footing {
+    pub fn capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
             version: self.version,
             gives_ids: self.gives_ids(),
             tasks: self.tasks,

@@ -53,7 +53,7 @@ impl Wall {
     pub fn rfc3339(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(time) => format!("{time:.3}"),
-            // Outside the years -9999 to 9999: a clock that is broken beyond use, shown as it is.
+            // TerminalEvent the years -9999 to 9999: a clock that is broken beyond use, shown as it is.
             Err(_) => format!("@{}ms", self.0),
         }
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contact, Footing, Price, ServerName, Task, Wall};
+use super::{Contact, LeaveImpact, ServerCapabilities, ServerName, Task, Wall};
 
 /// A task as it stands now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct TaskView {
     /// Whether we are in contact.
     pub contact: Contact,
     /// What leaving would do to it; `None` once it is settled, and while it is unknown.
-    pub leaving: Option<Price>,
+    pub leaving: Option<LeaveImpact>,
     /// The newest `seq` that is on disk; history up to it can be read from the file.
     pub saved_seq: u64,
     /// A part of 1 that was read out of the server's words, where it gives no numbers and the configuration asks for
@@ -67,7 +67,7 @@ pub struct ServerView {
     /// How many tools it listed; `None` before it was asked.
     pub tools: Option<usize>,
     /// What a call can stand on there, as far as seen.
-    pub footing: Footing,
+    pub capabilities: ServerCapabilities,
     /// Requests sent by this process.
     pub requests: u64,
     /// The file of configuration that named it and does so no more: what is under way there goes on, nothing new begins.

@@ -10,14 +10,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    board::{Board, ReaderId},
     clock::Clock,
     hook::Hooks,
     inbox::{Batches, Inbox, Reading},
     journal::{Job, Journal, Outcome},
     rest::Rest,
     roster::{Change, Rosters},
-    session::{Asked, Asker, Fuse, OpenAsks, Options, PanicIn},
+    session::{Asked, FailPoint, Options, PanicIn, PendingRequests, Requester},
+    snapshots::{ReaderId, Snapshots},
     socket,
     tracer::Tracer,
 };
@@ -25,14 +25,15 @@ use crate::{
     auth::{self, AuthError, Keeper, Logins, Now, Remark, Wish},
     domain::{
         Ask, AskId, Contact, Done, EventId, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        Obstacle, Program, ProtocolVersion, Refused, Roster, Row, ServerConfig, ServerName,
+        Obstacle, Program, ProtocolVersion, Refused, Row, ServerConfig, ServerConfigs, ServerName,
         ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
-    protocol::{Arrival, Method, Refusal},
+    protocol::{ExchangeEvent, Method, Refusal},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{
-        Fetcher, Http, HttpOptions, Secrets, SignIn, Stdio, StdioOptions, Tap, ensure_provider,
+        Fetcher, Http, HttpOptions, Secrets, SignIn, Stdio, StdioOptions, TrafficRecorder,
+        ensure_provider,
     },
 };
 
@@ -67,7 +68,7 @@ enum Saver {
     /// A link's.
     Link(usize, SaveToken),
     /// Our own, for a task that no link holds any more.
-    House(u64),
+    Own(u64),
 }
 
 /// One link and what it is connected with.
@@ -88,7 +89,7 @@ struct Linked {
     filled: Vec<(String, String)>,
     /// What its server must not make us show; older values stay known for as long as it stays where it is.
     secrets: Secrets,
-    tap: Tap,
+    tap: TrafficRecorder,
     /// Outputs that wait for a save.
     held: VecDeque<(SaveToken, Output)>,
     /// The newest save on disk.
@@ -120,7 +121,7 @@ enum SignInNews {
 }
 
 /// A change to a task that no link holds: shown and answered once it is on disk.
-struct HouseSave {
+struct OwnSave {
     number: u64,
     ask: Option<AskId>,
     view: TaskView,
@@ -142,17 +143,17 @@ struct Driver<'d> {
     /// What the configuration says, also of servers that this session does not know yet.
     rosters: Rosters,
     clock: Clock,
-    board: &'d Arc<Board>,
+    snapshots: &'d Arc<Snapshots>,
     hooks: Option<Hooks>,
     begun_at: Wall,
     rest: &'d Rest,
-    open: &'d mut OpenAsks,
+    open: &'d mut PendingRequests,
     links: Vec<Linked>,
     inbox: Arc<Inbox>,
     /// What was taken out of the inbox; empty between two turns.
     arrivals: Batches,
     journal: Journal<Saver>,
-    house: Vec<HouseSave>,
+    house: Vec<OwnSave>,
     next_house: u64,
     dice: fastrand::Rng,
     /// How much history and results of all links wait to be saved.
@@ -163,7 +164,7 @@ struct Driver<'d> {
     publish_every: Duration,
     outputs_done: u64,
     die_after: Option<u64>,
-    fuse: &'d Fuse,
+    fuse: &'d FailPoint,
     is_leaving: bool,
     /// Who drives from here on.
     heir: Option<u32>,
@@ -183,11 +184,11 @@ struct Trouble {
 /// cannot.
 pub(super) async fn drive(
     options: &Options,
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     rest: &Rest,
     asks: &mut mpsc::Receiver<Asked>,
     leaving: &mut oneshot::Receiver<()>,
-    open: &mut OpenAsks,
+    open: &mut PendingRequests,
     lock: DriverLock,
 ) -> Result<Option<u32>, String> {
     let now = options.clock.now();
@@ -205,7 +206,7 @@ pub(super) async fn drive(
         environment: options.environment,
         insecure_http: options.insecure_http,
         traces: options.traces,
-        tracer: Tracer::new(&options.paths, board, options.clock),
+        tracer: Tracer::new(&options.paths, snapshots, options.clock),
         fetcher: Arc::default(),
         refreshed: Arc::default(),
         looked_at: now.mono,
@@ -213,11 +214,10 @@ pub(super) async fn drive(
         // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
         rosters: Rosters::of(&options.config),
         clock: options.clock,
-        board,
-        hooks: options
-            .hook
-            .clone()
-            .and_then(|hook| Hooks::start(hook, &options.paths, &mut writer, board, options.clock)),
+        snapshots,
+        hooks: options.hook.clone().and_then(|hook| {
+            Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
+        }),
         begun_at: now.wall,
         rest,
         open,
@@ -240,9 +240,9 @@ pub(super) async fn drive(
         trouble: None,
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
-    let listener = socket::listen(&options.paths, board, rest, remote_asks);
+    let listener = socket::listen(&options.paths, snapshots, rest, remote_asks);
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
-        board.publish(News::Notice(Notice {
+        snapshots.publish(News::Notice(Notice {
             at: now.wall,
             level: NoticeLevel::Warning,
             text,
@@ -253,14 +253,14 @@ pub(super) async fn drive(
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
-            board.publish(News::Notice(Notice {
+            snapshots.publish(News::Notice(Notice {
                 at: now.wall,
                 level: NoticeLevel::Error,
                 text,
             }));
         }
     }
-    board.publish(News::Driver {
+    snapshots.publish(News::Driver {
         pid: std::process::id(),
         is_us: true,
     });
@@ -382,7 +382,7 @@ impl Driver<'_> {
             .and_then(|index| self.links.get_mut(index));
         let Some(linked) = linked else {
             let refused = self.unknown_server(name);
-            return self.open.answer(self.board, number, Err(refused));
+            return self.open.answer(self.snapshots, number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
         let is_private = |url: &url::Url| !place::is_in_clear(url) || self.insecure_http;
@@ -392,7 +392,7 @@ impl Driver<'_> {
             );
             return self
                 .open
-                .answer(self.board, number, Err(Refused::Usage(words)));
+                .answer(self.snapshots, number, Err(Refused::Usage(words)));
         };
         let (logins, fetcher) = (self.logins.clone(), Arc::clone(&self.fetcher));
         let (clock, news) = (self.clock, self.sign_ins.clone());
@@ -426,14 +426,15 @@ impl Driver<'_> {
         if let Some(older) = older {
             let refused = Refused::Usage(format!("another sign-in at {of} began since"));
             // Answered already if its page was shown.
-            self.open.answer(self.board, older.number, Err(refused));
+            self.open.answer(self.snapshots, older.number, Err(refused));
         }
     }
 
     fn sign_in_news(&mut self, news: SignInNews, now: Stamp) {
         match news {
             SignInNews::Begun(number, page) => {
-                self.open.answer(self.board, number, page.map(Done::SignIn));
+                self.open
+                    .answer(self.snapshots, number, page.map(Done::SignIn));
             }
             SignInNews::Over(name, Ok(())) => {
                 let words = format!("signed in to {name}; its tasks go on");
@@ -505,17 +506,17 @@ impl Driver<'_> {
                     insecure_http: self.insecure_http,
                 };
                 view.obstacle = linked.obstacle(&configured);
-                self.board.publish(News::Server(Arc::new(view)));
+                self.snapshots.publish(News::Server(Arc::new(view)));
             }
             for view in linked.link.take_views() {
                 moved += 1;
                 if let Some(hooks) = &mut self.hooks {
                     hooks.look_at(&view, view.task.created_at < self.begun_at);
                 }
-                self.board.publish(News::Task(Arc::new(view)));
+                self.snapshots.publish(News::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
-                self.board.publish(News::Erased(id));
+                self.snapshots.publish(News::Erased(id));
             }
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
@@ -558,7 +559,7 @@ impl Driver<'_> {
                 Some(index) if !task.status.is_settled() && task.forgotten_at.is_none() => {
                     unsettled.entry(index).or_default().push((task, recent_ids));
                 }
-                _ => self.board.publish(News::Task(Arc::new(at_rest(task)))),
+                _ => self.snapshots.publish(News::Task(Arc::new(at_rest(task)))),
             }
         }
         for (index, tasks) in unsettled {
@@ -652,7 +653,7 @@ impl Driver<'_> {
 
     /// Takes in what a file of configuration says. A server of which it says where it is becomes known by that; one that it
     /// names no more keeps its link for what is under way there.
-    fn configure(&mut self, roster: Roster, from: Option<ReaderId>, now: Stamp) {
+    fn configure(&mut self, roster: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
         let Self { rosters, links, .. } = self;
         let elsewhere = |server: &ServerConfig, was_named: bool| {
             let mut links = links.iter().map(|linked| &linked.link);
@@ -672,7 +673,7 @@ impl Driver<'_> {
         } = rosters.take(roster, from, elsewhere);
         for text in notices {
             if let Some(reader) = from {
-                self.board.tell(
+                self.snapshots.tell(
                     reader,
                     News::Notice(Notice {
                         at: now.wall,
@@ -758,7 +759,7 @@ impl Driver<'_> {
         }
         linked.is_touched = true;
         if let Err(text) = applied {
-            self.board.publish(News::Notice(Notice {
+            self.snapshots.publish(News::Notice(Notice {
                 at: now.wall,
                 level: NoticeLevel::Info,
                 text,
@@ -850,7 +851,7 @@ impl Driver<'_> {
             Ask::Server(ServerRef {
                 name, url: None, ..
             }) if self.rosters.why_not(from, name).is_some() => {
-                return self.open.answer(self.board, number, Ok(Done::Accepted));
+                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
             }
             Ask::Server(server) => {
                 self.rosters.named_again(&server.name);
@@ -858,10 +859,10 @@ impl Driver<'_> {
                 self.know(server.clone(), now)
             }
             Ask::Configure(roster) => {
-                let board = self.board;
-                self.rosters.forget_readers(|reader| board.has(reader));
+                let snapshots = self.snapshots;
+                self.rosters.forget_readers(|reader| snapshots.has(reader));
                 self.configure(roster.clone(), from, now);
-                return self.open.answer(self.board, number, Ok(Done::Accepted));
+                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
             }
             Ask::HandOver { is_forced } => return self.hand_over(number, *is_forced),
             Ask::SignIn(name) => return self.sign_in(number, name),
@@ -870,18 +871,20 @@ impl Driver<'_> {
                 let words = "asked in two revisions at once".to_owned();
                 return self
                     .open
-                    .answer(self.board, number, Err(Refused::Usage(words)));
+                    .answer(self.snapshots, number, Err(Refused::Usage(words)));
             }
             Ask::Trace { server, is_on } => {
                 let outcome = self.trace(server.as_ref(), *is_on);
-                return self.open.answer(self.board, number, outcome);
+                return self.open.answer(self.snapshots, number, outcome);
             }
             Ask::Tools(name)
             | Ask::Adopt { server: name, .. }
             | Ask::Checkpoints { server: name, .. } => self.to_ask(from, name),
             Ask::Start(call) => match self.started_before(call) {
                 Ok(Some(id)) => {
-                    return self.open.answer(self.board, number, Ok(Done::Started(id)));
+                    return self
+                        .open
+                        .answer(self.snapshots, number, Ok(Done::Started(id)));
                 }
                 Ok(None) => self.to_ask(from, &call.server),
                 Err(refused) => Err(refused),
@@ -898,7 +901,7 @@ impl Driver<'_> {
                         now,
                     );
                 }
-                return self.open.answer(self.board, number, Ok(Done::Accepted));
+                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
             }
             Ask::Pause(id)
             | Ask::Resume(id)
@@ -929,7 +932,7 @@ impl Driver<'_> {
             );
             return self
                 .open
-                .answer(self.board, number, Err(Refused::CannotSave(words)));
+                .answer(self.snapshots, number, Err(Refused::CannotSave(words)));
         }
         if let (Ok(index), Ask::Adopt { server, .. }) = (&index, asked)
             && let Err(error) = self.tell_known(*index, server)
@@ -937,23 +940,23 @@ impl Driver<'_> {
             let words = format!("could not {error}, so what is known already cannot be told");
             return self
                 .open
-                .answer(self.board, number, Err(Refused::CannotSave(words)));
+                .answer(self.snapshots, number, Err(Refused::CannotSave(words)));
         }
         match index {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
-            Err(refused) => self.open.answer(self.board, number, Err(refused)),
+            Err(refused) => self.open.answer(self.snapshots, number, Err(refused)),
         }
     }
 
     /// Lets a client drive, unless that would end something. Its answer comes once it does.
     fn hand_over(&mut self, number: AskId, is_forced: bool) {
         let reader = self.open.reader(number);
-        if !reader.is_some_and(|reader| self.board.has(reader)) {
+        if !reader.is_some_and(|reader| self.snapshots.has(reader)) {
             // It stood in the line while we stood still, and whoever asked has gone since.
             return self.open.pass_on(number);
         }
         let refused = match self.open.asker(number) {
-            Some(Asker::Client(Some(pid))) => match self.price_of_leaving() {
+            Some(Requester::Client(Some(pid))) => match self.price_of_leaving() {
                 Some(words) if !is_forced => Refused::Costs(words),
                 _ => {
                     self.open.pass_on(number);
@@ -961,14 +964,14 @@ impl Driver<'_> {
                     return;
                 }
             },
-            Some(Asker::Client(None)) => {
+            Some(Requester::Client(None)) => {
                 Refused::Usage("this system does not tell who asks to drive".to_owned())
             }
-            Some(Asker::Us) | None => {
-                return self.open.answer(self.board, number, Ok(Done::Accepted));
+            Some(Requester::Us) | None => {
+                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
             }
         };
-        self.open.answer(self.board, number, Err(refused));
+        self.open.answer(self.snapshots, number, Err(refused));
     }
 
     /// What ends when this process drives no more, in words.
@@ -1014,7 +1017,7 @@ impl Driver<'_> {
     ///
     /// A file that cannot be read is no proof that the key is new, so then the call is refused.
     fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, Refused> {
-        if self.board.task(&call.id).is_some() {
+        if self.snapshots.task(&call.id).is_some() {
             return Ok(Some(call.id.clone()));
         }
         // What was started this moment is neither on the board yet nor on disk.
@@ -1026,7 +1029,7 @@ impl Driver<'_> {
             return Ok(None);
         };
         let on_board = self
-            .board
+            .snapshots
             .tasks()
             .into_iter()
             .find(|view| view.task.once.as_ref() == Some(once));
@@ -1050,13 +1053,13 @@ impl Driver<'_> {
         | Ask::Edit { id, .. }) = what
         else {
             let refused = Refused::Usage("nothing to do".to_owned());
-            return self.open.answer(self.board, number, Err(refused));
+            return self.open.answer(self.snapshots, number, Err(refused));
         };
         let Some(mut task) = self.recall(id) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
             return self
                 .open
-                .answer(self.board, number, Err(Refused::Usage(words)));
+                .answer(self.snapshots, number, Err(Refused::Usage(words)));
         };
         let word = task.status.word();
         let refusal = match what {
@@ -1075,7 +1078,7 @@ impl Driver<'_> {
             } else {
                 Refused::Usage(words)
             };
-            return self.open.answer(self.board, number, Err(refused));
+            return self.open.answer(self.snapshots, number, Err(refused));
         }
         match what {
             Ask::Forget(_) => task.forgotten_at = Some(now.wall),
@@ -1109,12 +1112,12 @@ impl Driver<'_> {
         let house = self.next_house;
         self.next_house += 1;
         let rows = Arc::new(vec![Row::Task(Box::new(task.clone()))]);
-        self.house.push(HouseSave {
+        self.house.push(OwnSave {
             number: house,
             ask: Some(number),
             view: at_rest(task),
         });
-        self.write(Saver::House(house), rows, true, now);
+        self.write(Saver::Own(house), rows, true, now);
     }
 
     /// The record of a task that no link holds, as it will be on disk.
@@ -1124,7 +1127,7 @@ impl Driver<'_> {
         if let Some(save) = unsaved.max_by_key(|save| save.number) {
             return Some(save.view.task.clone());
         }
-        if let Some(view) = self.board.task(id) {
+        if let Some(view) = self.snapshots.task(id) {
             return Some(view.task.clone());
         }
         match Reader::open(self.paths).and_then(|mut reader| reader.task(id.as_str())) {
@@ -1188,7 +1191,7 @@ impl Driver<'_> {
             Output::Answer {
                 outcome: Err(_), ..
             } if self.is_leaving => {}
-            Output::Answer { ask, outcome, .. } => self.open.answer(self.board, ask, outcome),
+            Output::Answer { ask, outcome, .. } => self.open.answer(self.snapshots, ask, outcome),
             Output::Close { exchange } => {
                 linked.exchanges.remove(&exchange);
                 let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);
@@ -1207,7 +1210,7 @@ impl Driver<'_> {
                     logins: self.logins,
                     fetcher: &self.fetcher,
                     now: Arc::new(move || clock.now().wall),
-                    remark: remark(self.board, clock),
+                    remark: remark(self.snapshots, clock),
                 };
                 if linked.link.record().is_process() {
                     let is_start = matches!(request.method, Method::Get { .. });
@@ -1263,7 +1266,7 @@ impl Driver<'_> {
     /// A save is on disk, or failed: what waited for it goes on, or is forgotten.
     fn written(&mut self, who: &Saver, outcome: Result<(), String>, now: Stamp) {
         match *who {
-            Saver::House(number) => {
+            Saver::Own(number) => {
                 let Some(place) = self.house.iter().position(|save| save.number == number) else {
                     return;
                 };
@@ -1272,16 +1275,16 @@ impl Driver<'_> {
                     Ok(()) => {
                         let is_forgotten = save.view.task.forgotten_at.is_some();
                         let id = save.view.task.id.clone();
-                        self.board.publish(News::Task(Arc::new(save.view)));
+                        self.snapshots.publish(News::Task(Arc::new(save.view)));
                         if is_forgotten {
-                            self.board.publish(News::Erased(id));
+                            self.snapshots.publish(News::Erased(id));
                         }
                         Ok(Done::Accepted)
                     }
                     Err(why) => Err(Refused::CannotSave(why)),
                 };
                 if let Some(ask) = save.ask {
-                    self.open.answer(self.board, ask, answer);
+                    self.open.answer(self.snapshots, ask, answer);
                 }
             }
             Saver::Link(index, token) => match outcome {
@@ -1338,7 +1341,7 @@ impl Driver<'_> {
     }
 
     fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
-        self.board.publish(News::Notice(Notice {
+        self.snapshots.publish(News::Notice(Notice {
             at: now.wall,
             level,
             text,
@@ -1515,7 +1518,7 @@ impl Linked {
         configured: &Configured<'_>,
         unread: &Tally,
         is_start: bool,
-    ) -> Result<Stdio, Arrival> {
+    ) -> Result<Stdio, ExchangeEvent> {
         if let Some(stdio) = self.stdio.as_ref().filter(|_| !is_start) {
             return Ok(stdio.clone());
         }
@@ -1556,7 +1559,7 @@ impl Linked {
         configured: &Configured<'_>,
         sign_in: SigningIn<'_>,
         unread: &Tally,
-    ) -> Result<Http, Arrival> {
+    ) -> Result<Http, ExchangeEvent> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
         }
@@ -1599,7 +1602,7 @@ impl Linked {
         options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
         self.link.takes_sign_in(self.keeper.is_some());
         self.link.sends(sent);
-        let http = Http::new(options).map_err(|error| Arrival::NotSent {
+        let http = Http::new(options).map_err(|error| ExchangeEvent::NotSent {
             why: error.to_string(),
             is_refused: false,
         })?;
@@ -1608,8 +1611,8 @@ impl Linked {
 }
 
 /// What the machine hears where it is we who refuse.
-fn refused_here() -> Arrival {
-    Arrival::Refused(Box::new(Refusal {
+fn refused_here() -> ExchangeEvent {
+    ExchangeEvent::Refused(Box::new(Refusal {
         status: 401,
         retry_after: None,
         error: None,
@@ -1718,10 +1721,10 @@ impl Configured<'_> {
 }
 
 /// Says a warning to whoever reads.
-fn remark(board: &Arc<Board>, clock: Clock) -> Remark {
-    let board = Arc::clone(board);
+fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> Remark {
+    let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
-        board.publish(News::Notice(Notice {
+        snapshots.publish(News::Notice(Notice {
             at: clock.now().wall,
             level: NoticeLevel::Warning,
             text,

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use super::{board::Board, clock::Clock};
+use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{Contact, Mono, News, Notice, NoticeLevel, Occasion, TaskId, TaskView, Tell, text},
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
@@ -68,17 +68,17 @@ impl Hooks {
         hook: Hook,
         paths: &Paths,
         writer: &mut Writer,
-        board: &Arc<Board>,
+        snapshots: &Arc<Snapshots>,
         clock: Clock,
     ) -> Option<Self> {
-        Self::patient(hook, paths, writer, board, (clock, PATIENCE))
+        Self::patient(hook, paths, writer, snapshots, (clock, PATIENCE))
     }
 
     fn patient(
         hook: Hook,
         paths: &Paths,
         writer: &mut Writer,
-        board: &Arc<Board>,
+        snapshots: &Arc<Snapshots>,
         (clock, patience): (Clock, Duration),
     ) -> Option<Self> {
         let (wake, woken) = mpsc::sync_channel(1);
@@ -88,7 +88,7 @@ impl Hooks {
         let runner = Runner {
             hook,
             paths: paths.clone(),
-            board: Arc::clone(board),
+            snapshots: Arc::clone(snapshots),
             clock,
             events: None,
             children: Vec::new(),
@@ -153,7 +153,7 @@ impl Hooks {
 struct Runner {
     hook: Hook,
     paths: Paths,
-    board: Arc<Board>,
+    snapshots: Arc<Snapshots>,
     clock: Clock,
     events: Option<HookEvents>,
     children: Vec<(TaskId, Child)>,
@@ -277,7 +277,7 @@ impl Runner {
             return None;
         };
         let result = reader.result(id).ok().flatten();
-        let view = match self.board.task(id) {
+        let view = match self.snapshots.task(id) {
             Some(shown) if !task.status.is_settled() => TaskView {
                 task: *task,
                 ..(*shown).clone()
@@ -329,7 +329,7 @@ impl Runner {
     }
 
     fn say(&self, text: String) {
-        self.board.publish(News::Notice(Notice {
+        self.snapshots.publish(News::Notice(Notice {
             at: self.clock.now().wall,
             level: NoticeLevel::Warning,
             text,
@@ -369,7 +369,7 @@ mod tests {
     }
 
     /// Hears what is said until these words are.
-    async fn hear(reader: &super::super::board::Subscription, words: &str) {
+    async fn hear(reader: &super::super::snapshots::Subscription, words: &str) {
         let mut said = String::new();
         while !said.contains(words) {
             let heard = tokio::time::timeout(Duration::from_secs(60), reader.changed());
@@ -394,10 +394,10 @@ mod tests {
             encode: |_, _| String::new(),
         };
         let (paths, mut writer) = open(dir.path());
-        let board = Arc::<Board>::default();
-        let reader = board.subscribe();
+        let snapshots = Arc::<Snapshots>::default();
+        let reader = snapshots.subscribe();
         let clock = (Clock::start(), Duration::ZERO);
-        let hooks = Hooks::patient(hook, &paths, &mut writer, &board, clock).unwrap();
+        let hooks = Hooks::patient(hook, &paths, &mut writer, &snapshots, clock).unwrap();
         let rows: Vec<Row> = (0..2000).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         hooks.saved();
@@ -448,10 +448,10 @@ mod tests {
         let claimed = HookEvents::open(&paths).unwrap().claim().unwrap().unwrap();
         for is_first in [true, false] {
             let (paths, mut writer) = open(dir.path());
-            let board = Arc::<Board>::default();
-            let reader = board.subscribe();
+            let snapshots = Arc::<Snapshots>::default();
+            let reader = snapshots.subscribe();
             let clock = Clock::start();
-            let hooks = Hooks::start(hook.clone(), &paths, &mut writer, &board, clock).unwrap();
+            let hooks = Hooks::start(hook.clone(), &paths, &mut writer, &snapshots, clock).unwrap();
             // Seen, renamed: written again, which is no other end.
             save(&mut writer, &rows);
             hooks.saved();

@@ -18,7 +18,7 @@ use std::{
 use futures_util::Stream;
 use tokio::sync::Notify;
 
-use crate::{link::ExchangeId, protocol::Arrival};
+use crate::{link::ExchangeId, protocol::ExchangeEvent};
 
 /// Arrivals that may wait; a reader that finds so many lets the driver go first.
 const WAITING: usize = 1024;
@@ -32,7 +32,7 @@ const KEPT: usize = 64;
 pub(super) struct Batch {
     pub(super) link: usize,
     pub(super) exchange: ExchangeId,
-    pub(super) arrivals: Vec<Arrival>,
+    pub(super) arrivals: Vec<ExchangeEvent>,
 }
 
 /// The batches that were taken at once; those behind `used` only lend their room.
@@ -101,7 +101,7 @@ struct Queue {
 
 /// Where a reader put its last arrival; it goes on there until everything is taken.
 #[derive(Debug, Default)]
-struct Lane {
+struct StreamSlot {
     taken: u64,
     place: Option<usize>,
 }
@@ -134,12 +134,12 @@ impl Inbox {
         self: &Arc<Self>,
         link: usize,
         exchange: ExchangeId,
-        arrivals: impl Stream<Item = Arrival> + Send + 'static,
+        arrivals: impl Stream<Item = ExchangeEvent> + Send + 'static,
     ) -> Reading {
         let inbox = Arc::clone(self);
         let job = tokio::spawn(async move {
             let mut arrivals = std::pin::pin!(arrivals);
-            let mut lane = Lane::default();
+            let mut lane = StreamSlot::default();
             loop {
                 // Looked at whenever bytes have come: who waits for them while the inbox is shut must not take them in.
                 let next = poll_fn(|cx| {
@@ -158,7 +158,13 @@ impl Inbox {
         Reading(job.abort_handle())
     }
 
-    async fn put(&self, link: usize, exchange: ExchangeId, lane: &mut Lane, arrival: Arrival) {
+    async fn put(
+        &self,
+        link: usize,
+        exchange: ExchangeId,
+        lane: &mut StreamSlot,
+        arrival: ExchangeEvent,
+    ) {
         loop {
             let emptied = {
                 let mut queue = self.lock();
@@ -225,9 +231,9 @@ impl Inbox {
     }
 }
 
-fn size(arrival: &Arrival) -> usize {
+fn size(arrival: &ExchangeEvent) -> usize {
     match arrival {
-        Arrival::Event { data, .. } => data.len(),
+        ExchangeEvent::Event { data, .. } => data.len(),
         _ => 0,
     }
 }
@@ -238,8 +244,8 @@ mod tests {
 
     use super::*;
 
-    fn event(data: String) -> Arrival {
-        Arrival::Event {
+    fn event(data: String) -> ExchangeEvent {
+        ExchangeEvent::Event {
             id: None,
             retry_ms: None,
             data,
@@ -247,7 +253,11 @@ mod tests {
     }
 
     /// Reads until so many arrivals have come, and hands over each with its exchange.
-    async fn take_all(inbox: &Inbox, count: usize, mut each: impl FnMut(ExchangeId, Arrival)) {
+    async fn take_all(
+        inbox: &Inbox,
+        count: usize,
+        mut each: impl FnMut(ExchangeId, ExchangeEvent),
+    ) {
         let (mut taken, mut seen) = (Batches::default(), 0);
         while seen < count {
             inbox.filled().await;
@@ -288,7 +298,7 @@ mod tests {
     #[tokio::test]
     async fn what_many_streams_bring_in_turns_comes_together() {
         let inbox = Arc::new(Inbox::default());
-        let mut lanes: Vec<Lane> = (0..10).map(|_| Lane::default()).collect();
+        let mut lanes: Vec<StreamSlot> = (0..10).map(|_| StreamSlot::default()).collect();
         let mut taken = Batches::default();
         for round in 0..3 {
             for number in 0..40 {
@@ -358,7 +368,7 @@ mod tests {
         let (held, gone) = tokio::sync::oneshot::channel::<()>();
         let endless = stream::once(async move {
             let _held = held;
-            std::future::pending::<Arrival>().await
+            std::future::pending::<ExchangeEvent>().await
         });
         let reading = inbox.read(0, 7, endless);
         drop(reading);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::{
     clock::Clock,
     rest::Rest,
-    session::{Fuse, PanicIn},
+    session::{FailPoint, PanicIn},
 };
 use crate::{
     domain::Row,
@@ -38,7 +38,7 @@ pub(super) struct Journal<Who> {
 
 impl<Who: Send + 'static> Journal<Who> {
     /// Starts the thread, which owns the writer from now on.
-    pub(super) fn start(writer: Writer, clock: Clock, fuse: Fuse, rest: Rest) -> Self {
+    pub(super) fn start(writer: Writer, clock: Clock, fuse: FailPoint, rest: Rest) -> Self {
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
@@ -87,7 +87,7 @@ fn write<Who>(
     clock: Clock,
     mut todo: mpsc::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
-    fuse: &Fuse,
+    fuse: &FailPoint,
     rest: &Rest,
 ) {
     fuse.burn(PanicIn::Journal);

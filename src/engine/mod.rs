@@ -5,10 +5,9 @@
 //! Invariant: what an output waits for is on disk before the output is carried out; if that save fails, the output is
 //! forgotten.
 
-mod board;
 mod clock;
 mod driver;
-mod glance;
+mod file_watcher;
 mod hook;
 mod inbox;
 mod journal;
@@ -16,13 +15,14 @@ mod probe;
 mod rest;
 mod roster;
 mod session;
+mod snapshots;
 mod socket;
 mod tracer;
 
-pub use board::Subscription;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use hook::Hook;
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
-pub use session::{Fuse, Options, PanicIn, Session};
+pub use session::{FailPoint, Options, PanicIn, Session};
+pub use snapshots::Subscription;
 pub use socket::{ask_driver, barred_tasks};

@@ -9,11 +9,11 @@ use futures_util::{Stream, StreamExt as _};
 use secrecy::SecretString;
 use tokio::time::timeout;
 
-use super::{board::Board, clock::Clock, tracer::Tracer};
+use super::{clock::Clock, snapshots::Snapshots, tracer::Tracer};
 use crate::{
     domain::{Convention, News, ProtocolVersion, ServerName, TaskOffer, Tool},
     protocol::{
-        Arrival, Body, Incoming, Method, Request, decode, discovery,
+        Body, ExchangeEvent, Incoming, Method, Request, decode, discovery,
         encode::{discover, initialize, initialized, list_tools},
         handshake, tools,
     },
@@ -120,10 +120,10 @@ pub async fn probe(
 ) -> Probe {
     let mut options = HttpOptions::new(url);
     options.headers = headers;
-    let board = Arc::<Board>::default();
+    let snapshots = Arc::<Snapshots>::default();
     let mut unrecorded = None;
     let tracer = recording.map(|to| {
-        let mut tracer = Tracer::new(to.paths, &board, to.clock);
+        let mut tracer = Tracer::new(to.paths, &snapshots, to.clock);
         let tap = tracer.tap(to.server);
         unrecorded = tracer.record(&tap, []).err();
         options.tap = Some(tap);
@@ -136,7 +136,7 @@ pub async fn probe(
     if let Some(tracer) = tracer {
         tracer.close();
     }
-    let complaint = board
+    let complaint = snapshots
         .subscribe()
         .take()
         .into_iter()
@@ -181,7 +181,7 @@ fn request(method: Method, session: Option<&str>, version: Option<ProtocolVersio
     }
 }
 
-type Arrivals = Pin<Box<dyn Stream<Item = Arrival> + Send>>;
+type Arrivals = Pin<Box<dyn Stream<Item = ExchangeEvent> + Send>>;
 
 async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
     let begun = tokio::time::Instant::now();
@@ -197,11 +197,11 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
     let reading = async {
         while let Some(arrival) = arrivals.next().await {
             match arrival {
-                Arrival::Opened { body, session } => {
+                ExchangeEvent::Opened { body, session } => {
                     answer.session = session;
                     answer.was_streamed = body == Body::Stream;
                 }
-                Arrival::Event { id, data, .. } => {
+                ExchangeEvent::Event { id, data, .. } => {
                     answer.has_ids |= id.is_some();
                     answer.begins_early |= data.is_empty();
                     for message in decode(&data) {
@@ -221,20 +221,22 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
                         }
                     }
                 }
-                Arrival::Endpoint { .. } | Arrival::MoreRequests(_) | Arrival::Alive => {}
-                Arrival::Ended => break,
-                Arrival::Broken { why } => return Err(Obstacle::Strange(why)),
-                Arrival::TooLarge { .. } => {
+                ExchangeEvent::Endpoint { .. }
+                | ExchangeEvent::MoreRequests(_)
+                | ExchangeEvent::Alive => {}
+                ExchangeEvent::Ended => break,
+                ExchangeEvent::Broken { why } => return Err(Obstacle::Strange(why)),
+                ExchangeEvent::TooLarge { .. } => {
                     return Err(Obstacle::Strange("its answer is too large".to_owned()));
                 }
-                Arrival::Refused(refusal) if matches!(refusal.status, 401 | 403) => {
+                ExchangeEvent::Refused(refusal) if matches!(refusal.status, 401 | 403) => {
                     return Err(Obstacle::NeedsLogin);
                 }
-                Arrival::Refused(refusal) => return Err(Obstacle::Refused(refusal.status)),
-                Arrival::NotSent { why, .. } | Arrival::NoAnswer { why } => {
+                ExchangeEvent::Refused(refusal) => return Err(Obstacle::Refused(refusal.status)),
+                ExchangeEvent::NotSent { why, .. } | ExchangeEvent::NoAnswer { why } => {
                     return Err(Obstacle::Unreachable(why));
                 }
-                Arrival::Untrusted { why } => return Err(Obstacle::Untrusted(why)),
+                ExchangeEvent::Untrusted { why } => return Err(Obstacle::Untrusted(why)),
             }
         }
         Ok(())
@@ -303,11 +305,13 @@ async fn flow(http: &Http, request: Request, begins_early: bool) -> Flow {
     let first = async {
         while let Some(arrival) = arrivals.next().await {
             match arrival {
-                Arrival::Opened {
+                ExchangeEvent::Opened {
                     body: Body::Stream, ..
                 }
-                | Arrival::MoreRequests(_) => {}
-                Arrival::Event { .. } | Arrival::Alive => return Flow::AtOnce(begun.elapsed()),
+                | ExchangeEvent::MoreRequests(_) => {}
+                ExchangeEvent::Event { .. } | ExchangeEvent::Alive => {
+                    return Flow::AtOnce(begun.elapsed());
+                }
                 _ => return Flow::NoStream,
             }
         }

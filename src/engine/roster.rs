@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::board::ReaderId;
-use crate::domain::{Roster, ServerConfig, ServerName, place, text};
+use super::snapshots::ReaderId;
+use crate::domain::{ServerConfig, ServerConfigs, ServerName, place, text};
 
 /// Names that a sentence lists; more of them are counted.
 const LISTED: usize = 5;
@@ -43,7 +43,7 @@ pub(super) struct Change {
 
 impl Rosters {
     /// Those of whoever begins to drive.
-    pub(super) fn of(own: &Roster) -> Self {
+    pub(super) fn of(own: &ServerConfigs) -> Self {
         let mut rosters = Self {
             own: own.file.clone(),
             ..Self::default()
@@ -56,12 +56,12 @@ impl Rosters {
     /// hears too whether another file named that one once.
     pub(super) fn take(
         &mut self,
-        roster: Roster,
+        roster: ServerConfigs,
         from: Option<ReaderId>,
         elsewhere: impl Fn(&ServerConfig, bool) -> Option<String>,
     ) -> Change {
         let mut change = Change::default();
-        let Roster {
+        let ServerConfigs {
             file: Some(file),
             servers,
         } = roster
@@ -208,8 +208,8 @@ mod tests {
         }
     }
 
-    fn roster(file: &str, servers: &[(&str, &str)]) -> Roster {
-        Roster {
+    fn roster(file: &str, servers: &[(&str, &str)]) -> ServerConfigs {
+        ServerConfigs {
             file: Some(file.to_owned()),
             servers: servers
                 .iter()
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(change.gone, [ServerName::new("new")]);
 
         // Without a file nothing is said.
-        let change = rosters.take(Roster::default(), Some(7), known);
+        let change = rosters.take(ServerConfigs::default(), Some(7), known);
         assert!(change.gone.is_empty() && url(&rosters, "lab").is_some());
     }
 }

@@ -15,18 +15,18 @@ use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    board::{Board, ReaderId, Subscription},
     clock::Clock,
     driver,
-    glance::Glance,
+    file_watcher::FileWatcher,
     hook::Hook,
     rest::Rest,
+    snapshots::{ReaderId, Snapshots, Subscription},
     socket,
 };
 use crate::{
     auth::Logins,
     domain::{
-        Ask, AskId, Done, Mono, News, Notice, NoticeLevel, ProtocolVersion, Refused, Roster,
+        Ask, AskId, Done, Mono, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerConfigs,
         ServerRef, exit,
     },
     store::{DriverLock, Paths},
@@ -53,10 +53,10 @@ pub struct Options {
     /// Servers named on the command line, with headers that are used and never stored.
     pub servers: Vec<ServerRef>,
     /// What the configuration says of servers.
-    pub config: Roster,
+    pub config: ServerConfigs,
     /// Reads that again, whenever another driver is followed or this process takes over; `None` where it cannot be read,
     /// and then what was read last holds.
-    pub read_config: fn() -> Option<Roster>,
+    pub read_config: fn() -> Option<ServerConfigs>,
     /// Whether this process only looks: it tells a driver nothing of its configuration, and never takes over from one.
     pub readonly: bool,
     /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
@@ -78,19 +78,19 @@ pub struct Options {
     /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
     pub die_after: Option<u64>,
     /// Where and when to panic; nowhere but in the exit tests.
-    pub fuse: Fuse,
+    pub fuse: FailPoint,
 }
 
 /// The exit tests' way to see that a panic in every thread takes the one way out.
 #[derive(Clone, Debug, Default)]
-pub struct Fuse {
+pub struct FailPoint {
     /// The thread that is to panic.
     pub thread: Option<PanicIn>,
     /// When: as soon as this file is there, or at once.
     pub lit_by: Option<PathBuf>,
 }
 
-impl Fuse {
+impl FailPoint {
     /// Panics if it is the turn of this thread.
     ///
     /// # Panics
@@ -121,7 +121,7 @@ pub enum PanicIn {
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     /// This process.
     Us,
     /// Another one, on the socket, with its id where the system tells.
@@ -132,7 +132,7 @@ pub(super) enum Asker {
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) reader: ReaderId,
-    pub(super) asker: Asker,
+    pub(super) asker: Requester,
     pub(super) ask: AskId,
     pub(super) what: Ask,
 }
@@ -142,7 +142,7 @@ pub(super) struct Asked {
 pub struct Session {
     /// What is asked here is asked in this revision.
     protocol: Option<ProtocolVersion>,
-    board: Arc<Board>,
+    snapshots: Arc<Snapshots>,
     rest: Rest,
     asks: mpsc::Sender<Asked>,
     next_ask: AtomicU64,
@@ -153,25 +153,25 @@ pub struct Session {
 impl Session {
     /// Starts the network thread; returns at once. What becomes of it comes as [`News::Driver`] or [`News::Trouble`].
     pub fn open(options: Options) -> Self {
-        let board = Arc::new(Board::default());
+        let snapshots = Arc::new(Snapshots::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
         let (leave, leaving) = oneshot::channel();
         let rest = Rest::default();
         let protocol = options.protocol;
-        let (on_thread, rests) = (Arc::clone(&board), rest.clone());
+        let (on_thread, rests) = (Arc::clone(&snapshots), rest.clone());
         let thread = std::thread::Builder::new()
             .name("network".to_owned())
             .spawn(move || run(options, &on_thread, &rests, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
-            board.publish(News::Trouble {
+            snapshots.publish(News::Trouble {
                 words,
                 exit: exit::BUG,
             });
         }
         Self {
             protocol,
-            board,
+            snapshots,
             rest,
             asks,
             next_ask: AtomicU64::new(1),
@@ -182,7 +182,7 @@ impl Session {
 
     /// A reader of everything that this session publishes.
     pub fn subscribe(&self) -> Subscription {
-        self.board.subscribe()
+        self.snapshots.subscribe()
     }
 
     /// Asks for something; the one answer comes to `reader` as [`News::Answer`].
@@ -196,7 +196,7 @@ impl Session {
     pub fn ask_as(&self, reader: &Subscription, ask: AskId, what: Ask) {
         let asked = Asked {
             reader: reader.id,
-            asker: Asker::Us,
+            asker: Requester::Us,
             ask,
             what: what.in_version(self.protocol),
         };
@@ -205,7 +205,7 @@ impl Session {
         if !is_sent {
             let words =
                 "the engine does not answer; what was asked was not done, ask again".to_owned();
-            self.board.tell(
+            self.snapshots.tell(
                 reader.id,
                 News::Answer {
                     ask,
@@ -237,7 +237,7 @@ pub(super) enum Ending {
 }
 
 /// Tells everybody who waits if the network thread ends by a panic; nobody else could.
-struct LastWords<'b>(&'b Board);
+struct LastWords<'b>(&'b Snapshots);
 
 impl Drop for LastWords<'_> {
     fn drop(&mut self) {
@@ -253,12 +253,12 @@ impl Drop for LastWords<'_> {
 
 fn run(
     options: Options,
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     rest: &Rest,
     asks: mpsc::Receiver<Asked>,
     leaving: oneshot::Receiver<()>,
 ) {
-    let _last_words = LastWords(board);
+    let _last_words = LastWords(snapshots);
     let resting = rest.clone();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -268,35 +268,35 @@ fn run(
         Ok(runtime) => runtime,
         Err(error) => {
             let words = format!("could not start the network runtime: {error}");
-            return board.publish(News::Trouble {
+            return snapshots.publish(News::Trouble {
                 words,
                 exit: exit::BUG,
             });
         }
     };
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(options, board, rest, asks, leaving));
+    local.block_on(&runtime, serve(options, snapshots, rest, asks, leaving));
 }
 
 /// Drives or follows, in turns, until this process leaves.
 async fn serve(
     mut options: Options,
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     rest: &Rest,
     mut asks: mpsc::Receiver<Asked>,
     mut leaving: oneshot::Receiver<()>,
 ) {
     // Asks without an answer yet: if the driver dies they are asked again, which every ask bears.
-    let mut open = OpenAsks::default();
+    let mut open = PendingRequests::default();
     let mut stuck_since = None;
     let mut has_followed = false;
     let mut is_undriven = false;
     let mut heir = None;
-    let mut glance = Glance::default();
+    let mut glance = FileWatcher::default();
     loop {
         let now = options.clock.now();
         let say = |text: String| {
-            board.publish(News::Notice(Notice {
+            snapshots.publish(News::Notice(Notice {
                 at: options.clock.now().wall,
                 level: NoticeLevel::Info,
                 text,
@@ -310,11 +310,12 @@ async fn serve(
         };
         match lock {
             Err(error) => {
-                return end_in_trouble(board, asks, leaving, format!("could not {error}")).await;
+                return end_in_trouble(snapshots, asks, leaving, format!("could not {error}"))
+                    .await;
             }
             Ok(Some(lock)) => {
                 if has_followed {
-                    glance.look(board, &options.paths, false);
+                    glance.look(snapshots, &options.paths, false);
                 }
                 if open.asks_to_drive() {
                     say("this window drives now".to_owned());
@@ -323,7 +324,7 @@ async fn serve(
                 }
                 let driven = driver::drive(
                     &options,
-                    board,
+                    snapshots,
                     rest,
                     &mut asks,
                     &mut leaving,
@@ -333,18 +334,18 @@ async fn serve(
                 match driven.await {
                     Ok(None) => return,
                     Ok(Some(pid)) => {
-                        board.publish(News::Undriven);
+                        snapshots.publish(News::Undriven);
                         say(format!("driven from another window now (process {pid})"));
                         (stuck_since, has_followed) = (None, true);
                     }
-                    Err(words) => return end_in_trouble(board, asks, leaving, words).await,
+                    Err(words) => return end_in_trouble(snapshots, asks, leaving, words).await,
                 }
             }
             Ok(None) => {}
         }
         let followed = socket::follow(
             &mut options,
-            board,
+            snapshots,
             &mut asks,
             &mut leaving,
             &mut open,
@@ -353,7 +354,7 @@ async fn serve(
         match followed.await {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => {
-                board.publish(News::Undriven);
+                snapshots.publish(News::Undriven);
                 (stuck_since, has_followed, is_undriven) = (None, true, true);
                 // It may have changed since, and what we know of it would be told to the next.
                 if let Some(config) = (options.read_config)() {
@@ -363,27 +364,27 @@ async fn serve(
             Some(Ending::DriverSilent) => {
                 let now = options.clock.now().mono;
                 (stuck_since, has_followed, is_undriven) = (Some(now), true, false);
-                say_silent(&options.paths, board);
+                say_silent(&options.paths, snapshots);
             }
             // Nobody is silent: there is nobody yet.
             None if is_promised => stuck_since = None,
             // A window that only looks drives nothing, or it would send calls again to go on with them.
             None if options.readonly && DriverLock::holder(&options.paths).is_none() => {
-                glance.look(board, &options.paths, true);
+                glance.look(snapshots, &options.paths, true);
                 if !std::mem::replace(&mut is_undriven, true) {
-                    board.publish(News::Undriven);
+                    snapshots.publish(News::Undriven);
                 }
                 while let Ok(asked) = asks.try_recv() {
                     open.add(asked);
                 }
-                open.refuse_all(board, &Refused::Usage(NOBODY_DRIVES.to_owned()));
+                open.refuse_all(snapshots, &Refused::Usage(NOBODY_DRIVES.to_owned()));
             }
             None => {
                 // Not the time before we drove, if we did.
                 let now = options.clock.now().mono;
                 let since = *stuck_since.get_or_insert(now);
                 if now.since(since) >= DRIVER_WITHIN {
-                    say_silent(&options.paths, board);
+                    say_silent(&options.paths, snapshots);
                     stuck_since = Some(now);
                 }
             }
@@ -410,7 +411,7 @@ fn waits_for(heir: &mut Option<(u32, Mono)>, paths: &Paths, now: Mono) -> bool {
     heir.is_some_and(|(_, since)| now.since(since) < HEIR_WITHIN)
 }
 
-fn say_silent(paths: &Paths, board: &Board) {
+fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     let holder = DriverLock::holder(paths);
     let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
     let words = if holder.is_some_and(is_stopped) {
@@ -422,7 +423,7 @@ fn say_silent(paths: &Paths, board: &Board) {
             "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
         )
     };
-    board.publish(News::Trouble {
+    snapshots.publish(News::Trouble {
         words,
         exit: exit::DRIVER_SILENT,
     });
@@ -438,12 +439,12 @@ fn is_stopped(pid: u32) -> bool {
 
 /// Nothing can be done with this session; every ask hears why until the process leaves.
 async fn end_in_trouble(
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     mut asks: mpsc::Receiver<Asked>,
     mut leaving: oneshot::Receiver<()>,
     words: String,
 ) {
-    board.publish(News::Trouble {
+    snapshots.publish(News::Trouble {
         words: words.clone(),
         exit: exit::CANNOT_SAVE,
     });
@@ -452,7 +453,7 @@ async fn end_in_trouble(
             asked = asks.recv() => match asked {
                 Some(Asked { reader, ask, .. }) => {
                     let outcome = Err(Refused::CannotSave(words.clone()));
-                    board.tell(reader, News::Answer { ask, outcome });
+                    snapshots.tell(reader, News::Answer { ask, outcome });
                 }
                 None => return,
             },
@@ -463,14 +464,14 @@ async fn end_in_trouble(
 
 /// Asks that wait for their answer, by a number of this process that the engine knows them by.
 #[derive(Debug, Default)]
-pub(super) struct OpenAsks {
+pub(super) struct PendingRequests {
     next: AskId,
     open: BTreeMap<AskId, Asked>,
     /// Who was asked.
     driver: Option<u32>,
 }
 
-impl OpenAsks {
+impl PendingRequests {
     /// Takes an ask in; the number is the engine's.
     pub(super) fn add(&mut self, asked: Asked) -> AskId {
         self.next += 1;
@@ -479,9 +480,14 @@ impl OpenAsks {
     }
 
     /// Gives the answer to whoever asked.
-    pub(super) fn answer(&mut self, board: &Board, number: AskId, outcome: Result<Done, Refused>) {
+    pub(super) fn answer(
+        &mut self,
+        snapshots: &Snapshots,
+        number: AskId,
+        outcome: Result<Done, Refused>,
+    ) {
         if let Some(asked) = self.open.remove(&number) {
-            board.tell(
+            snapshots.tell(
                 asked.reader,
                 News::Answer {
                     ask: asked.ask,
@@ -497,7 +503,7 @@ impl OpenAsks {
     }
 
     /// Who asked, as a process.
-    pub(super) fn asker(&self, number: AskId) -> Option<Asker> {
+    pub(super) fn asker(&self, number: AskId) -> Option<Requester> {
         self.open.get(&number).map(|asked| asked.asker)
     }
 
@@ -508,17 +514,17 @@ impl OpenAsks {
 
     /// Forgets what others asked of us: they ask the next driver themselves.
     pub(super) fn keep_own(&mut self) {
-        self.open.retain(|_, asked| asked.asker == Asker::Us);
+        self.open.retain(|_, asked| asked.asker == Requester::Us);
     }
 
     /// Whether this process wants to drive.
     pub(super) fn asks_to_drive(&self) -> bool {
         let mut open = self.open.values();
-        open.any(|asked| asked.asker == Asker::Us && matches!(asked.what, Ask::HandOver { .. }))
+        open.any(|asked| asked.asker == Requester::Us && matches!(asked.what, Ask::HandOver { .. }))
     }
 
     /// This process is the one that is asked from here on. Whoever was asked to let us drive before is somebody else, if it is another one.
-    pub(super) fn follows(&mut self, board: &Board, driver: Option<u32>) {
+    pub(super) fn follows(&mut self, snapshots: &Snapshots, driver: Option<u32>) {
         if std::mem::replace(&mut self.driver, driver) == driver {
             return;
         }
@@ -526,15 +532,15 @@ impl OpenAsks {
         for (number, what) in self.all() {
             if matches!(what, Ask::HandOver { .. }) {
                 let words = format!("{who} drives now, and was not asked for it; ask again");
-                self.answer(board, number, Err(Refused::Usage(words)));
+                self.answer(snapshots, number, Err(Refused::Usage(words)));
             }
         }
     }
 
     /// Refuses everything that waits.
-    pub(super) fn refuse_all(&mut self, board: &Board, refused: &Refused) {
+    pub(super) fn refuse_all(&mut self, snapshots: &Snapshots, refused: &Refused) {
         for (number, _) in self.all() {
-            self.answer(board, number, Err(refused.clone()));
+            self.answer(snapshots, number, Err(refused.clone()));
         }
     }
 

@@ -16,10 +16,10 @@ use tokio::{
 use tokio_util::codec::{Framed, LinesCodec};
 
 use super::{
-    board::Board,
-    glance::Glance,
+    file_watcher::FileWatcher,
     rest::Rest,
-    session::{Asked, Asker, DRIVER_WITHIN, Ending, OpenAsks, Options},
+    session::{Asked, DRIVER_WITHIN, Ending, Options, PendingRequests, Requester},
+    snapshots::Snapshots,
 };
 use crate::{
     domain::{Ask, AskId, Contact, News, Notice, NoticeLevel, Refused, TaskId, exit},
@@ -73,7 +73,7 @@ impl Drop for Listener {
 /// Opens the socket; the caller holds the lock, so a socket in its place is a dead driver's.
 pub(super) fn listen(
     paths: &Paths,
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     rest: &Rest,
     asks: mpsc::Sender<Asked>,
 ) -> Result<Listener, String> {
@@ -87,7 +87,7 @@ pub(super) fn listen(
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(fail)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
-    let (board, rest) = (Arc::clone(board), rest.clone());
+    let (snapshots, rest) = (Arc::clone(snapshots), rest.clone());
     let accepting = tokio::task::spawn_local(async move {
         let mut clients = tokio::task::JoinSet::new();
         loop {
@@ -96,7 +96,7 @@ pub(super) fn listen(
                     rest.attend();
                     clients.spawn_local(serve(
                         stream,
-                        Arc::clone(&board),
+                        Arc::clone(&snapshots),
                         rest.clone(),
                         asks.clone(),
                     ));
@@ -116,11 +116,16 @@ pub(super) fn listen(
 }
 
 /// One client: his asks in, the newest of everything out.
-async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Sender<Asked>) {
+async fn serve(
+    stream: UnixStream,
+    snapshots: Arc<Snapshots>,
+    rest: Rest,
+    asks: mpsc::Sender<Asked>,
+) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    let client = Asker::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
+    let client = Requester::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
-    let subscription = board.subscribe();
+    let subscription = snapshots.subscribe();
     if lines.send(GREETING).await.is_err() {
         return;
     }
@@ -166,11 +171,11 @@ async fn serve(stream: UnixStream, board: Arc<Board>, rest: Rest, asks: mpsc::Se
 /// goes on, long after whoever asked gave up.
 pub(super) async fn follow(
     options: &mut Options,
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     asks: &mut mpsc::Receiver<Asked>,
     leaving: &mut oneshot::Receiver<()>,
-    open: &mut OpenAsks,
-    glance: &mut Glance,
+    open: &mut PendingRequests,
+    glance: &mut FileWatcher,
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
@@ -179,12 +184,12 @@ pub(super) async fn follow(
         _ = &mut *leaving => return Some(Ending::Left),
     };
     if greeting != GREETING {
-        return Some(sit_out(&mut lines, board, asks, leaving, open).await);
+        return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
     }
     // Somebody else may have driven in between, and told nobody here what went.
-    glance.look(board, &options.paths, false);
+    glance.look(snapshots, &options.paths, false);
     open.keep_own();
-    open.follows(board, DriverLock::holder(&options.paths));
+    open.follows(snapshots, DriverLock::holder(&options.paths));
     // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
     let servers = options
         .servers
@@ -219,18 +224,18 @@ pub(super) async fn follow(
                     continue;
                 }
                 let Ok(news) = serde_json::from_str::<News>(&line) else {
-                    return Some(sit_out(&mut lines, board, asks, leaving, open).await);
+                    return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
                 };
                 match news {
                     News::Answer { ask: OWN_SERVER, outcome: Err(refused) } => {
-                        board.publish(News::Notice(Notice {
+                        snapshots.publish(News::Notice(Notice {
                             at: options.clock.now().wall,
                             level: NoticeLevel::Error,
                             text: refused.to_string(),
                         }));
                     }
-                    News::Answer { ask, outcome } => open.answer(board, ask, outcome),
-                    other => board.publish(other),
+                    News::Answer { ask, outcome } => open.answer(snapshots, ask, outcome),
+                    other => snapshots.publish(other),
                 }
             }
             asked = asks.recv() => {
@@ -311,19 +316,19 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
 /// Going away would mean to come back at once, and to say it again.
 async fn sit_out(
     lines: &mut Framed<UnixStream, LinesCodec>,
-    board: &Arc<Board>,
+    snapshots: &Arc<Snapshots>,
     asks: &mut mpsc::Receiver<Asked>,
     leaving: &mut oneshot::Receiver<()>,
-    open: &mut OpenAsks,
+    open: &mut PendingRequests,
 ) -> Ending {
     let words =
         "the longhaul that drives this session is of another version; end it and start again";
-    board.publish(News::Trouble {
+    snapshots.publish(News::Trouble {
         words: words.to_owned(),
         exit: exit::DRIVER_SILENT,
     });
     loop {
-        open.refuse_all(board, &Refused::CannotSave(words.to_owned()));
+        open.refuse_all(snapshots, &Refused::CannotSave(words.to_owned()));
         tokio::select! {
             line = lines.next() => {
                 if !matches!(line, Some(Ok(_))) {

@@ -14,13 +14,13 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::{board::Board, clock::Clock};
+use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
         News, Notice, NoticeLevel, Part, Passed, ServerName, Tally, TaskId, Way, WireEntry, text,
     },
     store::{Paths, StoreError, TraceWriter},
-    transport::{Scribe, Switch, Tap},
+    transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
 };
 
 /// Bytes of messages that may wait to be written, which bounds how many may.
@@ -35,7 +35,7 @@ pub(super) struct Tracer {
     /// It starts with the first recording.
     thread: Option<JoinHandle<()>>,
     paths: Paths,
-    board: Arc<Board>,
+    snapshots: Arc<Snapshots>,
     clock: Clock,
 }
 
@@ -56,7 +56,7 @@ enum Note {
 /// Where the messages of one server come from.
 struct Source {
     server: ServerName,
-    switch: Switch,
+    switch: RecordingSwitch,
     notes: Notes,
     waiting: Tally,
     /// What found no room since the last that did.
@@ -65,7 +65,7 @@ struct Source {
 
 struct Desk(Arc<Source>);
 
-impl Scribe for Desk {
+impl TrafficWriter for Desk {
     fn take(&self, entry: WireEntry) {
         let source = &self.0;
         let mut part = source.waiting.part();
@@ -93,20 +93,20 @@ impl fmt::Debug for Tracer {
 
 impl Tracer {
     /// Nothing is recorded yet, and no thread runs.
-    pub(super) fn new(paths: &Paths, board: &Arc<Board>, clock: Clock) -> Self {
+    pub(super) fn new(paths: &Paths, snapshots: &Arc<Snapshots>, clock: Clock) -> Self {
         Self {
             notes: Notes::default(),
             waiting: Tally::default(),
             thread: None,
             paths: paths.clone(),
-            board: Arc::clone(board),
+            snapshots: Arc::clone(snapshots),
             clock,
         }
     }
 
     /// The tap of a server, switched off.
-    pub(super) fn tap(&self, server: &ServerName) -> Tap {
-        let switch = Switch::default();
+    pub(super) fn tap(&self, server: &ServerName) -> TrafficRecorder {
+        let switch = RecordingSwitch::default();
         let source = Source {
             server: server.clone(),
             switch: switch.clone(),
@@ -116,13 +116,13 @@ impl Tracer {
         };
         let clock = self.clock;
         let desk = Arc::new(Desk(Arc::new(source)));
-        Tap::new(server.clone(), switch, desk, move || clock.now().wall)
+        TrafficRecorder::new(server.clone(), switch, desk, move || clock.now().wall)
     }
 
     /// Switches a tap on; these calls are under way. Fails where the system has no thread left.
     pub(super) fn record(
         &mut self,
-        tap: &Tap,
+        tap: &TrafficRecorder,
         calls: impl IntoIterator<Item = (String, TaskId)>,
     ) -> Result<(), String> {
         if self.thread.is_none() {
@@ -144,7 +144,7 @@ impl Tracer {
     fn writer(&self) -> Writing {
         Writing {
             paths: self.paths.clone(),
-            board: Arc::clone(&self.board),
+            snapshots: Arc::clone(&self.snapshots),
             clock: self.clock,
             open: BTreeMap::new(),
         }
@@ -165,7 +165,7 @@ impl Tracer {
 
 struct Writing {
     paths: Paths,
-    board: Arc<Board>,
+    snapshots: Arc<Snapshots>,
     clock: Clock,
     open: BTreeMap<ServerName, (Arc<Source>, TraceWriter)>,
 }
@@ -253,7 +253,7 @@ impl Writing {
         let words = format!(
             "nothing more is recorded of the wire with {server}: could not {why}; calls go on"
         );
-        self.board.publish(News::Notice(Notice {
+        self.snapshots.publish(News::Notice(Notice {
             at: self.clock.now().wall,
             level: NoticeLevel::Warning,
             text: text::clean_line(&words).into_owned(),
@@ -288,7 +288,7 @@ mod tests {
         let lab = ServerName::new("lab");
         let source = |notes| Source {
             server: lab.clone(),
-            switch: Switch::default(),
+            switch: RecordingSwitch::default(),
             notes,
             waiting: tracer.waiting.clone(),
             lost: AtomicU64::new(0),

@@ -16,9 +16,9 @@ use super::{
     server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
-    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, EventId, Happening, LostReason, Mono,
-    Part, Phase, Price, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind, TaskView, Wall,
-    text,
+    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, EventId, HistoryEvent, LeaveImpact,
+    LostReason, Mono, Part, Phase, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind,
+    TaskView, Wall, text,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -213,7 +213,7 @@ impl LeftOut {
 pub(super) struct Start {
     /// Since when it could be on its way.
     pub(super) since: Mono,
-    pub(super) line: Happening,
+    pub(super) line: HistoryEvent,
 }
 
 /// An unsettled task.
@@ -467,8 +467,11 @@ impl ActiveTask {
     }
 
     /// Adds to the history; the number is final once saved.
-    pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: Happening) {
-        let is_bulk = matches!(what, Happening::Progress { .. } | Happening::Log { .. });
+    pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: HistoryEvent) {
+        let is_bulk = matches!(
+            what,
+            HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
+        );
         if is_bulk && self.pending.is_full(&what) {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
@@ -509,7 +512,7 @@ impl ActiveTask {
             });
             let state = "reconnecting".to_owned();
             let why = format!("cut: {}", text::clean_line(why));
-            self.note(now, None, Happening::Contact { state, why });
+            self.note(now, None, HistoryEvent::Contact { state, why });
         }
     }
 
@@ -534,7 +537,7 @@ impl ActiveTask {
         } else {
             format!("back after {}", text::span(lasted))
         };
-        self.note(now, None, Happening::Contact { state, why });
+        self.note(now, None, HistoryEvent::Contact { state, why });
         true
     }
 
@@ -548,7 +551,7 @@ impl ActiveTask {
             let state = "live".to_owned();
             let why = format!("gap: no step between {last} and {value} came back");
             self.task.gap_at = Some(now.wall);
-            self.note(now, None, Happening::Contact { state, why });
+            self.note(now, None, HistoryEvent::Contact { state, why });
         }
     }
 
@@ -561,7 +564,7 @@ impl ActiveTask {
         self.note(
             now,
             None,
-            Happening::Status {
+            HistoryEvent::Status {
                 status: self.task.status.word().to_owned(),
                 reason: Some(words.clone()),
             },
@@ -618,7 +621,7 @@ impl ActiveTask {
     }
 
     /// The picture to publish.
-    pub(super) fn view(&self, contact: Contact, leaving: Option<Price>) -> TaskView {
+    pub(super) fn view(&self, contact: Contact, leaving: Option<LeaveImpact>) -> TaskView {
         TaskView {
             task: self.task.clone(),
             contact,
@@ -687,12 +690,14 @@ impl ActiveTask {
 }
 
 /// About how many bytes of memory an entry takes.
-pub(super) fn weight(what: &Happening) -> usize {
+pub(super) fn weight(what: &HistoryEvent) -> usize {
     let text = match what {
-        Happening::Progress { message, .. } => {
+        HistoryEvent::Progress { message, .. } => {
             message.as_ref().map_or(0, compact_str::CompactString::len)
         }
-        Happening::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
+        HistoryEvent::Log { logger, data, .. } => {
+            data.len() + logger.as_ref().map_or(0, String::len)
+        }
         _ => 0,
     };
     text + size_of::<Entry>()

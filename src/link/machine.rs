@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, Era, Footing, LinkRecord, LinkState, ModernSupport, Mono, NewCall,
-        Phase, Price, ProtocolVersion, Refused, Row, ServerConfig, ServerView, Stamp, Task, TaskId,
-        TaskKind, TaskView, Tool, place,
+        AskId, Contact, Done, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono,
+        NewCall, Phase, ProtocolVersion, Refused, Row, ServerCapabilities, ServerConfig,
+        ServerView, Stamp, Task, TaskId, TaskKind, TaskView, Tool, place,
     },
     protocol::{Method, Refusal, Request, encode},
 };
@@ -605,8 +605,8 @@ impl Link {
     pub fn awaits_first_id(&self) -> bool {
         let dies = |active: &ActiveTask| {
             !active.is_modern()
-                && self.record.footing().gives_ids_of(&active.task.tool) != Some(false)
-                && Price::of_task(&active.task).is_some_and(|price| price.dies())
+                && self.record.capabilities().gives_ids_of(&active.task.tool) != Some(false)
+                && LeaveImpact::of_task(&active.task).is_some_and(|price| price.dies())
         };
         self.awaits_task_id() || self.record.is_stateful() && self.tasks.values().any(dies)
     }
@@ -614,7 +614,7 @@ impl Link {
     /// The tasks that leaving would end, and why.
     pub fn dying(&self) -> impl Iterator<Item = (&TaskId, String)> {
         self.tasks.values().filter_map(|active| {
-            let price = Price::of_task(&active.task).filter(Price::dies)?;
+            let price = LeaveImpact::of_task(&active.task).filter(LeaveImpact::dies)?;
             Some((&active.task.id, price.why().to_owned()))
         })
     }
@@ -712,13 +712,13 @@ impl Link {
     }
 
     /// What a call can stand on here, as the user chose.
-    fn footing(&self, task: Option<&Task>) -> Footing {
-        let mut footing = self.record.footing();
-        footing.pinned = task
+    fn capabilities(&self, task: Option<&Task>) -> ServerCapabilities {
+        let mut capabilities = self.record.capabilities();
+        capabilities.pinned = task
             .and_then(|task| task.protocol)
             .or(self.choice.version)
-            .or(footing.pinned);
-        footing
+            .or(capabilities.pinned);
+        capabilities
     }
 
     fn server_view(&self) -> ServerView {
@@ -763,7 +763,7 @@ impl Link {
             era_why: self.record.era_why.clone().unwrap_or_default(),
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
-            footing: self.footing(None),
+            capabilities: self.capabilities(None),
             requests: self.requests,
             gone_from: self.gone_from.clone(),
             latency: self.latency,
@@ -1265,7 +1265,7 @@ impl Link {
             .values()
             .filter(|active| active.is_shown_stale && active.held.is_none())
         {
-            let price = Price::of_task(&active.task).map(|price| price.at(self.now.wall));
+            let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
             let mut view = active.view(self.contact(active), price);
             view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
             views.push(view);

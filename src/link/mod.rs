@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::{
     domain::{Ask, AskId, Done, EventId, ProtocolVersion, Refused, Row, Task},
-    protocol::{Arrival, Request},
+    protocol::{ExchangeEvent, Request},
 };
 
 /// The number of an exchange, unique within one link and process.
@@ -54,7 +54,7 @@ pub enum Input {
         /// Which.
         exchange: ExchangeId,
         /// What.
-        arrival: Arrival,
+        arrival: ExchangeEvent,
     },
     /// Time has passed; due by [`Link::next_wake`].
     Timer,

@@ -4,7 +4,7 @@
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
 use super::active_task::weight;
-use crate::domain::{Entries, Entry, Happening, Part, Tally, text};
+use crate::domain::{Entries, Entry, HistoryEvent, Part, Tally, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -73,7 +73,7 @@ impl Pending {
     }
 
     /// Whether what comes in any number has to be counted from here on instead of kept.
-    pub(super) fn is_full(&self, what: &Happening) -> bool {
+    pub(super) fn is_full(&self, what: &HistoryEvent) -> bool {
         let more = weight(what);
         self.part.bytes().saturating_add(more) > OF_ONE
             || self.part.of().sum().saturating_add(more) > OF_ALL
@@ -99,7 +99,7 @@ impl Pending {
     }
 
     fn retire(&mut self, mut entry: Entry) {
-        if matches!(entry.what, Happening::Progress { .. }) {
+        if matches!(entry.what, HistoryEvent::Progress { .. }) {
             self.turn += 1;
             if self.turn.is_multiple_of(RATIO) {
                 self.older_steps += 1;
@@ -111,7 +111,7 @@ impl Pending {
                 }
                 self.mark = Some((entry.seq, 1));
                 entry.event_id = None;
-                entry.what = Happening::Status {
+                entry.what = HistoryEvent::Status {
                     status: "running".to_owned(),
                     reason: None,
                 };
@@ -133,7 +133,7 @@ impl Pending {
         }
         if let Some((seq, count)) = mark
             && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
-            && let Happening::Status { reason, .. } = &mut entry.what
+            && let HistoryEvent::Status { reason, .. } = &mut entry.what
         {
             *reason = Some(format!(
                 "left out from here on, to keep the history small: {} that came too fast",
@@ -177,7 +177,7 @@ mod tests {
             at: Wall(0),
             attempt: 1,
             event_id: Some(format!("s/{seq}").into()),
-            what: Happening::Progress {
+            what: HistoryEvent::Progress {
                 value: 1.0,
                 total: None,
                 message: None,
@@ -201,7 +201,7 @@ mod tests {
         for seq in first..=last {
             pending.push(if seq % 50_000 == 0 {
                 Entry {
-                    what: Happening::Status {
+                    what: HistoryEvent::Status {
                         status: "running".to_owned(),
                         reason: Some("a remark".to_owned()),
                     },
@@ -219,7 +219,7 @@ mod tests {
         let reasons: Vec<&str> = kept
             .iter()
             .filter_map(|entry| match &entry.what {
-                Happening::Status { reason, .. } => reason.as_deref(),
+                HistoryEvent::Status { reason, .. } => reason.as_deref(),
                 _ => None,
             })
             .collect();
@@ -247,7 +247,7 @@ mod tests {
     fn what_waits_of_all_tasks_together_is_bounded() {
         let all = Tally::default();
         let line = |seq| Entry {
-            what: Happening::Log {
+            what: HistoryEvent::Log {
                 level: crate::domain::Level::Info,
                 logger: None,
                 data: "x".repeat(100_000),

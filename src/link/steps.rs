@@ -10,7 +10,7 @@ use super::{
     replay_gap::{Held, ReplayGap, StepInterval},
 };
 use crate::{
-    domain::{EventId, Happening, Progress, Stamp},
+    domain::{EventId, HistoryEvent, Progress, Stamp},
     protocol::{self, Incoming},
 };
 
@@ -84,7 +84,7 @@ impl ActiveTask {
             let words = progress.message.as_deref();
             let reason = Some(words.unwrap_or("goes on from its checkpoint").to_owned());
             let status = "running".to_owned();
-            self.note(now, event_id, Happening::Status { status, reason });
+            self.note(now, event_id, HistoryEvent::Status { status, reason });
             self.task.progress = Some(progress);
         } else {
             self.note_gap(now, value);
@@ -93,7 +93,7 @@ impl ActiveTask {
             }
             progress.copy_to(&mut self.task.progress);
             let Progress { total, message, .. } = progress;
-            let step = Happening::Progress {
+            let step = HistoryEvent::Progress {
                 value,
                 total,
                 message,

@@ -16,7 +16,7 @@ pub struct Request {
     pub session: Option<String>,
     /// `MCP-Protocol-Version`, from the handshake on.
     pub version: Option<ProtocolVersion>,
-    /// Where to, if not to the endpoint itself: what an [`Arrival::Endpoint`] named. A secret.
+    /// Where to, if not to the endpoint itself: what an [`ExchangeEvent::Endpoint`] named. A secret.
     pub target: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Method {
 /// What an exchange brings, in order: one of `Opened`, `Refused`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
 /// any number of `Event`, `Endpoint` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Arrival {
+pub enum ExchangeEvent {
     /// So many requests went out beyond the first before what follows came: the hops of a redirect, or another try with
     /// new credentials.
     MoreRequests(u32),

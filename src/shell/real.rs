@@ -13,14 +13,14 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-use super::{BUG, Backstage, Outcome, Outside, Surface, Time, follow_up, gone, run};
+use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow_up, gone, run};
 use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
     domain::{
         Ask, AskId, Block, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
         TaskId, TaskView, Wall, WireEntry, element, place, text,
     },
-    engine::{Clock, Fuse, Options, PanicIn, Session, Subscription},
+    engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
     term::{
         browser::Browser,
@@ -222,7 +222,7 @@ fn saved(paths: &Paths) -> Event {
             .links()?
             .into_iter()
             .map(|record| ServerView {
-                footing: record.footing(),
+                capabilities: record.capabilities(),
                 name: record.name,
                 url: place::shown(&record.url).into_owned(),
                 state: LinkState::Idle,
@@ -259,7 +259,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn take(fuse: Fuse, aside: Aside) -> io::Result<Self> {
+    fn take(fuse: FailPoint, aside: Aside) -> io::Result<Self> {
         // Before the terminal is taken: a signal in between would leave it painted.
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
@@ -318,34 +318,34 @@ impl Terminal {
     }
 }
 
-impl Surface for Terminal {
-    async fn next(&mut self) -> Outside {
+impl TerminalSurface for Terminal {
+    async fn next(&mut self) -> TerminalEvent {
         let signal = if let Some(signal) = self.pending.take() {
             signal
         } else {
             tokio::select! {
                 biased;
-                () = guard::over() => return Outside::Panic,
+                () = guard::over() => return TerminalEvent::Panic,
                 signal = self.signals.next() => signal,
                 input = self.inputs.next() => {
-                    return input.map_or(Outside::HungUp, Outside::Input);
+                    return input.map_or(TerminalEvent::HungUp, TerminalEvent::Input);
                 }
             }
         };
         match signal {
-            Signal::HangUp => Outside::HungUp,
-            Signal::Interrupt => Outside::Signal(2),
-            Signal::Quit => Outside::Signal(3),
-            Signal::Terminate => Outside::Signal(15),
-            Signal::Other(number) => Outside::Signal(number),
-            Signal::Stop => Outside::Stop,
+            Signal::HangUp => TerminalEvent::HungUp,
+            Signal::Interrupt => TerminalEvent::Signal(2),
+            Signal::Quit => TerminalEvent::Signal(3),
+            Signal::Terminate => TerminalEvent::Signal(15),
+            Signal::Other(number) => TerminalEvent::Signal(number),
+            Signal::Stop => TerminalEvent::Stop,
             Signal::Continue => {
                 // Stopped by somebody else; its modes may have changed meanwhile.
                 let is_back = self.guard.reenter().and_then(|()| self.screen.clear());
                 if is_back.is_err() {
-                    Outside::HungUp
+                    TerminalEvent::HungUp
                 } else {
-                    Outside::Continued
+                    TerminalEvent::Continued
                 }
             }
         }
@@ -440,7 +440,7 @@ struct Engine {
     heard: Vec<Event>,
     /// Asks that came with the opening, which the screen knows nothing of.
     opening: Vec<AskId>,
-    fuse: Fuse,
+    fuse: FailPoint,
 }
 
 impl Engine {
@@ -450,7 +450,7 @@ impl Engine {
         demo_dir: Option<PathBuf>,
         configuration: Configuration,
         clock: Clock,
-        fuse: Fuse,
+        fuse: FailPoint,
     ) -> Self {
         let subscription = session.subscribe();
         let (words, said) = mpsc::channel(WORDS_WAITING);
@@ -533,7 +533,7 @@ fn part_of(
     Ok((block.contents()?.into_owned(), extension))
 }
 
-impl Backstage for Engine {
+impl Services for Engine {
     async fn changed(&mut self) {
         tokio::select! {
             () = self.subscription.changed() => {}

@@ -19,7 +19,7 @@ use super::{
     writer::{parse, recent_ids, signed, task_by_id, unsigned},
 };
 use crate::domain::{
-    Entry, EventId, Happening, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
+    Entry, EventId, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
     without_lone_surrogates,
 };
 
@@ -368,7 +368,7 @@ fn chunk(
             .optional()?
             .unwrap_or_default(),
     };
-    let what = Happening::Status {
+    let what = HistoryEvent::Status {
         status: "running".to_owned(),
         reason: Some(format!(
             "entries {first} to {last} of this history cannot be read: the disk has spoiled them"

@@ -30,7 +30,7 @@ use super::{
     schema,
 };
 use crate::domain::{
-    Entries, Entry, EventId, Happening, Level, LinkRecord, Row, ServerName, Task, TaskId, Tell,
+    Entries, Entry, EventId, HistoryEvent, Level, LinkRecord, Row, ServerName, Task, TaskId, Tell,
     Wall, text,
 };
 
@@ -551,13 +551,13 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
 fn is_step(entry: &Entry) -> bool {
     matches!(
         entry.what,
-        Happening::Progress { .. } | Happening::Log { .. }
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
     )
 }
 
 /// Whether an entry goes when the middle is thinned; `offset` is its place there.
 fn goes(entry: &Entry, offset: u64) -> bool {
-    let is_loud = matches!(entry.what, Happening::Log { level, .. } if level >= Level::Warning);
+    let is_loud = matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
     (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
 }
 
@@ -688,7 +688,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
     let left_out = unsigned(already) + dropped;
     if let Some(mut mark) = mark {
         mark.event_id = None;
-        mark.what = Happening::Status {
+        mark.what = HistoryEvent::Status {
             status: "running".to_owned(),
             reason: Some(format!(
                 "{} were left out between here and the newest, to keep the history small",

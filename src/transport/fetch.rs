@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     domain::{base64, place::is_loopback},
-    protocol::{Arrival, Challenge},
+    protocol::{Challenge, ExchangeEvent},
 };
 
 /// The largest of these documents seen in the wild is a tenth of it.
@@ -156,8 +156,8 @@ impl Fetcher {
                 return FetchError::NoAnswer(late());
             }
             match words::before_head(&error, host, has_roots) {
-                Arrival::Untrusted { why } => FetchError::Refused(why),
-                Arrival::NotSent { why, .. } | Arrival::NoAnswer { why } => {
+                ExchangeEvent::Untrusted { why } => FetchError::Refused(why),
+                ExchangeEvent::NotSent { why, .. } | ExchangeEvent::NoAnswer { why } => {
                     FetchError::NoAnswer(why)
                 }
                 _ => FetchError::NoAnswer("no answer".to_owned()),

@@ -27,10 +27,10 @@ use super::frame::DEFAULT_CAP_BYTES;
 use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
-use super::tap::{Tap, Tapped, Watched};
+use super::tap::{Tapped, TrafficRecorder, Watched};
 use super::words;
 use crate::domain::{Part, Tally, TaskId, place::is_loopback, text};
-use crate::protocol::{Arrival, Body, Challenge, Method, Refusal, Request};
+use crate::protocol::{Body, Challenge, ExchangeEvent, Method, Refusal, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -126,7 +126,7 @@ pub struct HttpOptions {
     /// What the server must not make us show; the headers and tokens above, and what comes by itself, are added.
     pub secrets: Secrets,
     /// Where what goes over the wire is told.
-    pub tap: Option<Tap>,
+    pub tap: Option<TrafficRecorder>,
 }
 
 /// Who knows the token of a server's sign-in.
@@ -218,7 +218,7 @@ impl Http {
     /// Begins an exchange: the request is sent when the stream is first polled, and dropping the stream drops the
     /// connection.
     ///
-    /// The arrivals come in the order that [`Arrival`] promises, every event as an item of its own. Needs a tokio runtime
+    /// The arrivals come in the order that [`ExchangeEvent`] promises, every event as an item of its own. Needs a tokio runtime
     /// with time and IO.
     pub fn exchange(&self, request: Request) -> Exchange {
         self.exchange_for(None, request)
@@ -258,7 +258,7 @@ struct Inner {
     extra_roots: Vec<CertificateDer<'static>>,
     unread: Tally,
     secrets: Secrets,
-    tap: Option<Tap>,
+    tap: Option<TrafficRecorder>,
     /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
     client: Mutex<Option<Ready>>,
 }
@@ -354,7 +354,7 @@ impl Inner {
                         continue;
                     }
                     Err(said) => {
-                        return Opening::Over(Arrival::Refused(Box::new(Refusal {
+                        return Opening::Over(ExchangeEvent::Refused(Box::new(Refusal {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
@@ -387,7 +387,7 @@ impl Inner {
                     }
                 }
             }
-            return Opening::Over(Arrival::Refused(Box::new(refusal)));
+            return Opening::Over(ExchangeEvent::Refused(Box::new(refusal)));
         }
     }
 
@@ -409,12 +409,12 @@ impl Inner {
 
     /// What is heard instead of an answer where the event id to resume from holds a secret that is not known here: the
     /// server would not know the place.
-    fn missing_secret(&self, request: &Request) -> Option<Arrival> {
+    fn missing_secret(&self, request: &Request) -> Option<ExchangeEvent> {
         let Method::Get { cursor } = &request.method else {
             return None;
         };
         let missing = self.secrets.missing(cursor.as_deref()?)?;
-        Some(Arrival::Refused(Box::new(Refusal {
+        Some(ExchangeEvent::Refused(Box::new(Refusal {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             retry_after: None,
             error: None,
@@ -529,7 +529,7 @@ impl Inner {
                 held: self.unread.part(),
             },
         };
-        Opening::Body(Arrival::Opened { body, session }, Box::new(reader))
+        Opening::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))
     }
 }
 
@@ -677,8 +677,8 @@ enum Stage {
 }
 
 enum Opening {
-    Over(Arrival),
-    Body(Arrival, Box<Reader>),
+    Over(ExchangeEvent),
+    Body(ExchangeEvent, Box<Reader>),
 }
 
 /// How an exchange began, and how many requests that took beyond the first.
@@ -714,10 +714,10 @@ enum Reader {
 }
 
 impl Reader {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeEvent> {
         match self {
-            Self::Empty => Poll::Ready(Arrival::Ended),
-            Self::TooLarge { cap } => Poll::Ready(Arrival::TooLarge { cap: *cap }),
+            Self::Empty => Poll::Ready(ExchangeEvent::Ended),
+            Self::TooLarge { cap } => Poll::Ready(ExchangeEvent::TooLarge { cap: *cap }),
             Self::Events {
                 bytes,
                 sse,
@@ -726,7 +726,7 @@ impl Reader {
                 held,
             } => loop {
                 match sse.take() {
-                    Some(Arrival::Endpoint { target: Ok(text) }) => {
+                    Some(ExchangeEvent::Endpoint { target: Ok(text) }) => {
                         let target = same_origin(url, text.as_bytes());
                         if let Ok(target) = &target {
                             // The session of this transport.
@@ -736,7 +736,7 @@ impl Reader {
                             let why = format!("its endpoint {why}; nothing is sent there");
                             secrets.mask(&why).into_owned()
                         });
-                        return Poll::Ready(Arrival::Endpoint { target });
+                        return Poll::Ready(ExchangeEvent::Endpoint { target });
                     }
                     Some(arrival) => return Poll::Ready(arrival),
                     None => {}
@@ -747,7 +747,7 @@ impl Reader {
                 match ready!(bytes.as_mut().poll_next(cx)) {
                     Some(Ok(chunk)) => sse.feed(chunk),
                     Some(Err(error)) => return Poll::Ready(broken(&error)),
-                    None => return Poll::Ready(Arrival::Ended),
+                    None => return Poll::Ready(ExchangeEvent::Ended),
                 }
             },
             Self::Whole {
@@ -764,7 +764,7 @@ impl Reader {
                     Some(Ok(chunk)) => {
                         *seen = seen.saturating_add(chunk.len());
                         if *seen > *cap {
-                            return Poll::Ready(Arrival::TooLarge { cap: *cap });
+                            return Poll::Ready(ExchangeEvent::TooLarge { cap: *cap });
                         }
                         if *is_kept {
                             read.extend_from_slice(&chunk);
@@ -774,7 +774,7 @@ impl Reader {
                         }
                     }
                     Some(Err(error)) => return Poll::Ready(broken(&error)),
-                    None if read.is_empty() => return Poll::Ready(Arrival::Ended),
+                    None if read.is_empty() => return Poll::Ready(ExchangeEvent::Ended),
                     None => {
                         let data = gate.message(into_text(std::mem::take(read)));
                         if let Some(tapped) = tapped {
@@ -782,7 +782,7 @@ impl Reader {
                         }
                         // What it took is counted until somebody asks for what follows: he may have no room for it yet.
                         *bytes = Box::pin(stream::empty());
-                        return Poll::Ready(Arrival::Event {
+                        return Poll::Ready(ExchangeEvent::Event {
                             id: None,
                             retry_ms: None,
                             data,
@@ -795,7 +795,7 @@ impl Reader {
 }
 
 impl Exchange {
-    fn begun(&mut self, opening: Opening) -> Arrival {
+    fn begun(&mut self, opening: Opening) -> ExchangeEvent {
         let (arrival, next) = match opening {
             Opening::Over(arrival) => (arrival, Stage::Over),
             Opening::Body(arrival, reader) => (arrival, Stage::Reading(reader)),
@@ -810,15 +810,15 @@ impl Exchange {
 }
 
 impl Stream for Exchange {
-    type Item = Arrival;
+    type Item = ExchangeEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         match &mut self.stage {
             Stage::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
                 (opening, 0) => Poll::Ready(Some(self.begun(opening))),
                 (opening, more) => {
                     self.stage = Stage::Begun(opening);
-                    Poll::Ready(Some(Arrival::MoreRequests(more)))
+                    Poll::Ready(Some(ExchangeEvent::MoreRequests(more)))
                 }
             },
             Stage::Begun(_) => match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -829,7 +829,9 @@ impl Stream for Exchange {
                 let arrival = ready!(reader.poll(cx));
                 if matches!(
                     arrival,
-                    Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. }
+                    ExchangeEvent::Ended
+                        | ExchangeEvent::Broken { .. }
+                        | ExchangeEvent::TooLarge { .. }
                 ) {
                     if let Some(watched) = &mut self.watched {
                         watched.ended_by(&arrival);
@@ -844,15 +846,15 @@ impl Stream for Exchange {
     }
 }
 
-fn unsent(why: impl Into<String>) -> Arrival {
-    Arrival::NotSent {
+fn unsent(why: impl Into<String>) -> ExchangeEvent {
+    ExchangeEvent::NotSent {
         why: why.into(),
         is_refused: false,
     }
 }
 
-fn broken(error: &reqwest::Error) -> Arrival {
-    Arrival::Broken {
+fn broken(error: &reqwest::Error) -> ExchangeEvent {
+    ExchangeEvent::Broken {
         why: words::in_body(error),
     }
 }
@@ -863,8 +865,8 @@ pub(super) fn is_too_much(held: &mut Part, bytes: usize) -> bool {
     bytes > SMALL_BYTES && held.of().sum() > UNREAD_BYTES
 }
 
-pub(super) fn too_much() -> Arrival {
-    Arrival::Broken {
+pub(super) fn too_much() -> ExchangeEvent {
+    ExchangeEvent::Broken {
         why: format!(
             "more than {} of unfinished events came at once",
             text::bytes(UNREAD_BYTES as u64)

@@ -1,4 +1,4 @@
-//! The IO edge towards servers: one exchange in, a stream of [`Arrival`](crate::protocol::Arrival)s out.
+//! The IO edge towards servers: one exchange in, a stream of [`ExchangeEvent`](crate::protocol::ExchangeEvent)s out.
 //!
 //! Owns bytes, frames, HTTP, TLS, the processes that are servers, what is told of all that to be recorded, and the words for
 //! what goes wrong with them. Must not
@@ -24,4 +24,4 @@ pub use secrets::Secrets;
 pub(crate) use secrets::parts_of;
 pub use sse::Sse;
 pub use stdio::{Stdio, StdioOptions};
-pub use tap::{Scribe, Switch, Tap};
+pub use tap::{RecordingSwitch, TrafficRecorder, TrafficWriter};

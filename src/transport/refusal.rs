@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::frame::DEFAULT_CAP_BYTES;
 use super::sse::Sse;
 use crate::domain::text;
-use crate::protocol::{Arrival, Refusal, RpcError};
+use crate::protocol::{ExchangeEvent, Refusal, RpcError};
 
 /// How many characters of a text body are kept; enough for two lines on a screen.
 const SAID_CHARS: usize = 300;
@@ -79,7 +79,7 @@ fn first_event(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     let mut sse = Sse::new(DEFAULT_CAP_BYTES);
     sse.feed(Bytes::copy_from_slice(body));
     std::iter::from_fn(|| sse.take()).find_map(|arrival| match arrival {
-        Arrival::Event { data, .. } if !data.is_empty() => Some(data),
+        ExchangeEvent::Event { data, .. } if !data.is_empty() => Some(data),
         _ => None,
     })
 }

@@ -24,7 +24,7 @@ use super::{
     secrets::{Gate, Secrets},
     tap::Tapped,
 };
-use crate::{domain::EventId, protocol::Arrival};
+use crate::{domain::EventId, protocol::ExchangeEvent};
 
 /// The name of a data line, as the splitter writes it.
 const DATA: &[u8] = b"data: ";
@@ -101,22 +101,22 @@ impl Sse {
     /// Takes the next arrival out of what was fed; `None` asks for more bytes.
     ///
     /// Gives `Event`, `Endpoint`, at most one `Alive` for a chunk without an event, and `TooLarge` once, which is the last.
-    pub fn take(&mut self) -> Option<Arrival> {
+    pub fn take(&mut self) -> Option<ExchangeEvent> {
         if self.is_over {
             return None;
         }
         match self.splitter.take() {
             Ok(Some(Found::Frame(frame))) => Some(self.read(frame)),
-            Ok(Some(Found::Alive)) => Some(Arrival::Alive),
+            Ok(Some(Found::Alive)) => Some(ExchangeEvent::Alive),
             Ok(None) => None,
             Err(oversize) => {
                 self.is_over = true;
-                Some(Arrival::TooLarge { cap: oversize.cap })
+                Some(ExchangeEvent::TooLarge { cap: oversize.cap })
             }
         }
     }
 
-    fn read(&mut self, frame: Frame) -> Arrival {
+    fn read(&mut self, frame: Frame) -> ExchangeEvent {
         let (text, id, retry_ms) = frame.into_parts();
         let id = id.map(|id| match self.gate.text(&id) {
             Cow::Owned(masked) => masked.into(),
@@ -135,7 +135,7 @@ impl Sse {
             if let Some(tapped) = &self.tapped {
                 tapped.event(event.as_deref(), id.as_ref(), retry_ms, &data);
             }
-            return Arrival::Endpoint { target: Ok(data) };
+            return ExchangeEvent::Endpoint { target: Ok(data) };
         }
         let data = self.gate.message(data);
         if let Some(tapped) = &self.tapped {
@@ -189,11 +189,11 @@ fn one_line(text: &[u8]) -> Option<Range<usize>> {
     (is_all && text.starts_with(DATA)).then_some(DATA.len()..end)
 }
 
-fn arrival(id: Option<EventId>, retry_ms: Option<u64>, data: String) -> Arrival {
+fn arrival(id: Option<EventId>, retry_ms: Option<u64>, data: String) -> ExchangeEvent {
     if data.is_empty() && id.is_none() && retry_ms.is_none() {
-        return Arrival::Alive;
+        return ExchangeEvent::Alive;
     }
-    Arrival::Event { id, retry_ms, data }
+    ExchangeEvent::Event { id, retry_ms, data }
 }
 
 #[cfg(test)]
@@ -203,14 +203,14 @@ mod tests {
     use super::*;
     use crate::transport::frame::DEFAULT_CAP_BYTES;
 
-    fn arrivals(bytes: &[u8]) -> Vec<Arrival> {
+    fn arrivals(bytes: &[u8]) -> Vec<ExchangeEvent> {
         let mut sse = Sse::new(DEFAULT_CAP_BYTES);
         sse.feed(Bytes::copy_from_slice(bytes));
         std::iter::from_fn(|| sse.take()).collect()
     }
 
-    fn event(id: Option<&str>, retry_ms: Option<u64>, data: &str) -> Arrival {
-        Arrival::Event {
+    fn event(id: Option<&str>, retry_ms: Option<u64>, data: &str) -> ExchangeEvent {
+        ExchangeEvent::Event {
             id: id.map(EventId::new),
             retry_ms,
             data: data.to_owned(),
@@ -254,7 +254,7 @@ mod tests {
         let target = Ok("/messages?session_id=1".to_owned());
         assert_eq!(
             arrivals(b"event: endpoint\r\ndata: /messages?session_id=1\r\n\r\nevent: endpoint\ndata:\n\n"),
-            [Arrival::Endpoint { target }, Arrival::Alive]
+            [ExchangeEvent::Endpoint { target }, ExchangeEvent::Alive]
         );
     }
 
@@ -262,7 +262,11 @@ mod tests {
     fn an_event_that_carries_nothing_is_no_news() {
         assert_eq!(
             arrivals(b"event: ping\ndata: 1\n\ndata:\n\ndata: x\n\n"),
-            [Arrival::Alive, Arrival::Alive, event(None, None, "x")]
+            [
+                ExchangeEvent::Alive,
+                ExchangeEvent::Alive,
+                event(None, None, "x")
+            ]
         );
     }
 
@@ -288,8 +292,11 @@ mod tests {
         sse.feed(Bytes::from_static(
             b"data: a\n\ndata: 0123456789\n\ndata: b\n\n",
         ));
-        let all: Vec<Arrival> = std::iter::from_fn(|| sse.take()).collect();
-        assert_eq!(all, [event(None, None, "a"), Arrival::TooLarge { cap: 10 }]);
+        let all: Vec<ExchangeEvent> = std::iter::from_fn(|| sse.take()).collect();
+        assert_eq!(
+            all,
+            [event(None, None, "a"), ExchangeEvent::TooLarge { cap: 10 }]
+        );
         sse.feed(Bytes::from_static(b"data: c\n\n"));
         assert_eq!(sse.take(), None);
     }

@@ -31,11 +31,11 @@ use super::{
     frame::DEFAULT_CAP_BYTES,
     http::{into_text, is_too_much, too_much},
     secrets::{Gate, Secrets},
-    tap::{Tap, Tapped, Watched},
+    tap::{Tapped, TrafficRecorder, Watched},
 };
 use crate::{
     domain::{Part, Tally, TaskId, Way, text},
-    protocol::{Arrival, Body, Method, Request, encode::log_line},
+    protocol::{Body, ExchangeEvent, Method, Request, encode::log_line},
 };
 
 /// How long a process may take to end by itself once its stdin is closed.
@@ -74,7 +74,7 @@ pub struct StdioOptions {
     /// What is held of messages that have not come to their end; a process shares one among all its servers.
     pub unread: Tally,
     /// Where what goes over the pipes is told.
-    pub tap: Option<Tap>,
+    pub tap: Option<TrafficRecorder>,
 }
 
 impl StdioOptions {
@@ -145,8 +145,8 @@ impl Stdio {
     }
 
     /// Begins an exchange: a GET starts the process when the stream is first polled, and dropping that stream ends it.
-    /// The arrivals come in the order that [`Arrival`] promises.
-    pub fn exchange(&self, request: Request) -> BoxStream<'static, Arrival> {
+    /// The arrivals come in the order that [`ExchangeEvent`] promises.
+    pub fn exchange(&self, request: Request) -> BoxStream<'static, ExchangeEvent> {
         self.exchange_for(None, request)
     }
 
@@ -155,7 +155,7 @@ impl Stdio {
         &self,
         task: Option<TaskId>,
         request: Request,
-    ) -> BoxStream<'static, Arrival> {
+    ) -> BoxStream<'static, ExchangeEvent> {
         let stdio = self.clone();
         let tapped = self.inner.options.tap.as_ref();
         let tapped = tapped.map(|tap| tap.exchange(task, &self.inner.options.secrets));
@@ -195,7 +195,7 @@ impl Stdio {
             .is_some_and(|present| present.over.borrow().is_none())
     }
 
-    async fn post(&self, body: String, tapped: Option<Tapped>) -> Vec<Arrival> {
+    async fn post(&self, body: String, tapped: Option<Tapped>) -> Vec<ExchangeEvent> {
         let Some(present) = self.inner.present().clone() else {
             return unsent("its program does not run".to_owned());
         };
@@ -217,7 +217,7 @@ impl Stdio {
         // Whatever still runs there does not listen any more.
         present.end.notify_one();
         let why = present.why().await;
-        vec![Arrival::NoAnswer { why }]
+        vec![ExchangeEvent::NoAnswer { why }]
     }
 
     async fn start(&self, tapped: Option<Tapped>) -> Result<Box<Output>, String> {
@@ -314,21 +314,21 @@ impl Inner {
     }
 }
 
-fn unsent(why: String) -> Vec<Arrival> {
+fn unsent(why: String) -> Vec<ExchangeEvent> {
     let is_refused = false;
-    vec![Arrival::NotSent { why, is_refused }]
+    vec![ExchangeEvent::NotSent { why, is_refused }]
 }
 
-fn taken() -> Vec<Arrival> {
-    let opened = Arrival::Opened {
+fn taken() -> Vec<ExchangeEvent> {
+    let opened = ExchangeEvent::Opened {
         body: Body::Empty,
         session: None,
     };
-    vec![opened, Arrival::Ended]
+    vec![opened, ExchangeEvent::Ended]
 }
 
-fn event(data: String) -> Arrival {
-    Arrival::Event {
+fn event(data: String) -> ExchangeEvent {
+    ExchangeEvent::Event {
         id: None,
         retry_ms: None,
         data,
@@ -337,12 +337,14 @@ fn event(data: String) -> Arrival {
 
 /// The next arrival, looked at by whoever tells of the end.
 async fn told(
-    (mut arrivals, mut watched): (BoxStream<'static, Arrival>, Watched),
-) -> Option<(Arrival, (BoxStream<'static, Arrival>, Watched))> {
+    (mut arrivals, mut watched): (BoxStream<'static, ExchangeEvent>, Watched),
+) -> Option<(ExchangeEvent, (BoxStream<'static, ExchangeEvent>, Watched))> {
     let arrival = arrivals.next().await?;
     let is_last = matches!(
         arrival,
-        Arrival::NotSent { .. } | Arrival::Broken { .. } | Arrival::TooLarge { .. }
+        ExchangeEvent::NotSent { .. }
+            | ExchangeEvent::Broken { .. }
+            | ExchangeEvent::TooLarge { .. }
     );
     if is_last {
         watched.ended_by(&arrival);
@@ -359,11 +361,11 @@ enum Listening {
 }
 
 impl Listening {
-    async fn next(self) -> Option<(Arrival, Self)> {
+    async fn next(self) -> Option<(ExchangeEvent, Self)> {
         match self {
             Self::Unbegun(stdio, tapped) => Some(match stdio.start(tapped).await {
                 Ok(output) => {
-                    let opened = Arrival::Opened {
+                    let opened = ExchangeEvent::Opened {
                         body: Body::Stream,
                         session: None,
                     };
@@ -371,16 +373,16 @@ impl Listening {
                 }
                 Err(why) => {
                     let is_refused = false;
-                    (Arrival::NotSent { why, is_refused }, Self::Over)
+                    (ExchangeEvent::NotSent { why, is_refused }, Self::Over)
                 }
             }),
             Self::Unnamed(output) => {
                 let target = Ok("stdin".to_owned());
-                Some((Arrival::Endpoint { target }, Self::Open(output)))
+                Some((ExchangeEvent::Endpoint { target }, Self::Open(output)))
             }
             Self::Open(mut output) => {
                 let arrival = output.next().await;
-                let is_last = !matches!(arrival, Arrival::Event { .. });
+                let is_last = !matches!(arrival, ExchangeEvent::Event { .. });
                 let next = if is_last {
                     Self::Over
                 } else {
@@ -420,7 +422,7 @@ impl Drop for Output {
 }
 
 impl Output {
-    async fn next(&mut self) -> Arrival {
+    async fn next(&mut self) -> ExchangeEvent {
         loop {
             while let Some(line) = self.line() {
                 if let Some(arrival) = self.heard(&line) {
@@ -428,7 +430,7 @@ impl Output {
                 }
             }
             if self.read.len() > self.cap {
-                return Arrival::TooLarge { cap: self.cap };
+                return ExchangeEvent::TooLarge { cap: self.cap };
             }
             if is_too_much(&mut self.held, self.read.len()) {
                 return too_much();
@@ -460,7 +462,7 @@ impl Output {
         Some(line)
     }
 
-    fn heard(&mut self, line: &[u8]) -> Option<Arrival> {
+    fn heard(&mut self, line: &[u8]) -> Option<ExchangeEvent> {
         let line = line.trim_ascii();
         if matches!(line.first(), Some(b'{' | b'[')) {
             let message = self.gate.message(into_text(line.to_vec()));
@@ -485,7 +487,7 @@ impl Output {
     }
 
     /// What comes once stdout has ended: what was said beside it, then why.
-    async fn last(&mut self) -> Arrival {
+    async fn last(&mut self) -> ExchangeEvent {
         self.present.end.notify_one();
         let why = self.present.why().await;
         if let Ok(aside) = self.asides.try_recv() {
@@ -496,7 +498,7 @@ impl Output {
             1 => " (1 line on its stdout was no message)".to_owned(),
             count => format!(" ({count} lines on its stdout were no messages)"),
         };
-        Arrival::Broken {
+        ExchangeEvent::Broken {
             why: format!("{why}{strays}"),
         }
     }
@@ -688,7 +690,7 @@ mod tests {
         Stdio::new(options)
     }
 
-    async fn all(stdio: &Stdio, request: Request) -> Vec<Arrival> {
+    async fn all(stdio: &Stdio, request: Request) -> Vec<ExchangeEvent> {
         timeout(WITHIN, stdio.exchange(request).collect())
             .await
             .unwrap()
@@ -702,9 +704,9 @@ mod tests {
             .block_on(test);
     }
 
-    fn data(arrival: &Arrival) -> &str {
+    fn data(arrival: &ExchangeEvent) -> &str {
         match arrival {
-            Arrival::Event { data, .. } => data,
+            ExchangeEvent::Event { data, .. } => data,
             other => panic!("{other:?}"),
         }
     }
@@ -715,20 +717,29 @@ mod tests {
             let stdio = shell(r#"read line; printf '{"got":%s}\n' "$line""#);
             assert!(matches!(
                 all(&stdio, post("{}")).await[..],
-                [Arrival::NotSent { .. }]
+                [ExchangeEvent::NotSent { .. }]
             ));
             let mut said = stdio.exchange(get());
-            assert!(matches!(said.next().await, Some(Arrival::Opened { .. })));
-            assert!(matches!(said.next().await, Some(Arrival::Endpoint { .. })));
+            assert!(matches!(
+                said.next().await,
+                Some(ExchangeEvent::Opened { .. })
+            ));
+            assert!(matches!(
+                said.next().await,
+                Some(ExchangeEvent::Endpoint { .. })
+            ));
             let posted = all(&stdio, post("{\"a\":\n1}")).await;
             assert!(
-                matches!(posted[..], [Arrival::Opened { .. }, Arrival::Ended]),
+                matches!(
+                    posted[..],
+                    [ExchangeEvent::Opened { .. }, ExchangeEvent::Ended]
+                ),
                 "{posted:?}"
             );
             let came = timeout(WITHIN, said.next()).await.unwrap().unwrap();
             assert_eq!(data(&came), r#"{"got":{"a": 1}}"#);
             let last = timeout(WITHIN, said.next()).await.unwrap().unwrap();
-            assert!(matches!(last, Arrival::Broken { .. }), "{last:?}");
+            assert!(matches!(last, ExchangeEvent::Broken { .. }), "{last:?}");
             assert!(said.next().await.is_none() && !stdio.is_running());
         });
     }
@@ -744,7 +755,7 @@ mod tests {
             let of = |logger: &str| texts.iter().find(|it| it.contains(logger)).unwrap();
             assert!(of("stdout").contains("no message: Welcome"));
             assert!(of("stderr").contains("no [redacted:a_secret] "));
-            let Some(Arrival::Broken { why }) = came.last() else {
+            let Some(ExchangeEvent::Broken { why }) = came.last() else {
                 panic!("{came:?}");
             };
             assert!(
@@ -768,7 +779,7 @@ mod tests {
             let stdio = Stdio::new(options);
             let came = all(&stdio, get()).await;
             assert!(
-                matches!(came.last(), Some(Arrival::TooLarge { .. })),
+                matches!(came.last(), Some(ExchangeEvent::TooLarge { .. })),
                 "{came:?}"
             );
             timeout(WITHIN, stdio.end()).await.unwrap();
@@ -786,7 +797,7 @@ mod tests {
             let mut pid = None;
             while pid.is_none() {
                 let came = timeout(WITHIN, said.next()).await.unwrap().unwrap();
-                if let Arrival::Event { data, .. } = came {
+                if let ExchangeEvent::Event { data, .. } = came {
                     let value: serde_json::Value = serde_json::from_str(&data).unwrap();
                     pid = value["pid"].as_i64();
                 }
@@ -812,7 +823,7 @@ mod tests {
     fn what_cannot_be_started_is_said_and_nothing_was_sent() {
         run(async {
             let came = all(&Stdio::new(StdioOptions::new("/no/such\nprogram")), get()).await;
-            let [Arrival::NotSent { why, .. }] = &came[..] else {
+            let [ExchangeEvent::NotSent { why, .. }] = &came[..] else {
                 panic!("{came:?}");
             };
             assert!(

@@ -21,7 +21,7 @@ use url::Url;
 use super::secrets::{SEGMENT, Secrets, is_credential};
 use crate::{
     domain::{EventId, Passed, ServerName, TaskId, Wall, Way, WireEntry},
-    protocol::Arrival,
+    protocol::ExchangeEvent,
 };
 
 /// What stands where something was taken out.
@@ -36,17 +36,17 @@ const READ_BYTES: usize = 1 << 20;
 /// They only say which credentials are wanted.
 const SHOWN: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
 
-/// Who writes down what a [`Tap`] tells.
-pub trait Scribe: Send + Sync {
+/// Who writes down what a [`TrafficRecorder`] tells.
+pub trait TrafficWriter: Send + Sync {
     /// Takes a message, without waiting; one that finds no room is for him to count.
     fn take(&self, entry: WireEntry);
 }
 
 /// Whether anybody listens; shared with whoever switches it.
 #[derive(Clone, Debug, Default)]
-pub struct Switch(Arc<AtomicBool>);
+pub struct RecordingSwitch(Arc<AtomicBool>);
 
-impl Switch {
+impl RecordingSwitch {
     /// Whether it is on.
     pub fn is_on(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -60,14 +60,14 @@ impl Switch {
 
 /// The tap of one server; cheap to clone.
 #[derive(Clone)]
-pub struct Tap {
+pub struct TrafficRecorder {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     server: ServerName,
-    switch: Switch,
-    scribe: Arc<dyn Scribe>,
+    switch: RecordingSwitch,
+    scribe: Arc<dyn TrafficWriter>,
     now: Box<dyn Fn() -> Wall + Send + Sync>,
     exchanges: AtomicU64,
     known: Mutex<Known>,
@@ -79,7 +79,7 @@ struct Known {
     calls: VecDeque<(String, TaskId)>,
 }
 
-impl fmt::Debug for Tap {
+impl fmt::Debug for TrafficRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tap")
             .field("server", &self.inner.server)
@@ -88,12 +88,12 @@ impl fmt::Debug for Tap {
     }
 }
 
-impl Tap {
+impl TrafficRecorder {
     /// A tap for `server`; what it tells goes to `scribe` while the switch is on.
     pub fn new(
         server: ServerName,
-        switch: Switch,
-        scribe: Arc<dyn Scribe>,
+        switch: RecordingSwitch,
+        scribe: Arc<dyn TrafficWriter>,
         now: impl Fn() -> Wall + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Tap {
     }
 
     /// Its switch.
-    pub fn switch(&self) -> &Switch {
+    pub fn switch(&self) -> &RecordingSwitch {
         &self.inner.switch
     }
 
@@ -230,7 +230,7 @@ impl Mark<'_> {
 /// One exchange as it is told.
 #[derive(Clone, Debug)]
 pub(super) struct Tapped {
-    tap: Tap,
+    tap: TrafficRecorder,
     secrets: Secrets,
     number: u64,
     task: Option<TaskId>,
@@ -333,26 +333,26 @@ impl Tapped {
     }
 
     /// The end of it, if that is what this arrival is.
-    pub(super) fn ended_by(&self, arrival: &Arrival) {
+    pub(super) fn ended_by(&self, arrival: &ExchangeEvent) {
         if !self.is_on() {
             return;
         }
         let why = match arrival {
-            Arrival::Ended => "the server ended it",
-            Arrival::Broken { why }
-            | Arrival::NotSent { why, .. }
-            | Arrival::NoAnswer { why }
-            | Arrival::Untrusted { why } => why,
-            Arrival::TooLarge { .. } => "it was too large",
-            Arrival::Refused(refusal) => {
+            ExchangeEvent::Ended => "the server ended it",
+            ExchangeEvent::Broken { why }
+            | ExchangeEvent::NotSent { why, .. }
+            | ExchangeEvent::NoAnswer { why }
+            | ExchangeEvent::Untrusted { why } => why,
+            ExchangeEvent::TooLarge { .. } => "it was too large",
+            ExchangeEvent::Refused(refusal) => {
                 let said = refusal.said.as_deref().unwrap_or_default();
                 return self.end(Way::Came, &format!("HTTP {} {said}", refusal.status));
             }
-            Arrival::Opened { .. }
-            | Arrival::Event { .. }
-            | Arrival::Endpoint { .. }
-            | Arrival::MoreRequests(_)
-            | Arrival::Alive => return,
+            ExchangeEvent::Opened { .. }
+            | ExchangeEvent::Event { .. }
+            | ExchangeEvent::Endpoint { .. }
+            | ExchangeEvent::MoreRequests(_)
+            | ExchangeEvent::Alive => return,
         };
         self.end(Way::Came, why);
     }
@@ -459,7 +459,7 @@ impl Watched {
     }
 
     /// This was the last of its arrivals.
-    pub(super) fn ended_by(&mut self, arrival: &Arrival) {
+    pub(super) fn ended_by(&mut self, arrival: &ExchangeEvent) {
         if let Some(tapped) = self.tapped.take() {
             tapped.ended_by(arrival);
         }
@@ -482,7 +482,7 @@ pub(super) mod tests {
     #[derive(Default)]
     pub(in crate::transport) struct Kept(Mutex<Vec<WireEntry>>);
 
-    impl Scribe for Kept {
+    impl TrafficWriter for Kept {
         fn take(&self, entry: WireEntry) {
             self.0.lock().unwrap().push(entry);
         }
@@ -494,12 +494,12 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::transport) fn tap() -> (Tap, Arc<Kept>) {
+    pub(in crate::transport) fn tap() -> (TrafficRecorder, Arc<Kept>) {
         let kept = Arc::<Kept>::default();
-        let switch = Switch::default();
+        let switch = RecordingSwitch::default();
         switch.set(true);
-        let scribe = Arc::clone(&kept) as Arc<dyn Scribe>;
-        let tap = Tap::new(ServerName::new("lab"), switch, scribe, || Wall(7));
+        let scribe = Arc::clone(&kept) as Arc<dyn TrafficWriter>;
+        let tap = TrafficRecorder::new(ServerName::new("lab"), switch, scribe, || Wall(7));
         (tap, kept)
     }
 

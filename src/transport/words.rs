@@ -8,27 +8,27 @@ use std::io;
 
 use rustls::CertificateError;
 
-use crate::protocol::Arrival;
+use crate::protocol::ExchangeEvent;
 
 /// Says why no response head came: `Untrusted`, `NotSent` or `NoAnswer`.
-pub(super) fn before_head(error: &reqwest::Error, host: &str, has_roots: bool) -> Arrival {
+pub(super) fn before_head(error: &reqwest::Error, host: &str, has_roots: bool) -> ExchangeEvent {
     // Everything up to the finished connection, TLS and a proxy's tunnel included; the request is written only after.
     if !error.is_connect() {
         // A request that could not be built was not written either.
         return if error.is_builder() {
-            Arrival::NotSent {
+            ExchangeEvent::NotSent {
                 why: innermost(error),
                 is_refused: false,
             }
         } else {
-            Arrival::NoAnswer {
+            ExchangeEvent::NoAnswer {
                 why: no_answer(error),
             }
         };
     }
     if let Some(tls) = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
         return match tls {
-            rustls::Error::InvalidCertificate(reason) => Arrival::Untrusted {
+            rustls::Error::InvalidCertificate(reason) => ExchangeEvent::Untrusted {
                 why: certificate(reason, has_roots),
             },
             rustls::Error::InvalidMessage(_) => {
@@ -43,7 +43,7 @@ pub(super) fn before_head(error: &reqwest::Error, host: &str, has_roots: bool) -
     if let Some(kind) = io_kind(error) {
         let is_refused = kind == io::ErrorKind::ConnectionRefused;
         let why = io_words(kind).map_or_else(|| innermost(error), str::to_owned);
-        return Arrival::NotSent { why, is_refused };
+        return ExchangeEvent::NotSent { why, is_refused };
     }
     if error.is_timeout() {
         return not_sent("no connection within 10 s");
@@ -78,8 +78,8 @@ fn no_answer(error: &reqwest::Error) -> String {
     }
 }
 
-fn not_sent(why: impl Into<String>) -> Arrival {
-    Arrival::NotSent {
+fn not_sent(why: impl Into<String>) -> ExchangeEvent {
+    ExchangeEvent::NotSent {
         why: why.into(),
         is_refused: false,
     }

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::{Room, State};
+use crate::app::{PaneHeights, State};
 
 /// The parts of the screen; a part that is not there has no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Layout {
 impl Layout {
     /// Lays the screen out.
     pub fn of(state: &State, area: Rect) -> Self {
-        let room = Room::of(state, (area.width, area.height));
+        let room = PaneHeights::of(state, (area.width, area.height));
         let mut y = area.y;
         let mut take = |rows: u16| {
             let rows = rows.min(area.bottom().saturating_sub(y));

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Entity, State, until},
+    app::{State, TaskRow, until},
     domain::{
         AskedFor, Contact, LinkState, LostReason, Progress, ServerView, Stamp, Status, Wall,
         Window, text, whole_percent,
@@ -52,12 +52,12 @@ fn coarse(age: Duration) -> String {
 /// The state of a task.
 pub(crate) fn state_of(
     state: &State,
-    entity: &Entity,
+    task_row: &TaskRow,
     glyphs: &'static Glyphs,
     now: Stamp,
 ) -> Shown {
-    let task = &entity.view.task;
-    let contact = entity.view.contact.at(now);
+    let task = &task_row.view.task;
+    let contact = task_row.view.contact.at(now);
     match &task.status {
         Status::Completed => {
             return Shown::new(glyphs.done, task.status.row_word(), Role::Done);
@@ -103,7 +103,7 @@ pub(crate) fn state_of(
             Shown::new(glyphs.asks, word, Role::Needs)
         }
         Contact::Reconnecting { .. } => {
-            let age = text::span(now.wall.since(entity.contact_since));
+            let age = text::span(now.wall.since(task_row.contact_since));
             Shown::new(glyphs.cut, format!("cut {age}"), Role::Cut)
         }
         Contact::Offline { since, .. } => {
@@ -219,15 +219,15 @@ fn contact_at(state: &State, server: &ServerView, now: Stamp) -> Reach {
     let (mut quiet, mut cut) = (None, None);
     let mut is_any = false;
     let open = state.open_tasks().take(LOOKED_AT);
-    for entity in open.filter(|entity| entity.view.task.server == server.name) {
+    for task_row in open.filter(|task_row| task_row.view.task.server == server.name) {
         is_any = true;
         let least = |known: Option<Duration>, age: Duration| {
             Some(known.map_or(age, |known| known.min(age)))
         };
-        match entity.view.contact.at(now) {
+        match task_row.view.contact.at(now) {
             Contact::Quiet { last_byte } => quiet = least(quiet, now.wall.since(last_byte)),
             Contact::Reconnecting { .. } => {
-                cut = least(cut, now.wall.since(entity.contact_since));
+                cut = least(cut, now.wall.since(task_row.contact_since));
             }
             Contact::Offline { since, .. } => cut = least(cut, now.wall.since(since)),
             Contact::Live { .. }

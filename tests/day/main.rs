@@ -21,11 +21,11 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input as Key, Setup, State, update},
     domain::{
-        Ask, Entry, Happening, LinkRecord, Mono, NewCall, News, ProtocolVersion, Row, ServerName,
-        Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
+        Ask, Entry, HistoryEvent, LinkRecord, Mono, NewCall, News, ProtocolVersion, Row,
+        ServerName, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
-    protocol::Arrival,
+    protocol::ExchangeEvent,
     store::{Durability, Lookup, Paths, Reader, Writer},
     ui,
 };
@@ -99,7 +99,7 @@ struct Held {
 /// The step that an entry of a history tells.
 fn step(entry: &Entry) -> Option<f64> {
     match entry.what {
-        Happening::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
     }
 }
@@ -214,7 +214,7 @@ impl Day {
     fn arrived(&mut self, at: usize) -> Vec<Input> {
         let out = self.sides[at].server.out.drain(..);
         let input =
-            |(exchange, arrival): (ExchangeId, Arrival)| Input::Arrived { exchange, arrival };
+            |(exchange, arrival): (ExchangeId, ExchangeEvent)| Input::Arrived { exchange, arrival };
         out.map(input).collect()
     }
 
@@ -246,11 +246,11 @@ impl Day {
             if now >= side.cut_at && now < DAY - 1800 {
                 side.cuts += 1;
                 side.cut_at = now + self.dice.u64(60..900);
-                let broken = Arrival::Broken {
+                let broken = ExchangeEvent::Broken {
                     why: "connection reset by peer".to_owned(),
                 };
                 match self.dice.u32(0..4) {
-                    0 => side.server.cut(Some(&Arrival::Ended)),
+                    0 => side.server.cut(Some(&ExchangeEvent::Ended)),
                     1 => side.server.cut(Some(&broken)),
                     // Nobody is told; what stands brings nothing any more.
                     2 => side.server.cut(None),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use longhaul::{
     link::ExchangeId,
-    protocol::{Arrival, Body, Method, Refusal, Request},
+    protocol::{Body, ExchangeEvent, Method, Refusal, Request},
 };
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ pub(crate) struct Server {
     /// Nothing is due before.
     next: u64,
     by_client: BTreeMap<String, String>,
-    pub(crate) out: VecDeque<(ExchangeId, Arrival)>,
+    pub(crate) out: VecDeque<(ExchangeId, ExchangeEvent)>,
     /// Exchanges that stand and bring nothing by themselves.
     idle: Vec<ExchangeId>,
     pub(crate) cost: Cost,
@@ -144,20 +144,20 @@ impl Server {
         }
     }
 
-    fn send(&mut self, exchange: ExchangeId, arrival: Arrival) {
+    fn send(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         self.out.push_back((exchange, arrival));
     }
 
     fn open(&mut self, exchange: ExchangeId, body: Body) {
         let session = None;
-        self.send(exchange, Arrival::Opened { body, session });
+        self.send(exchange, ExchangeEvent::Opened { body, session });
     }
 
     fn event(&mut self, exchange: ExchangeId, id: Option<String>, data: String) {
         let retry_ms = None;
         self.send(
             exchange,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: id.map(Into::into),
                 retry_ms,
                 data,
@@ -172,14 +172,14 @@ impl Server {
             error: None,
             said: None,
         };
-        self.send(exchange, Arrival::Refused(Box::new(refusal)));
+        self.send(exchange, ExchangeEvent::Refused(Box::new(refusal)));
     }
 
     fn answer(&mut self, exchange: ExchangeId, id: &Value, result: &Value) {
         self.open(exchange, Body::Json);
         let data = json!({"jsonrpc": "2.0", "id": id, "result": result});
         self.event(exchange, None, data.to_string());
-        self.send(exchange, Arrival::Ended);
+        self.send(exchange, ExchangeEvent::Ended);
     }
 
     pub(crate) fn take(&mut self, exchange: ExchangeId, request: &Request) {
@@ -191,7 +191,7 @@ impl Server {
         self.cost.add(self.now, method == "tasks/get");
         if self.now < self.down_until {
             let (why, is_refused) = ("no route".to_owned(), true);
-            return self.send(exchange, Arrival::NotSent { why, is_refused });
+            return self.send(exchange, ExchangeEvent::NotSent { why, is_refused });
         }
         if let Method::Get { cursor } = &request.method {
             return self.resume(exchange, cursor.as_deref());
@@ -237,7 +237,7 @@ impl Server {
             }
             _ => {
                 self.open(exchange, Body::Empty);
-                self.send(exchange, Arrival::Ended);
+                self.send(exchange, ExchangeEvent::Ended);
             }
         }
     }
@@ -339,7 +339,7 @@ impl Server {
             (job.stream.to_string() == stream).then_some((name.to_owned(), number.parse().ok()?))
         });
         let Some((name, after)) = found else {
-            return self.send(exchange, Arrival::Ended);
+            return self.send(exchange, ExchangeEvent::Ended);
         };
         let Some(job) = self.jobs.get_mut(&name) else {
             return;
@@ -354,7 +354,7 @@ impl Server {
         }
         if is_over {
             self.told(&name);
-            self.send(exchange, Arrival::Ended);
+            self.send(exchange, ExchangeEvent::Ended);
         }
     }
 
@@ -402,7 +402,7 @@ impl Server {
             if let Some((exchange, id)) = job.fetch.take() {
                 let data = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 self.event(exchange, None, data.to_string());
-                self.send(exchange, Arrival::Ended);
+                self.send(exchange, ExchangeEvent::Ended);
                 self.told(name);
             }
             return;
@@ -411,7 +411,7 @@ impl Server {
         let conn = job.conn;
         self.emit(name, data.to_string());
         if let Some(conn) = conn {
-            self.send(conn, Arrival::Ended);
+            self.send(conn, ExchangeEvent::Ended);
             self.told(name);
         }
     }
@@ -422,7 +422,7 @@ impl Server {
             let conns = self.jobs.values().filter_map(|job| job.conn);
             let alive = conns.chain(self.idle.iter().copied());
             self.out
-                .extend(alive.map(|exchange| (exchange, Arrival::Alive)));
+                .extend(alive.map(|exchange| (exchange, ExchangeEvent::Alive)));
         }
         if self.now < self.next {
             return;
@@ -483,7 +483,7 @@ impl Server {
     }
 
     /// Takes every connection away. `Some` says how those hear of it that stand at its other end.
-    pub(crate) fn cut(&mut self, told: Option<&Arrival>) {
+    pub(crate) fn cut(&mut self, told: Option<&ExchangeEvent>) {
         let mut open = std::mem::take(&mut self.idle);
         for job in self.jobs.values_mut() {
             open.extend(job.conn.take());
@@ -509,7 +509,7 @@ impl Server {
             lost.extend(job.conn.take());
         }
         for exchange in lost {
-            self.send(exchange, Arrival::Ended);
+            self.send(exchange, ExchangeEvent::Ended);
         }
     }
 }

@@ -10,7 +10,7 @@ use longhaul::{
         Chord, Convention, Elicitation, Entry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
     },
-    protocol::{self, Arrival, Incoming},
+    protocol::{self, ExchangeEvent, Incoming},
     term::keys::Keys,
     transport::Sse,
 };
@@ -61,17 +61,17 @@ pub(crate) fn splitter(data: &[u8]) {
     assert_eq!(whole, arrivals(chunks), "the cut of the chunks matters");
 }
 
-fn arrivals<'c>(chunks: impl Iterator<Item = &'c [u8]>) -> Vec<Arrival> {
+fn arrivals<'c>(chunks: impl Iterator<Item = &'c [u8]>) -> Vec<ExchangeEvent> {
     let mut sse = Sse::new(CAP_BYTES);
     let mut all = Vec::new();
     for chunk in chunks {
         sse.feed(Bytes::copy_from_slice(chunk));
         while let Some(arrival) = sse.take() {
-            if let Arrival::Event { data, .. } = &arrival {
+            if let ExchangeEvent::Event { data, .. } = &arrival {
                 assert!(data.len() <= CAP_BYTES * 3, "{} bytes", data.len());
             }
             // A sign of life for each chunk is the only thing that may differ.
-            if arrival != Arrival::Alive {
+            if arrival != ExchangeEvent::Alive {
                 all.push(arrival);
             }
         }

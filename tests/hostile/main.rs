@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use ink::Ink;
 use longhaul::store::write_atomically;
-use pty::{House, Tui};
+use pty::{TestEnv, Tui};
 use serde_json::Value;
 use server::{Hostile, hostile};
 use support::program::{Ran, run};
@@ -30,7 +30,7 @@ const USUAL: (u16, u16) = (120, 36);
 type Tasks = BTreeMap<&'static str, String>;
 
 /// Calls the tool once in each way, with what goes to a pipe checked on the way.
-fn fill(house: &House, server: &Hostile) -> Tasks {
+fn fill(env: &TestEnv, server: &Hostile) -> Tasks {
     let mut tasks = Tasks::new();
     for (mode, code) in [
         ("end", 0),
@@ -51,13 +51,13 @@ fn fill(house: &House, server: &Hostile) -> Tasks {
             arguments.push("--detach".to_owned());
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let ran = piped(house, &arguments);
+        let ran = piped(env, &arguments);
         assert_eq!(ran.code, Some(code), "{mode}: {ran:#?}");
         let id = ran.events()[0]["id"].as_str().unwrap().to_owned();
         tasks.insert(mode, id);
     }
     let ran = piped(
-        house,
+        env,
         &["-s", &server.url(), "--json", "call", "slow", "--detach"],
     );
     assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -67,8 +67,8 @@ fn fill(house: &House, server: &Hostile) -> Tasks {
 }
 
 /// Runs a command with both its ways out in pipes, and looks at what came.
-fn piped(house: &House, arguments: &[&str]) -> Ran {
-    let ran = run(house.path(), arguments);
+fn piped(env: &TestEnv, arguments: &[&str]) -> Ran {
+    let ran = run(env.path(), arguments);
     for text in [&ran.out, &ran.err] {
         let foreign = ink::foreign_in(text);
         assert!(foreign.is_empty(), "{arguments:?}: {foreign:?} in {text}");
@@ -82,8 +82,8 @@ fn piped(house: &House, arguments: &[&str]) -> Ran {
 }
 
 /// Runs a command on a terminal, and looks at what came.
-fn shown(house: &House, arguments: &[&str]) -> (String, Ink) {
-    let mut tui = house.open(arguments, USUAL);
+fn shown(env: &TestEnv, arguments: &[&str]) -> (String, Ink) {
+    let mut tui = env.open(arguments, USUAL);
     tui.end();
     tui.read_out();
     let ink = clean(&tui);
@@ -100,9 +100,9 @@ fn clean(tui: &Tui) -> Ink {
 
 #[test]
 fn no_command_lets_a_server_write_to_the_terminal() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Hostile::start();
-    let tasks = fill(&house, &server);
+    let tasks = fill(&env, &server);
     let (done, failed, asks) = (&tasks["end"][..], &tasks["fail"][..], &tasks["ask"][..]);
     let (refused, visit, slow) = (&tasks["error"][..], &tasks["url"][..], &tasks["slow"][..]);
     let url = server.url();
@@ -154,15 +154,15 @@ fn no_command_lets_a_server_write_to_the_terminal() {
     ];
     let (mut in_pipes, mut on_terminals) = (String::new(), String::new());
     for arguments in commands {
-        let ran = piped(&house, arguments);
+        let ran = piped(&env, arguments);
         in_pipes.push_str(&ran.out);
         in_pipes.push_str(&ran.err);
         let json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
-        piped(&house, &json);
-        let (text, _) = shown(&house, arguments);
+        piped(&env, &json);
+        let (text, _) = shown(&env, arguments);
         on_terminals.push_str(&text);
         // Never coloured, never marked: a script gets on a terminal what it gets in a pipe.
-        let (text, ink) = shown(&house, &json);
+        let (text, ink) = shown(&env, &json);
         assert!(!text.contains('\u{1b}'), "{json:?}: {text}");
         // Bytes that are no UTF-8 came as that sign already.
         let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
@@ -186,29 +186,29 @@ fn no_command_lets_a_server_write_to_the_terminal() {
 
 #[test]
 fn json_says_what_the_server_said_and_raw_bytes_go_to_no_terminal() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Hostile::start();
-    let tasks = fill(&house, &server);
+    let tasks = fill(&env, &server);
     let done = &tasks["end"][..];
     // Written with escapes, read back the same but for what was no text.
     let sent = |tag: &str| hostile(tag).split("@RAW@").next().unwrap().to_owned();
-    let document = piped(&house, &["result", done, "--json"]).document();
+    let document = piped(&env, &["result", done, "--json"]).document();
     let text = document["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with(&sent("RESULT")), "{text}");
     assert!(text.contains(&"\u{301}".repeat(10_000)));
 
-    let raw = run(house.path(), &["result", done, "--raw"]);
+    let raw = run(env.path(), &["result", done, "--raw"]);
     assert!(raw.out.starts_with(&sent("RESULT")), "{raw:?}");
-    let file = house.path().join("out");
+    let file = env.path().join("out");
     let out = run(
-        house.path(),
+        env.path(),
         &["result", done, "--out", file.to_str().unwrap()],
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), raw.out, "{out:?}");
     for json in [false, true] {
         let mut arguments = vec!["result", done, "--raw"];
         arguments.extend(json.then_some("--json"));
-        let (text, ink) = shown(&house, &arguments);
+        let (text, ink) = shown(&env, &arguments);
         assert!(text.contains("RESULT") && ink.marks > 10, "{text}");
         assert!(text.contains("--out FILE"), "{text}");
     }
@@ -216,16 +216,13 @@ fn json_says_what_the_server_said_and_raw_bytes_go_to_no_terminal() {
 
 #[test]
 fn the_log_file_holds_no_sequence_of_a_server() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Hostile::start();
     for mode in ["end", "refuse", "error"] {
         let mode = format!("mode={mode}");
-        piped(
-            &house,
-            &["-vvv", "-s", &server.url(), "call", "chat", &mode],
-        );
+        piped(&env, &["-vvv", "-s", &server.url(), "call", "chat", &mode]);
     }
-    let paths = longhaul::store::Paths::resolve(Some(house.path().to_owned()), "default").unwrap();
+    let paths = longhaul::store::Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     let log = std::fs::read_to_string(paths.log()).unwrap();
     assert_eq!(ink::foreign_in(&log), Vec::<String>::new());
 }
@@ -292,10 +289,10 @@ fn is_in_its_place(tui: &Tui) {
 
 #[test]
 fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Hostile::start();
-    let tasks = fill(&house, &server);
-    let mut tui = house.open(&["-s", &server.url()], USUAL);
+    let tasks = fill(&env, &server);
+    let mut tui = env.open(&["-s", &server.url()], USUAL);
     tui.wait_for("task-end");
     tui.wait_for_line(&["task-ask", "asks"]);
     is_in_its_place(&tui);
@@ -389,7 +386,7 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     tui.wait_for("SERVERNAME");
     looked(&tui, &[]);
     // Its end is told in a toast, a title and a notification.
-    let ran = piped(&house, &["-s", &server.url(), "call", "chat", "mode=fail"]);
+    let ran = piped(&env, &["-s", &server.url(), "call", "chat", "mode=fail"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     tui.press("4");
     tui.wait_for("TOOLFAIL");
@@ -419,10 +416,10 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
 
 #[test]
 fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
-    let house = House::new();
+    let env = TestEnv::new();
     let server = Hostile::start();
-    let tasks = fill(&house, &server);
-    let mut tui = house.open(&["--ascii", "-s", &server.url()], USUAL);
+    let tasks = fill(&env, &server);
+    let mut tui = env.open(&["--ascii", "-s", &server.url()], USUAL);
     tui.wait_for("task-end");
     for (mode, tag) in [
         ("end", "RESULT"),
@@ -437,7 +434,7 @@ fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
     tui.press("3");
     tui.wait_for("SERVERNAME");
     // Told in a toast, a title and a notification.
-    let ran = piped(&house, &["-s", &server.url(), "call", "chat", "mode=fail"]);
+    let ran = piped(&env, &["-s", &server.url(), "call", "chat", "mode=fail"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     tui.press("4");
     tui.wait_for("TOOLFAIL");
@@ -453,12 +450,12 @@ fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
 
 #[test]
 fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
-    let house = House::new();
+    let env = TestEnv::new();
     let words = hostile("PASSED").replace(['\0', '\u{7f}'], "");
     let name = words.replace("://", "");
     let flag = format!("--{words}");
-    let file = house.path().join("state.json");
-    let unreachable = house.path().join("unreachable.json");
+    let file = env.path().join("state.json");
+    let unreachable = env.path().join("unreachable.json");
     let mut state = serde_json::json!({"client_id": words, "server_url": format!("http://127.0.0.1:1/{words}"),
         "tasks": [{"id": words, "tool": words, "arguments": {}, "status": words, "progress": words}]});
     write_atomically(&unreachable, state.to_string().as_bytes()).unwrap();
@@ -467,7 +464,7 @@ fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
     write_atomically(&file, state.to_string().as_bytes()).unwrap();
     let configured = serde_json::json!(words);
     let config = format!("{configured} = 1\n[servers.lab]\nurl = {configured}\n{configured} = 2\n");
-    write_atomically(&house.path().join("config.toml"), config.as_bytes()).unwrap();
+    write_atomically(&env.path().join("config.toml"), config.as_bytes()).unwrap();
     let commands: [&[&str]; 7] = [
         &[&flag],
         &["show", &words],
@@ -478,10 +475,10 @@ fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
         &["adopt", "--from", file.to_str().unwrap()],
     ];
     for arguments in commands {
-        let ran = piped(&house, arguments);
+        let ran = piped(&env, arguments);
         assert_ne!(ran.code, Some(0), "{ran:#?}");
         assert!(ran.err.contains("PASSED"), "{ran:#?}");
-        let mut tui = house.open(arguments, USUAL);
+        let mut tui = env.open(arguments, USUAL);
         if arguments.last() == file.to_str().as_ref() {
             tui.wait_for("call them? y/N");
             tui.press("n\r");

@@ -6,7 +6,7 @@ use vt100::Screen;
 
 use super::{
     cast::Cast,
-    support::{House, Tui, program},
+    support::{TestEnv, Tui, program},
     svg,
 };
 
@@ -91,7 +91,7 @@ pub(crate) struct Played {
 
 /// Plays the script on a demo of its own.
 pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> Played {
-    let house = House::serving();
+    let env = TestEnv::serving();
     let bin = std::path::Path::new(program()).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let mut cast = Cast::new(size, "longhaul demo");
@@ -100,7 +100,7 @@ pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> Played {
     let mut ids: BTreeMap<String, String> = BTreeMap::new();
     for step in steps {
         if let Step::Open = step {
-            let mut opened = house.open_with(&[("PATH", &path)], "/bin/sh", &[], size);
+            let mut opened = env.open_with(&[("PATH", &path)], "/bin/sh", &[], size);
             opened.wait_for("$");
             tui = Some(opened);
             continue;
@@ -134,7 +134,7 @@ pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> Played {
             }
             Step::Call(name, arguments) => {
                 let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                ids.insert(name.clone(), house.call(&arguments));
+                ids.insert(name.clone(), env.call(&arguments));
             }
             Step::Run(arguments) => {
                 let named = |word: &String| {
@@ -144,7 +144,7 @@ pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> Played {
                 let arguments: Vec<String> = arguments.iter().map(named).collect();
                 let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
                 // A tool that fails is part of what is to be seen.
-                house.run(&arguments);
+                env.run(&arguments);
             }
             Step::Close => {
                 terminal.hang_up();

@@ -9,9 +9,9 @@ use longhaul::{
         next_wake, update,
     },
     domain::{
-        Ask, AskedFor, Chord, Contact, Done, Happening, Level, Mono, NewCall, News, Notice,
-        NoticeLevel, Notify, Overall, Price, Progress, Roster, ServerName, Status, TaskView, Tell,
-        Wall,
+        Ask, AskedFor, Chord, Contact, Done, HistoryEvent, LeaveImpact, Level, Mono, NewCall, News,
+        Notice, NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, Status,
+        TaskView, Tell, Wall,
     },
 };
 
@@ -209,10 +209,10 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     (title, left) = (Some(of), heads.count + heads.paused);
                 }
                 Line::Row(id) => {
-                    let entity = screen.state.task(id).unwrap();
-                    let task = &entity.view.task;
+                    let task_row = screen.state.task(id).unwrap();
+                    let task = &task_row.view.task;
                     assert!(match title.unwrap() {
-                        Title::Need(group) => entity.home == *group,
+                        Title::Need(group) => task_row.home == *group,
                         Title::Server(server) => task.server == *server,
                         Title::Status(word) => task.status.row_word() == *word,
                     });
@@ -741,7 +741,7 @@ fn a_history_read_twice_is_held_once_and_bounded() {
         at: Wall(NOW),
         attempt: 1,
         event_id: None,
-        what: Happening::Log {
+        what: HistoryEvent::Log {
             level: Level::Info,
             logger: None,
             data: "x".to_owned(),
@@ -1506,28 +1506,28 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
         screen.wait(1);
         news(&mut screen, view.clone());
     }
-    let entity = screen.state.task(&id("q7m2xk")).unwrap();
-    assert_eq!(entity.pace.rate(screen.now), None);
+    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(task_row.pace.rate(screen.now), None);
     // Another attempt starts over too.
     for value in [48.2, 48.4, 48.6, 48.8] {
         view.task.progress = progress(value, Some(50.0), None);
         screen.wait(1_000);
         news(&mut screen, view.clone());
     }
-    let entity = screen.state.task(&id("q7m2xk")).unwrap();
-    assert!(entity.pace.rate(screen.now).unwrap() < 1.0);
+    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    assert!(task_row.pace.rate(screen.now).unwrap() < 1.0);
     view.task.attempts[0].number = 2;
     view.task.progress = progress(49.0, Some(50.0), None);
     news(&mut screen, view);
-    let entity = screen.state.task(&id("q7m2xk")).unwrap();
-    assert_eq!(entity.pace.rate(screen.now), None);
+    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(task_row.pace.rate(screen.now), None);
 }
 
 #[test]
 fn an_unknown_task_has_no_price() {
     let mut unknown = morning().remove(6);
     unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
-    assert_eq!(Price::of_task(&unknown.task), None);
+    assert_eq!(LeaveImpact::of_task(&unknown.task), None);
     // An older driver may still say so.
     let mut screen = Screen::new(WIDE, colour());
     screen.state.setup.is_demo = true;
@@ -1610,7 +1610,7 @@ fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
         );
         let stray = |screen: &Screen| {
             let mut entities = screen.state.tasks.values();
-            entities.any(|entity| entity.home != entity.belongs())
+            entities.any(|task_row| task_row.home != task_row.belongs())
         };
         assert!(stray(&screen), "the row under the cursor waits");
         screen.keys("k j");
@@ -1625,7 +1625,7 @@ fn the_log_leaves_no_digit_out() {
     let mut screen = Screen::morning(WIDE, colour());
     let mut entry = history().remove(3);
     entry.seq = 15;
-    entry.what = Happening::Progress {
+    entry.what = HistoryEvent::Progress {
         value: 44_125.0,
         total: Some(60_000.0),
         message: None,
@@ -1747,12 +1747,12 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
     let screen = Screen::morning(WIDE, colour());
     let drawn = screen.draw();
     for price in [
-        Price::Safe { why: String::new() },
-        Price::Likely {
+        LeaveImpact::Safe { why: String::new() },
+        LeaveImpact::Likely {
             why: String::new(),
             until: None,
         },
-        Price::Dies { why: String::new() },
+        LeaveImpact::Dies { why: String::new() },
     ] {
         assert!(
             drawn.contains(&format!(" {}\n", price.word())),
@@ -2498,7 +2498,7 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
         screen.todo.iter().filter(is_look).cloned().collect()
     };
     assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
-    let roster = Roster {
+    let roster = ServerConfigs {
         file: Some("/c".to_owned()),
         servers: Vec::new(),
     };

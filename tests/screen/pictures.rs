@@ -7,8 +7,8 @@ use std::{fmt::Write as _, sync::Arc};
 use longhaul::{
     app::{Command, Event, Look},
     domain::{
-        Ask, Asked, AskedFor, Contact, LinkState, LostReason, News, Notice, NoticeLevel, Phase,
-        Price, Refused, ServerName, Status, TaskView, Wall, Window,
+        Ask, Asked, AskedFor, Contact, LeaveImpact, LinkState, LostReason, News, Notice,
+        NoticeLevel, Phase, Refused, ServerName, Status, TaskView, Wall, Window,
     },
 };
 
@@ -452,7 +452,7 @@ fn of_a_server_task() -> TaskView {
     view.task.progress = None;
     view.task.resumability.task = true;
     view.task.server_task = Some(server_task(72 * MINUTE, 3 * HOUR));
-    view.leaving = Some(Price::Safe {
+    view.leaving = Some(LeaveImpact::Safe {
         why: "a task on the server; reopening asks for it by its id".to_owned(),
     });
     view

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use longhaul::{
     app::{Colour, Event, Input, Look, keymap},
     domain::{
-        Chord, Contact, Done, Entry, Happening, Key, Level, LinkState, LostReason, News, Notice,
+        Chord, Contact, Done, Entry, HistoryEvent, Key, Level, LinkState, LostReason, News, Notice,
         NoticeLevel, Status, TaskId, Wall, Window,
     },
 };
@@ -186,16 +186,16 @@ fn take(screen: &mut Screen, step: &Step) {
                     attempt: 1,
                     event_id: None,
                     what: match seq % 3 {
-                        0 => Happening::Contact {
+                        0 => HistoryEvent::Contact {
                             state: "live".to_owned(),
                             why: text.clone(),
                         },
-                        1 => Happening::Progress {
+                        1 => HistoryEvent::Progress {
                             value: 1.0,
                             total: None,
                             message: Some(text.as_str().into()),
                         },
-                        _ => Happening::Log {
+                        _ => HistoryEvent::Log {
                             level: Level::Error,
                             logger: None,
                             data: text.clone(),
@@ -256,8 +256,8 @@ proptest! {
         for step in &steps {
             take(&mut screen, step);
             if let Some(cursor) = &screen.state.cursor {
-                let entity = screen.state.task(cursor);
-                prop_assert!(entity.is_some_and(|entity| entity.view.task.forgotten_at.is_none())
+                let task_row = screen.state.task(cursor);
+                prop_assert!(task_row.is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
                     || screen.state.lines.is_empty(), "the cursor is on {cursor}");
                 let line = screen.state.lines.get(screen.state.cursor_line);
                 prop_assert_eq!(line, Some(&longhaul::app::Line::Row(cursor.clone())));
@@ -283,11 +283,11 @@ proptest! {
             take(&mut screen, step);
         }
         let living = || screen.state.living();
-        let open = living().filter(|entity| !entity.view.task.status.is_settled()).count();
+        let open = living().filter(|task_row| !task_row.view.task.status.is_settled()).count();
         prop_assert_eq!(screen.state.open_tasks().count(), open);
         let counts = screen.state.counts;
         prop_assert_eq!(counts.needs + counts.running + counts.paused + counts.done, living().count());
-        let unsaved = living().filter(|entity| entity.view.is_unsaved).count();
+        let unsaved = living().filter(|task_row| task_row.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);
         let prices = longhaul::app::Prices::of(&screen.state);
         let line = longhaul::app::leave_line(&screen.state, 300);

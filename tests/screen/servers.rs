@@ -193,7 +193,7 @@ fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
     Event::ServersTaken(Findings {
         lines,
         new: 3,
-        roster: longhaul::domain::Roster::default(),
+        roster: longhaul::domain::ServerConfigs::default(),
         waiting: waiting.iter().map(|name| ServerName::new(*name)).collect(),
     })
 }

@@ -6,11 +6,11 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
-        Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, Happening, Level,
-        LinkState, LostReason, Mono, NewCall, News, Passed, Phase, Price, Progress, Question,
-        QuestionWay, Refused, Resumability, ServerName, ServerTask, ServerView, Stamp, Status,
-        Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way,
-        WireEntry,
+        Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, HistoryEvent,
+        LeaveImpact, Level, LinkState, LostReason, Mono, NewCall, News, Passed, Phase, Progress,
+        Question, QuestionWay, Refused, Resumability, ServerName, ServerTask, ServerView, Stamp,
+        Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall,
+        Way, WireEntry,
     },
     ui,
 };
@@ -89,7 +89,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
         contact: Contact::Live {
             last_byte: ago(200),
         },
-        leaving: Some(Price::Safe {
+        leaving: Some(LeaveImpact::Safe {
             why: "checkpoint on the server; reopening goes on from step 30".to_owned(),
         }),
         saved_seq: 14,
@@ -254,7 +254,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
         next: Wall(NOW + 4 * SECOND),
         why: "cut: connection reset by peer".to_owned(),
     };
-    cut.leaving = Some(Price::Likely {
+    cut.leaving = Some(LeaveImpact::Likely {
         why: "the server keeps the stream for half an hour".to_owned(),
         until: Some(Wall(NOW + 28 * MINUTE)),
     });
@@ -280,7 +280,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     );
     moving.task.progress = progress(41.0, None, Some("sources"));
     moving.task.resumability.stream = Some(false);
-    moving.leaving = Some(Price::Dies {
+    moving.leaving = Some(LeaveImpact::Dies {
         why: "this server gives its events no ids, so the result has no way back".to_owned(),
     });
     let mut done = task(
@@ -311,7 +311,7 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
         era_why: "the newest that both speak".to_owned(),
         server_info: Some("demo 0.1.0".to_owned()),
         tools: Some(8),
-        footing: longhaul::domain::Footing {
+        capabilities: longhaul::domain::ServerCapabilities {
             gives_ids: Some(name != "ci"),
             ..Default::default()
         },
@@ -376,19 +376,19 @@ pub(crate) fn tools() -> Vec<Tool> {
 }
 
 pub(crate) fn history() -> Vec<Entry> {
-    let entry = |seq: u64, ago_s: i64, what: Happening| Entry {
+    let entry = |seq: u64, ago_s: i64, what: HistoryEvent| Entry {
         seq,
         at: ago(ago_s * SECOND),
         attempt: 1,
         event_id: None,
         what,
     };
-    let log = |data: &str| Happening::Log {
+    let log = |data: &str| HistoryEvent::Log {
         level: Level::Info,
         logger: None,
         data: data.to_owned(),
     };
-    let step = |value: f64| Happening::Progress {
+    let step = |value: f64| HistoryEvent::Progress {
         value,
         total: Some(50.0),
         message: None,
@@ -397,7 +397,7 @@ pub(crate) fn history() -> Vec<Entry> {
         entry(
             1,
             9,
-            Happening::Started {
+            HistoryEvent::Started {
                 era: "2025-11-25".to_owned(),
                 resumability: "checkpoint".to_owned(),
             },
@@ -408,7 +408,7 @@ pub(crate) fn history() -> Vec<Entry> {
         entry(
             5,
             6,
-            Happening::Contact {
+            HistoryEvent::Contact {
                 state: "reconnecting".to_owned(),
                 why: "cut: connection reset by peer".to_owned(),
             },
@@ -416,7 +416,7 @@ pub(crate) fn history() -> Vec<Entry> {
         entry(
             6,
             4,
-            Happening::Contact {
+            HistoryEvent::Contact {
                 state: "live".to_owned(),
                 why: "back after 2.1 s: 3 replayed, 0 missing".to_owned(),
             },
@@ -429,7 +429,7 @@ pub(crate) fn history() -> Vec<Entry> {
         entry(
             12,
             1,
-            Happening::Log {
+            HistoryEvent::Log {
                 level: Level::Warning,
                 logger: Some("disk".to_owned()),
                 data: "nearly full: a long line that goes on and on until it has to be cut or wrapped somewhere, which is what w is for".to_owned(),
@@ -438,7 +438,7 @@ pub(crate) fn history() -> Vec<Entry> {
         entry(
             13,
             1,
-            Happening::Log {
+            HistoryEvent::Log {
                 level: Level::Debug,
                 logger: None,
                 data: "\u{1b}[31mhostile\u{7} bytes".to_owned(),

@@ -31,7 +31,7 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
     assert_eq!(screen.state.marks.len(), 4);
     let has_ended = |name: &TaskId| {
         let task = screen.state.task(name);
-        task.is_some_and(|entity| entity.view.task.status.is_settled())
+        task.is_some_and(|task_row| task_row.view.task.status.is_settled())
     };
     assert!(screen.state.marks.iter().all(has_ended));
     screen.keys("p");

@@ -8,7 +8,7 @@ use longhaul::{
         TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
-    protocol::{Arrival, Body, Method},
+    protocol::{Body, ExchangeEvent, Method},
 };
 use serde_json::{Value, json};
 
@@ -101,16 +101,16 @@ impl Crowd {
             self.now = at;
             if answer == Some(at) {
                 if let Some((_, exchange, data)) = self.answers.pop_front() {
-                    let opened = Arrival::Opened {
+                    let opened = ExchangeEvent::Opened {
                         body: Body::Json,
                         session: None,
                     };
-                    let event = Arrival::Event {
+                    let event = ExchangeEvent::Event {
                         id: None,
                         retry_ms: None,
                         data,
                     };
-                    for arrival in [opened, event, Arrival::Ended] {
+                    for arrival in [opened, event, ExchangeEvent::Ended] {
                         self.feed(Input::Arrived { exchange, arrival });
                     }
                 }

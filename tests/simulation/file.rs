@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::domain::{
-    Entry, Happening, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
+    Entry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
     TaskErrorKind, TaskId, Window,
 };
 use serde_json::Value;
@@ -120,14 +120,14 @@ impl File {
         }
         let mut started = BTreeSet::new();
         for entry in history.values() {
-            let is_start = matches!(entry.what, Happening::Started { .. });
+            let is_start = matches!(entry.what, HistoryEvent::Started { .. });
             if is_start && !started.insert(entry.attempt) {
                 return Err(format!("{id}: attempt {} started twice", entry.attempt));
             }
         }
         let mut asked = BTreeSet::new();
         for entry in history.values() {
-            if let Happening::InputRequired { key, .. } = &entry.what
+            if let HistoryEvent::InputRequired { key, .. } = &entry.what
                 && !asked.insert((entry.attempt, key))
             {
                 return Err(format!("{id}: {key} is asked twice in the history"));
@@ -135,7 +135,7 @@ impl File {
         }
         let mut last: HashMap<u32, f64> = HashMap::new();
         for entry in history.values() {
-            if let Happening::Progress { value, .. } = entry.what {
+            if let HistoryEvent::Progress { value, .. } = entry.what {
                 if last.get(&entry.attempt).is_some_and(|last| *last >= value) {
                     return Err(format!("{id}: step {value} after {last:?}"));
                 }
@@ -144,7 +144,7 @@ impl File {
         }
         let settled = history
             .values()
-            .filter(|entry| matches!(entry.what, Happening::Settled { .. }))
+            .filter(|entry| matches!(entry.what, HistoryEvent::Settled { .. }))
             .count();
         if settled != usize::from(task.status.is_settled()) {
             return Err(format!(
@@ -193,7 +193,7 @@ fn compare(
                 attempt.last_value.is_some_and(|last| last >= *step)
                     && history.values().any(|entry| match &entry.what {
                         // What the list told is not told again; where it left is told once.
-                        Happening::Progress { value, .. } => {
+                        HistoryEvent::Progress { value, .. } => {
                             value == step || entry.event_id.is_none() && value >= step
                         }
                         _ => false,
@@ -202,7 +202,7 @@ fn compare(
             What::Log(_) => history.values().any(|entry| entry.event_id == event.id),
             What::Ask(_) if server.style.crosses => true,
             What::Ask(number) => history.values().any(|entry| {
-                matches!(&entry.what, Happening::InputRequired { key, .. } if key.ends_with(&format!(".{number}")))
+                matches!(&entry.what, HistoryEvent::InputRequired { key, .. } if key.ends_with(&format!(".{number}")))
             }),
             What::Response => attempt.phase == Phase::Ended,
         };
@@ -377,7 +377,7 @@ fn all_there(
     for event in &stream.events {
         let is_there = match &event.what {
             What::Progress(step) => history.values().any(
-                |entry| matches!(&entry.what, Happening::Progress { value, .. } if value == step),
+                |entry| matches!(&entry.what, HistoryEvent::Progress { value, .. } if value == step),
             ),
             What::Log(_) if event.id.is_some() => {
                 history.values().any(|entry| entry.event_id == event.id)

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul::{
     domain::{
-        Ask, Contact, Done, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        Ask, Contact, Done, HistoryEvent, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskKind,
         TaskOffer, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
-    protocol::{Arrival, Body, Method, Refusal, Request},
+    protocol::{Body, ExchangeEvent, Method, Refusal, Request},
 };
 use serde_json::{Value, json};
 
@@ -62,8 +62,8 @@ fn id() -> TaskId {
     TaskId::from_bits(7)
 }
 
-fn event(id: &str, data: &Value) -> Arrival {
-    Arrival::Event {
+fn event(id: &str, data: &Value) -> ExchangeEvent {
+    ExchangeEvent::Event {
         id: Some(id.into()),
         retry_ms: None,
         data: if data.is_null() {
@@ -74,15 +74,15 @@ fn event(id: &str, data: &Value) -> Arrival {
     }
 }
 
-fn opened() -> Arrival {
-    Arrival::Opened {
+fn opened() -> ExchangeEvent {
+    ExchangeEvent::Opened {
         body: Body::Stream,
         session: None,
     }
 }
 
-fn refused(status: u16) -> Arrival {
-    Arrival::Refused(Box::new(Refusal {
+fn refused(status: u16) -> ExchangeEvent {
+    ExchangeEvent::Refused(Box::new(Refusal {
         status,
         retry_after: None,
         error: None,
@@ -242,7 +242,7 @@ impl Bench {
         self.wait(Duration::from_secs(seconds));
     }
 
-    fn bring(&mut self, exchange: ExchangeId, arrival: Arrival) {
+    fn bring(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         self.feed(Input::Arrived { exchange, arrival });
     }
 
@@ -285,13 +285,13 @@ impl Bench {
         let data = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
         self.bring(
             exchange,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data,
             },
         );
-        self.bring(exchange, Arrival::Ended);
+        self.bring(exchange, ExchangeEvent::Ended);
     }
 
     fn list_says(&mut self, status: &str, progress: u32) {
@@ -303,12 +303,12 @@ impl Bench {
         let (exchange, _) = self.last_post("notifications/initialized");
         self.bring(
             exchange,
-            Arrival::Opened {
+            ExchangeEvent::Opened {
                 body: Body::Empty,
                 session: None,
             },
         );
-        self.bring(exchange, Arrival::Ended);
+        self.bring(exchange, ExchangeEvent::Ended);
         if self.count("tools/list") > 0 {
             self.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
         }
@@ -320,7 +320,7 @@ impl Bench {
         let session = Some("s2".to_owned());
         self.bring(
             exchange,
-            Arrival::Opened {
+            ExchangeEvent::Opened {
                 body: Body::Json,
                 session,
             },
@@ -328,7 +328,7 @@ impl Bench {
         let data = json!({"jsonrpc": "2.0", "id": request_id, "result": {"protocolVersion": "2025-11-25"}});
         self.bring(
             exchange,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data: data.to_string(),
@@ -432,7 +432,7 @@ impl Bench {
     fn broken(&mut self, exchange: ExchangeId) {
         self.bring(
             exchange,
-            Arrival::Broken {
+            ExchangeEvent::Broken {
                 why: "reset".to_owned(),
             },
         );
@@ -466,7 +466,7 @@ fn a_clean_end_is_not_an_end_and_the_result_is_taken_by_its_id() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.bring(call, Arrival::Ended);
+    bench.bring(call, ExchangeEvent::Ended);
     bench.secs(1);
     let (get, _) = bench.last_get();
     bench.bring(get, opened());
@@ -508,20 +508,20 @@ fn after_two_empty_resumes_an_older_cursor_is_probed_and_what_it_brings_back_is_
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.step(call, "b", &token, 2);
-    bench.bring(call, Arrival::Ended);
+    bench.bring(call, ExchangeEvent::Ended);
     for _ in 0..2 {
         bench.secs(5);
         let (get, cursor) = bench.last_get();
         assert_eq!(cursor, "b");
         bench.bring(get, opened());
-        bench.bring(get, Arrival::Ended);
+        bench.bring(get, ExchangeEvent::Ended);
     }
     bench.secs(10);
     let (probe, cursor) = bench.last_get();
     assert_eq!(cursor, "a");
     bench.bring(probe, opened());
     bench.step(probe, "b", &token, 2);
-    bench.bring(probe, Arrival::Ended);
+    bench.bring(probe, ExchangeEvent::Ended);
     assert_eq!(bench.status(), &Status::Running);
     bench.secs(60);
     assert_eq!(bench.last_get().1, "b", "slow polling goes on");
@@ -533,14 +533,14 @@ fn lost_takes_an_empty_probe_and_one_more_empty_resume() {
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.step(call, "b", &token, 2);
-    bench.bring(call, Arrival::Ended);
+    bench.bring(call, ExchangeEvent::Ended);
     for cursor in ["b", "b", "a", "b"] {
         assert_eq!(bench.status(), &Status::Running);
         bench.secs(10);
         let (get, from) = bench.last_get();
         assert_eq!(from, cursor);
         bench.bring(get, opened());
-        bench.bring(get, Arrival::Ended);
+        bench.bring(get, ExchangeEvent::Ended);
     }
     assert!(matches!(
         bench.status(),
@@ -554,7 +554,7 @@ fn a_probe_that_breaks_proves_nothing() {
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.step(call, "b", &token, 2);
-    bench.bring(call, Arrival::Ended);
+    bench.bring(call, ExchangeEvent::Ended);
     for _ in 0..30 {
         bench.secs(80);
         let (get, _) = bench.last_get();
@@ -578,7 +578,7 @@ fn a_silent_resumed_stream_is_asked_for_again_after_5_10_20_40_and_then_every_60
             asked.push(at / 1000);
             bench.bring(get, opened());
             // Keep-alive comments are no news.
-            bench.bring(get, Arrival::Alive);
+            bench.bring(get, ExchangeEvent::Alive);
         }
     }
     let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -742,12 +742,12 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
     let (cancel, _) = bench.last_post("notifications/cancelled");
     bench.bring(
         cancel,
-        Arrival::Opened {
+        ExchangeEvent::Opened {
             body: Body::Empty,
             session: None,
         },
     );
-    bench.bring(cancel, Arrival::Ended);
+    bench.bring(cancel, ExchangeEvent::Ended);
     bench.secs(4);
     assert!(bench.view().task.asked.is_some());
     bench.secs(2);
@@ -804,7 +804,7 @@ fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
         if let Some((_, cancel, _)) = bench.posts("notifications/cancelled").pop() {
             bench.bring(
                 cancel,
-                Arrival::NoAnswer {
+                ExchangeEvent::NoAnswer {
                     why: "cut".to_owned(),
                 },
             );
@@ -850,7 +850,7 @@ fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
         let (list, _) = bench.last_post("tools/list");
         let why = "no route".to_owned();
         let is_refused = true;
-        bench.bring(list, Arrival::NotSent { why, is_refused });
+        bench.bring(list, ExchangeEvent::NotSent { why, is_refused });
         bench.secs(1);
     }
     bench.answers.clear();
@@ -863,7 +863,7 @@ fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
 
 #[test]
 fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
-    let away = || Arrival::NotSent {
+    let away = || ExchangeEvent::NotSent {
         why: "no route".to_owned(),
         is_refused: true,
     };
@@ -901,7 +901,7 @@ fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
     let (call, _) = bench.last_post("tools/call");
     bench.bring(
         call,
-        Arrival::NoAnswer {
+        ExchangeEvent::NoAnswer {
             why: "reset".to_owned(),
         },
     );
@@ -947,7 +947,7 @@ fn streams_follow_the_prober_as_soon_as_it_is_answered() {
             let why = "connection refused".to_owned();
             bench.bring(
                 asked,
-                Arrival::NotSent {
+                ExchangeEvent::NotSent {
                     why,
                     is_refused: true,
                 },
@@ -975,7 +975,7 @@ fn a_wake_from_sleep_asks_at_once() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.bring(call, Arrival::Alive);
+    bench.bring(call, ExchangeEvent::Alive);
     bench.secs(1);
     bench.slept += 3_600_000;
     bench.feed(Input::Timer);
@@ -990,7 +990,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
     bench.step(call, "a", &token, 1);
     bench.bring(
         call,
-        Arrival::Event {
+        ExchangeEvent::Event {
             id: None,
             retry_ms: Some(7000),
             data: String::new(),
@@ -1003,7 +1003,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
     let (get, _) = bench.last_get();
     bench.bring(
         get,
-        Arrival::Refused(Box::new(Refusal {
+        ExchangeEvent::Refused(Box::new(Refusal {
             status: 503,
             retry_after: Some(Duration::from_secs(90)),
             error: None,
@@ -1117,7 +1117,7 @@ fn a_call_has_started_once_it_is_known_to_have_gone_out_and_no_sooner() {
         let of_row = |row: &Row| match row {
             Row::History { entries, .. } => entries
                 .iter()
-                .filter(|entry| matches!(entry.what, Happening::Started { .. }))
+                .filter(|entry| matches!(entry.what, HistoryEvent::Started { .. }))
                 .count(),
             _ => 0,
         };
@@ -1129,7 +1129,7 @@ fn a_call_has_started_once_it_is_known_to_have_gone_out_and_no_sooner() {
         let (call, _) = bench.last_post("tools/call");
         bench.bring(
             call,
-            Arrival::NotSent {
+            ExchangeEvent::NotSent {
                 why: "no route".to_owned(),
                 is_refused: true,
             },
@@ -1246,7 +1246,7 @@ fn a_call_as_prober_does_not_keep_the_link_waiting_for_ever() {
     let (get, _) = bench.last_get();
     let why = "no route".to_owned();
     let is_refused = false;
-    bench.bring(get, Arrival::NotSent { why, is_refused });
+    bench.bring(get, ExchangeEvent::NotSent { why, is_refused });
     bench.start_as(TaskId::from_bits(0), "steps", Limits::default());
     bench.secs(8);
     assert_eq!((bench.count("tools/call"), bench.gets().len()), (2, 1));
@@ -1331,7 +1331,7 @@ fn the_idle_limit_does_not_run_while_we_are_cut_off() {
         let (get, _) = bench.last_get();
         bench.bring(
             get,
-            Arrival::NotSent {
+            ExchangeEvent::NotSent {
                 why: "no route".to_owned(),
                 is_refused: false,
             },
@@ -1384,13 +1384,13 @@ fn a_server_that_answers_and_does_not_serve_is_not_stormed() {
 
 #[test]
 fn what_comes_in_place_of_an_answer_is_said_in_words() {
-    let page = || Arrival::Opened {
+    let page = || ExchangeEvent::Opened {
         body: Body::Other {
             media: Some("text/html".to_owned()),
         },
         session: None,
     };
-    let says = |data: &str| Arrival::Event {
+    let says = |data: &str| ExchangeEvent::Event {
         id: None,
         retry_ms: None,
         data: data.to_owned(),
@@ -1402,7 +1402,7 @@ fn what_comes_in_place_of_an_answer_is_said_in_words() {
         (vec![opened(), says(stranger)], "JSON that is no answer to"),
         (vec![opened()], "(no answer)"),
     ] {
-        let came = || came.iter().cloned().chain([Arrival::Ended]);
+        let came = || came.iter().cloned().chain([ExchangeEvent::Ended]);
         let mut new = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
         new.start("steps", Limits::default());
         let (initialize, _) = new.last_post("initialize");
@@ -1458,7 +1458,7 @@ fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
                 continue;
             }
             bench.bring(exchange, opened());
-            bench.bring(exchange, Arrival::Ended);
+            bench.bring(exchange, ExchangeEvent::Ended);
             let (exchange, _) = bench.last_post(method);
             bench.bring(exchange, refused(404));
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
     domain::{EventId, Wall},
-    protocol::{Arrival, Body, Method, Refusal, Request},
+    protocol::{Body, ExchangeEvent, Method, Refusal, Request},
 };
 use serde_json::{Value, json};
 
@@ -287,7 +287,7 @@ pub(crate) struct Server {
     pub(crate) busy_until: u64,
     next_comment: u64,
     /// What goes down the wire, in order.
-    pub(crate) wire: Vec<(Conn, Arrival)>,
+    pub(crate) wire: Vec<(Conn, ExchangeEvent)>,
     pub(crate) violations: Vec<String>,
     /// Work that a DELETE of its session ended.
     pub(crate) ended_by_delete: Vec<String>,
@@ -327,7 +327,7 @@ impl Server {
         }
     }
 
-    pub(super) fn send(&mut self, conn: Conn, arrival: Arrival) {
+    pub(super) fn send(&mut self, conn: Conn, arrival: ExchangeEvent) {
         self.wire.push((conn, arrival));
     }
 
@@ -338,11 +338,11 @@ impl Server {
             error: None,
             said: Some(said.to_owned()),
         };
-        self.send(conn, Arrival::Refused(Box::new(refusal)));
+        self.send(conn, ExchangeEvent::Refused(Box::new(refusal)));
     }
 
     pub(super) fn open(&mut self, conn: Conn, body: Body, session: Option<String>) {
-        self.send(conn, Arrival::Opened { body, session });
+        self.send(conn, ExchangeEvent::Opened { body, session });
     }
 
     /// A short answer, as JSON or as a stream of one event.
@@ -362,13 +362,13 @@ impl Server {
         self.open(conn, body, session);
         self.send(
             conn,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data,
             },
         );
-        self.send(conn, Arrival::Ended);
+        self.send(conn, ExchangeEvent::Ended);
     }
 
     /// Whether a session is there.
@@ -412,7 +412,7 @@ impl Server {
         if self.style.hops > 0 && !is_free {
             let hops = self.style.hops as usize;
             self.requests.extend(std::iter::repeat_n(self.now, hops));
-            self.send(conn, Arrival::MoreRequests(self.style.hops));
+            self.send(conn, ExchangeEvent::MoreRequests(self.style.hops));
         }
     }
 
@@ -452,11 +452,11 @@ impl Server {
                 let wanted = message["params"]["requestId"].as_str().unwrap_or_default();
                 self.cancelled(request.session.as_ref(), wanted);
                 self.open(conn, Body::Empty, None);
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
             }
             _ => {
                 self.open(conn, Body::Empty, None);
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
             }
         }
     }
@@ -637,7 +637,7 @@ impl Server {
             if self.streams.get(stream).is_some_and(|s| s.is_json) {
                 self.open(conn, Body::Json, None);
             }
-            let arrival = Arrival::Event {
+            let arrival = ExchangeEvent::Event {
                 id: id.clone(),
                 retry_ms,
                 data: data.to_owned(),
@@ -647,12 +647,12 @@ impl Server {
                 self.send(conn, arrival);
             }
             if *what == What::Response {
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
             } else if self.style.hangs_up && id.is_some() && self.dice.u32(0..20) == 0 {
                 if let Some(of) = self.streams.get_mut(stream) {
                     of.conn = None;
                 }
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
             }
         }
         if *what == What::Response && self.style.forgets_done {
@@ -829,7 +829,7 @@ impl Server {
                 Stranger::Refused => self.refuse(conn, 400, "Invalid event ID", None),
                 Stranger::Empty => {
                     self.open(conn, Body::Stream, None);
-                    self.send(conn, Arrival::Ended);
+                    self.send(conn, ExchangeEvent::Ended);
                 }
                 Stranger::Silent => {
                     self.open(conn, Body::Stream, None);
@@ -866,7 +866,7 @@ impl Server {
         for event in events.into_iter().filter(|event| event.id.is_some()) {
             self.send(
                 conn,
-                Arrival::Event {
+                ExchangeEvent::Event {
                     id: event.id,
                     retry_ms: None,
                     data: event.data,
@@ -891,7 +891,7 @@ impl Server {
             Replay::Loses if is_done => {
                 self.silent_conns.insert(conn);
             }
-            _ => self.send(conn, Arrival::Ended),
+            _ => self.send(conn, ExchangeEvent::Ended),
         }
     }
 
@@ -948,7 +948,7 @@ impl Server {
                 .is_none_or(|of| of.session.as_ref() != Some(&session))
         });
         self.open(conn, Body::Empty, None);
-        self.send(conn, Arrival::Ended);
+        self.send(conn, ExchangeEvent::Ended);
     }
 
     /// The server has noticed that a connection is dead.
@@ -1045,7 +1045,7 @@ impl Server {
                 .filter_map(|of| of.conn)
                 .collect();
             for conn in conns.into_iter().chain(self.silent_conns.clone()) {
-                self.send(conn, Arrival::Alive);
+                self.send(conn, ExchangeEvent::Alive);
             }
         }
         for stream in 0..self.streams.len() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul::{
     domain::{ProtocolVersion, TaskKind},
-    protocol::{Arrival, Body, Method, Refusal, Request, RpcError},
+    protocol::{Body, ExchangeEvent, Method, Refusal, Request, RpcError},
 };
 use serde_json::{Value, json};
 
@@ -388,7 +388,7 @@ impl Server {
             "" => {
                 self.reply(request.session.as_ref(), &message);
                 self.open(conn, Body::Empty, None);
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
                 true
             }
             "tasks/get" | "tasks/result" | "tasks/cancel" => {
@@ -436,7 +436,7 @@ impl Server {
             said: Some(error.message.clone()),
             error: Some(error),
         };
-        self.send(conn, Arrival::Refused(Box::new(refusal)));
+        self.send(conn, ExchangeEvent::Refused(Box::new(refusal)));
     }
 
     /// A JSON-RPC error, with a status of its own or in a 200.
@@ -454,13 +454,13 @@ impl Server {
         let data = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": words}});
         self.open(conn, Body::Json, None);
         self.event(conn, &data);
-        self.send(conn, Arrival::Ended);
+        self.send(conn, ExchangeEvent::Ended);
     }
 
     fn event(&mut self, conn: Conn, data: &Value) {
         self.send(
             conn,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data: data.to_string(),
@@ -474,7 +474,7 @@ impl Server {
                 let data = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}});
                 self.open(conn, Body::Stream, None);
                 self.event(conn, &data);
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
             }
             1 => self.refuse_with(conn, 400, -32000, None),
             2 => self.refuse(conn, 400, "Bad Request: Unsupported protocol version", None),
@@ -512,7 +512,7 @@ impl Server {
             2 => {
                 self.open(conn, Body::Json, None);
                 self.event(conn, &json!("<html>no</html>"));
-                self.send(conn, Arrival::Ended);
+                self.send(conn, ExchangeEvent::Ended);
             }
             // Nothing, ever.
             _ => {}
@@ -555,7 +555,7 @@ impl Server {
                 self.event(conn, &ack);
                 self.desk.nudges += 2;
                 if self.desk.manner.listens == Listens::Drops {
-                    self.send(conn, Arrival::Ended);
+                    self.send(conn, ExchangeEvent::Ended);
                 } else {
                     self.desk.listeners.push((conn, id.clone(), ids));
                 }
@@ -847,7 +847,7 @@ impl Server {
         };
         self.wire.push((
             conn,
-            Arrival::Opened {
+            ExchangeEvent::Opened {
                 body: Body::Stream,
                 session: None,
             },
@@ -872,7 +872,7 @@ impl Server {
                 json!({"jsonrpc": "2.0", "id": id, "result": job.result()})
             };
             self.event(conn, &data);
-            self.send(conn, Arrival::Ended);
+            self.send(conn, ExchangeEvent::Ended);
         }
     }
 

@@ -7,11 +7,11 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Ask, AskId, Happening, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Price,
-        Row, ServerName, Stamp, Status, TaskId, TaskView, Wall, Window,
+        Answer, Ask, AskId, HistoryEvent, LeaveImpact, Limits, LinkRecord, LostReason, Mono,
+        NewCall, Phase, Row, ServerName, Stamp, Status, TaskId, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
-    protocol::{Arrival, Request},
+    protocol::{ExchangeEvent, Request},
 };
 use serde_json::json;
 
@@ -61,7 +61,7 @@ enum Event {
     Deliver {
         life: u32,
         conn: Conn,
-        arrival: Arrival,
+        arrival: ExchangeEvent,
     },
     Reach {
         conn: Conn,
@@ -516,10 +516,10 @@ impl World {
                 if life == self.life && self.conns.get(&exchange) == Some(&conn) {
                     let is_last = !matches!(
                         arrival,
-                        Arrival::Opened { .. }
-                            | Arrival::Event { .. }
-                            | Arrival::MoreRequests(_)
-                            | Arrival::Alive
+                        ExchangeEvent::Opened { .. }
+                            | ExchangeEvent::Event { .. }
+                            | ExchangeEvent::MoreRequests(_)
+                            | ExchangeEvent::Alive
                     );
                     if is_last {
                         self.conns.remove(&exchange);
@@ -810,7 +810,7 @@ impl World {
             .tasks
             .values()
             .filter_map(|task| {
-                let price = Price::of_task(task)?;
+                let price = LeaveImpact::of_task(task)?;
                 let attempt = task.attempts.last()?;
                 let is_out = attempt.phase != Phase::Queued;
                 is_out.then(|| (task.id.clone(), (price.word().to_owned(), attempt.number)))
@@ -889,7 +889,7 @@ impl World {
         if !self.is_up || self.now < self.net_down_until {
             // A cut network does not answer; only a machine without its server refuses.
             let is_refused = !self.is_up && self.now >= self.net_down_until;
-            return self.finish(conn, Arrival::NotSent { why, is_refused });
+            return self.finish(conn, ExchangeEvent::NotSent { why, is_refused });
         }
         let at = self.now + self.delay();
         let request_id = request_id(&request);
@@ -902,7 +902,7 @@ impl World {
                 0 => {
                     return self.finish(
                         conn,
-                        Arrival::NotSent {
+                        ExchangeEvent::NotSent {
                             why,
                             is_refused: false,
                         },
@@ -911,7 +911,7 @@ impl World {
                 1 => {
                     return self.finish(
                         conn,
-                        Arrival::NoAnswer {
+                        ExchangeEvent::NoAnswer {
                             why: "cut before it arrived".to_owned(),
                         },
                     );
@@ -926,7 +926,7 @@ impl World {
                     );
                     return self.finish(
                         conn,
-                        Arrival::NoAnswer {
+                        ExchangeEvent::NoAnswer {
                             why: "cut before an answer".to_owned(),
                         },
                     );
@@ -1014,7 +1014,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, conn: Conn, arrival: Arrival) {
+    fn deliver(&mut self, conn: Conn, arrival: ExchangeEvent) {
         let delay = self.delay();
         let now = self.now;
         let Some(line) = self
@@ -1025,8 +1025,8 @@ impl World {
             return;
         };
         line.last = line.last.max(now + delay);
-        line.is_opened |= matches!(arrival, Arrival::Opened { .. });
-        if matches!(arrival, Arrival::Ended | Arrival::Refused(_)) {
+        line.is_opened |= matches!(arrival, ExchangeEvent::Opened { .. });
+        if matches!(arrival, ExchangeEvent::Ended | ExchangeEvent::Refused(_)) {
             line.health = Health::Over;
         }
         let (at, of) = (line.last, line.life);
@@ -1041,7 +1041,7 @@ impl World {
     }
 
     /// The last thing that a connection brings.
-    fn finish(&mut self, conn: Conn, arrival: Arrival) {
+    fn finish(&mut self, conn: Conn, arrival: ExchangeEvent) {
         let delay = self.delay();
         let now = self.now;
         let Some(line) = self
@@ -1076,9 +1076,9 @@ impl World {
         };
         let why = "connection reset by peer".to_owned();
         let arrival = if line.is_opened {
-            Arrival::Broken { why }
+            ExchangeEvent::Broken { why }
         } else {
-            Arrival::NoAnswer { why }
+            ExchangeEvent::NoAnswer { why }
         };
         self.finish(conn, arrival);
         let at = self.now + self.server.style.notices_ms;
@@ -1105,9 +1105,9 @@ impl World {
         line.health = Health::Stalled;
         let why = "timed out".to_owned();
         let arrival = if line.is_opened {
-            Arrival::Broken { why }
+            ExchangeEvent::Broken { why }
         } else {
-            Arrival::NoAnswer { why }
+            ExchangeEvent::NoAnswer { why }
         };
         let (of, is_opened) = (line.life, line.is_opened);
         // A proxy that drops what it gets acknowledges it all the same, so that nobody ever learns of it.
@@ -1408,7 +1408,7 @@ fn starts(rows: &[Row]) -> Vec<String> {
             _ => None,
         });
         for entry in entries.iter() {
-            let is_start = matches!(entry.what, Happening::Started { .. });
+            let is_start = matches!(entry.what, HistoryEvent::Started { .. });
             let attempt = attempts
                 .into_iter()
                 .flatten()

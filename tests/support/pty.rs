@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A state directory, and whatever demo server works in it; both are gone with this value, after a failure too.
 #[derive(Debug)]
-pub(crate) struct House {
+pub(crate) struct TestEnv {
     dir: PathBuf,
     /// Removes the directory, where it is the house's own.
     own: Option<tempfile::TempDir>,
@@ -36,13 +36,13 @@ pub(crate) struct House {
     addr: Option<SocketAddr>,
 }
 
-impl House {
+impl TestEnv {
     /// An empty one.
     pub(crate) fn new() -> Self {
         let own = tempfile::tempdir().unwrap();
-        let mut house = Self::at(own.path().to_owned());
-        house.own = Some(own);
-        house
+        let mut env = Self::at(own.path().to_owned());
+        env.own = Some(own);
+        env
     }
 
     /// One whose state is kept in this directory.
@@ -57,9 +57,9 @@ impl House {
 
     /// One in which a demo server is at work as a child of this test.
     pub(crate) fn serving() -> Self {
-        let mut house = Self::new();
-        house.serve();
-        house
+        let mut env = Self::new();
+        env.serve();
+        env
     }
 
     /// Starts the demo server and waits for its address.
@@ -239,7 +239,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestEnv {
     fn drop(&mut self) {
         // It may not be running, or not any more.
         let _ = self
@@ -513,8 +513,8 @@ pub(crate) fn assets() -> PathBuf {
 
 // Each test crate uses a part of this only; being named here counts as a use of the rest.
 const _: () = {
-    let _ = House::kill_server;
-    let _ = (House::open_program, House::open_unread);
+    let _ = TestEnv::kill_server;
+    let _ = (TestEnv::open_program, TestEnv::open_unread);
     let _ = (Tui::resize, Tui::grow_without_end);
     let _ = Tui::wait_for_line;
     let _ = Tui::signal;
@@ -524,7 +524,17 @@ const _: () = {
     let _ = Tui::has_ended;
     let _ = Tui::is_given_back;
     let _ = (Tui::screen, Tui::raw, Tui::came, Tui::read_out);
-    let _ = (House::serving, House::serve, House::run, House::call);
-    let _ = (House::call_on, House::server_addr, House::at, House::open);
+    let _ = (
+        TestEnv::serving,
+        TestEnv::serve,
+        TestEnv::run,
+        TestEnv::call,
+    );
+    let _ = (
+        TestEnv::call_on,
+        TestEnv::server_addr,
+        TestEnv::at,
+        TestEnv::open,
+    );
     let _ = assets;
 };

@@ -14,11 +14,11 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        Ask, Entry, Happening, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
+        Ask, Entry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
         ServerName, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
-    protocol::{Arrival, Method},
+    protocol::{ExchangeEvent, Method},
     transport::{Http, HttpOptions},
 };
 
@@ -46,7 +46,7 @@ impl Ran {
         self.history
             .iter()
             .filter_map(|entry| match entry.what {
-                Happening::Progress { value, .. } => Some(value),
+                HistoryEvent::Progress { value, .. } => Some(value),
                 _ => None,
             })
             .collect()
@@ -57,7 +57,7 @@ impl Ran {
         self.history
             .iter()
             .filter_map(|entry| match &entry.what {
-                Happening::Log { data, .. } => Some(data.as_str()),
+                HistoryEvent::Log { data, .. } => Some(data.as_str()),
                 _ => None,
             })
             .collect()
@@ -113,7 +113,7 @@ struct Wire {
     http: Http,
     began: tokio::time::Instant,
     speed: u32,
-    exchanges: SelectAll<BoxStream<'static, (ExchangeId, Arrival)>>,
+    exchanges: SelectAll<BoxStream<'static, (ExchangeId, ExchangeEvent)>>,
     open: std::collections::BTreeMap<ExchangeId, AbortHandle>,
     task: Option<Task>,
     history: Vec<Entry>,

@@ -128,7 +128,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Trace
     );
     let key = |action| state.key(action);
-    let Some(entity) = state.selected() else {
+    let Some(task_row) = state.selected() else {
         if needs_task {
             return Some(if state.tasks.is_empty() {
                 format!("there is no task yet; {} starts one", key(Action::NewCall))
@@ -138,11 +138,11 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
         }
         return why_not_anywhere(state, action);
     };
-    let id = &entity.view.task.id;
-    let word = entity.view.task.status.word();
+    let id = &task_row.view.task.id;
+    let word = task_row.view.task.status.word();
     let is_alone = state.marks.is_empty();
     match action {
-        Action::Pause if is_alone => match &entity.view.task.status {
+        Action::Pause if is_alone => match &task_row.view.task.status {
             Status::Paused => Some(format!(
                 "{id} is paused already; {} goes on",
                 key(Action::Resume)
@@ -153,7 +153,8 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             }
             _ => Some(format!("{id} is {word}; there is nothing to pause")),
         },
-        Action::Resume if is_alone && state.pane == Pane::Tasks => match &entity.view.task.status {
+        Action::Resume if is_alone && state.pane == Pane::Tasks => match &task_row.view.task.status
+        {
             status if status.is_settled() => Some(format!(
                 "{id} is {word}; {} runs it again",
                 key(Action::RunAgain)
@@ -164,14 +165,14 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             )),
             _ => None,
         },
-        Action::Answer => match super::super::question::next(entity, None) {
-            Some(_) if !entity.view.task.status.is_settled() => None,
-            _ if entity.view.task.status == Status::InputRequired => {
+        Action::Answer => match super::super::question::next(task_row, None) {
+            Some(_) if !task_row.view.task.status.is_settled() => None,
+            _ if task_row.view.task.status == Status::InputRequired => {
                 Some(format!("{id}: the server has not told yet what it asks"))
             }
             _ => Some(format!("{id} asks nothing; it is {word}")),
         },
-        Action::Cancel if is_alone && entity.view.task.status.is_settled() => {
+        Action::Cancel if is_alone && task_row.view.task.status.is_settled() => {
             Some(format!("{id} is {word}; there is nothing to cancel"))
         }
         _ => why_not_anywhere(state, action),
@@ -367,8 +368,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         }
         Action::Export => open_menu(state, Menu::Export(chosen(state))),
         Action::Print => {
-            if let Some(entity) = state.selected() {
-                todo.push(Command::Print(print_text(state, entity)));
+            if let Some(task_row) = state.selected() {
+                todo.push(Command::Print(print_text(state, task_row)));
             }
         }
         Action::Forget => {
@@ -475,13 +476,13 @@ pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
 pub(super) fn open(state: &mut State, todo: &mut Vec<Command>) {
     match state.pane {
         Pane::Tasks => {
-            let Some(entity) = state.selected() else {
+            let Some(task_row) = state.selected() else {
                 let key = state.key(Action::NewCall);
                 return state.answer(format!("there is nothing to open; {key} starts a call"));
             };
-            let id = entity.view.task.id.clone();
-            let status = entity.view.task.status.clone();
-            let is_pressing = entity.belongs() == Group::NeedsYou;
+            let id = task_row.view.task.id.clone();
+            let status = task_row.view.task.status.clone();
+            let is_pressing = task_row.belongs() == Group::NeedsYou;
             if !is_pressing {
                 mark_seen(state, &id, todo);
             }
@@ -643,12 +644,12 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let tasks = chosen(state);
     // A second time, while it is pausing and still moves: offer to stop it.
     if let [id] = tasks.as_slice()
-        && let Some(entity) = state.task(id)
-        && let Some(asked) = entity.view.task.asked
+        && let Some(task_row) = state.task(id)
+        && let Some(asked) = task_row.view.task.asked
         && asked.what == AskedFor::Pausing
     {
         let age = text::span(now.wall.since(asked.at));
-        if entity.view.task.resumability.checkpoint {
+        if task_row.view.task.resumability.checkpoint {
             let id = id.clone();
             return open_menu(state, Menu::StopNow(id));
         }
@@ -697,7 +698,7 @@ pub(super) fn act_on(
         .filter(|id| {
             state
                 .task(id)
-                .is_some_and(|entity| fits(&entity.view.task.status))
+                .is_some_and(|task_row| fits(&task_row.view.task.status))
         })
         .collect();
     for id in &fitting {
@@ -734,7 +735,7 @@ pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
 /// The marked tasks that something meant nothing to, and how they stand.
 fn passed_over(state: &State) -> String {
     let left = state.marks.iter().filter_map(|id| state.task(id));
-    let statuses: Vec<&Status> = left.map(|entity| &entity.view.task.status).collect();
+    let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
     let have = match statuses.len() {
         0 => return String::new(),
         1 => "it has",
@@ -757,7 +758,7 @@ pub(super) fn cancel(state: &mut State) {
         .filter(|id| {
             state
                 .task(id)
-                .is_some_and(|entity| !entity.view.task.status.is_settled())
+                .is_some_and(|task_row| !task_row.view.task.status.is_settled())
         })
         .collect();
     if tasks.is_empty() {
@@ -768,8 +769,8 @@ pub(super) fn cancel(state: &mut State) {
 
 pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &mut Vec<Command>) {
     let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(|id| {
-        state.task(id).is_some_and(|entity| {
-            let status = &entity.view.task.status;
+        state.task(id).is_some_and(|task_row| {
+            let status = &task_row.view.task.status;
             status.is_settled() || matches!(status, Status::Unknown(_))
         })
     });
@@ -836,7 +837,7 @@ pub(super) fn new_call(state: &mut State, todo: &mut Vec<Command>) {
 
 pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
     let of_cursor = state.servers.get(state.cursors[1]);
-    let of_task = || state.selected().map(|entity| &entity.view.task.server);
+    let of_task = || state.selected().map(|task_row| &task_row.view.task.server);
     let server = match state.pane {
         Pane::Servers => of_cursor.map(|server| &server.name),
         _ => of_task().or(state.servers.first().map(|server| &server.name)),
@@ -917,7 +918,7 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName, todo: &mut Vec<Co
 fn trace(state: &mut State, todo: &mut Vec<Command>) {
     let server = state
         .selected()
-        .map(|entity| entity.view.task.server.clone());
+        .map(|task_row| task_row.view.task.server.clone());
     if server.is_some() {
         let is_on = None;
         ask(state, Ask::Trace { server, is_on }, Pending::Plain, todo);
@@ -949,8 +950,10 @@ pub(super) fn run_again(
     changed: Vec<Pair>,
     todo: &mut Vec<Command>,
 ) {
-    let Some(entity) = state.task(id) else { return };
-    let task = entity.view.task.clone();
+    let Some(task_row) = state.task(id) else {
+        return;
+    };
+    let task = task_row.view.task.clone();
     let is_changed = !changed.is_empty();
     let mut form = CallForm::again(state, &task, changed);
     if form.tool.is_none() {
@@ -963,10 +966,10 @@ pub(super) fn run_again(
 }
 
 pub(super) fn edit(state: &mut State) {
-    let Some(entity) = state.selected() else {
+    let Some(task_row) = state.selected() else {
         return;
     };
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let limit =
         |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), text::duration));
     let form = EditForm {

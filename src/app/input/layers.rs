@@ -450,7 +450,7 @@ fn call_line(state: &mut State, call: TypedCall, todo: &mut Vec<Command>) {
     let has = |name: &ServerName| {
         tools(name).is_some_and(|it| it.list.iter().any(|tool| tool.name == call.tool))
     };
-    let of_cursor = (state.selected()).map(|entity| entity.view.task.server.clone());
+    let of_cursor = (state.selected()).map(|task_row| task_row.view.task.server.clone());
     let mut names = state.servers.iter().map(|server| server.name.clone());
     let server = (wanted.clone())
         .or_else(|| of_cursor.clone().filter(has))
@@ -500,7 +500,7 @@ fn of_tasks(word: &str) -> Option<Action> {
 
 /// The task whose id begins so.
 fn task_named(state: &State, name: &str) -> Result<TaskId, String> {
-    let ids = state.living().map(|entity| &entity.view.task.id);
+    let ids = state.living().map(|task_row| &task_row.view.task.id);
     let mut fitting = ids.filter(|id| id.as_str().starts_with(name));
     match (fitting.next(), fitting.next()) {
         (Some(id), None) => Ok(id.clone()),

@@ -5,7 +5,7 @@ use crate::domain::{Chord, Key, MouseAction, Stamp};
 
 use super::{
     super::{
-        Command, Focus, Line, Overlay, Pane, Room, State, Tab, first_line,
+        Command, Focus, Line, Overlay, Pane, PaneHeights, State, Tab, first_line,
         room::{servers_shown, tab_at, tools_shown},
         select,
     },
@@ -66,7 +66,7 @@ pub(super) fn take_mouse(
 
 /// What is under a cell of the screen, from 0.
 fn hit(state: &State, (column, row): (u16, u16)) -> Hit {
-    let room = Room::of(state, state.size);
+    let room = PaneHeights::of(state, state.size);
     let list = room.header + room.banner + room.titles;
     let detail = list + room.list;
     if row < list {

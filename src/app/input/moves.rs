@@ -4,7 +4,7 @@ use crate::domain::{ServerName, text};
 
 use super::{
     super::{
-        Action, Command, Document, Focus, Match, Pane, Room, State, Tab,
+        Action, Command, Document, Focus, Match, Pane, PaneHeights, State, Tab,
         detail::{entry_text, result_document, tab_lines},
         finds, select,
         update::is_reachable,
@@ -14,7 +14,7 @@ use super::{
 
 /// Rows of a page, with one line of overlap.
 pub(super) fn page(state: &State) -> isize {
-    let room = Room::of(state, state.size);
+    let room = PaneHeights::of(state, state.size);
     let rows = if state.pane == Pane::Tasks && state.focus == Focus::Detail {
         room.detail.saturating_sub(4)
     } else {
@@ -71,7 +71,7 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
 /// The rows of a page of the log and of a text: the last page stays full. Wrapped lines take an unknown number of rows,
 /// so there the last line can be the first.
 fn page_rows(state: &State) -> (usize, usize) {
-    let rows = usize::from(Room::of(state, state.size).detail);
+    let rows = usize::from(PaneHeights::of(state, state.size).detail);
     if state.is_wrapping {
         (1, 1)
     } else {
@@ -110,7 +110,7 @@ pub(super) fn scroll(state: &mut State, by: isize) {
         _ => {
             let lines = state
                 .selected()
-                .map_or(0, |entity| tab_lines(state, entity).len());
+                .map_or(0, |task_row| tab_lines(state, task_row).len());
             state.scroll = moved(state.scroll, by, lines.saturating_sub(of_text));
         }
     }
@@ -140,7 +140,7 @@ pub(super) fn next_pane(state: &mut State) {
         (Pane::Tasks, Focus::List) if state.cursor.is_some() => {
             state.focus = Focus::Detail;
             // Without room for both, the pane gets the whole screen.
-            if Room::of(state, state.size).detail == 0 {
+            if PaneHeights::of(state, state.size).detail == 0 {
                 state.is_zoomed = true;
             }
         }
@@ -178,7 +178,7 @@ pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
     if pane == Pane::Tools {
         let of_task = state
             .selected()
-            .map(|entity| entity.view.task.server.clone());
+            .map(|task_row| task_row.view.task.server.clone());
         let server = state
             .tools_of
             .clone()
@@ -204,11 +204,11 @@ pub(super) fn show_tools(state: &mut State, server: ServerName, todo: &mut Vec<C
 
 /// The places that match, as scroll positions, nearest to the present one first.
 pub(super) fn matching(state: &State) -> Vec<usize> {
-    let (Some(search), Some(entity)) = (&state.search, state.selected()) else {
+    let (Some(search), Some(task_row)) = (&state.search, state.selected()) else {
         return Vec::new();
     };
     if state.tab == Tab::Log {
-        let log = state.logs.get(&entity.view.task.id);
+        let log = state.logs.get(&task_row.view.task.id);
         return log
             .iter()
             .flat_map(|log| log.entries.iter().rev().enumerate())
@@ -216,7 +216,7 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
             .map(|(back, _)| back)
             .collect();
     }
-    tab_lines(state, entity)
+    tab_lines(state, task_row)
         .iter()
         .enumerate()
         .filter(|(_, line)| finds(line, search))

@@ -4,7 +4,7 @@ use crate::domain::{Answer, Ask, Chord, Done, NoticeLevel, Refused, Stamp, TaskI
 
 use super::{
     super::{
-        Button, Command, Entity, Overlay, QuestionForm, State, keymap::Action, question,
+        Button, Command, Overlay, QuestionForm, State, TaskRow, keymap::Action, question,
         state::Pending,
     },
     ask,
@@ -14,15 +14,17 @@ use super::{
 
 /// Opens the oldest question of the task under the cursor.
 pub(super) fn open_question(state: &mut State) {
-    let form = state.selected().and_then(|entity| form_of(entity, None, 0));
+    let form = state
+        .selected()
+        .and_then(|task_row| form_of(task_row, None, 0));
     if let Some(form) = form {
         state.overlays.push(Overlay::Question(Box::new(form)));
     }
 }
 
-fn form_of(entity: &Entity, but: Option<&str>, answered: usize) -> Option<QuestionForm> {
-    let next = question::next(entity, but)?;
-    Some(QuestionForm::new(&entity.view.task.id, next, answered))
+fn form_of(task_row: &TaskRow, but: Option<&str>, answered: usize) -> Option<QuestionForm> {
+    let next = question::next(task_row, but)?;
+    Some(QuestionForm::new(&task_row.view.task.id, next, answered))
 }
 
 pub(super) fn question_key(
@@ -162,8 +164,8 @@ pub(in crate::app) fn took_answer(
     };
     let next = state
         .task(task)
-        .filter(|entity| !entity.view.task.status.is_settled())
-        .and_then(|entity| form_of(entity, Some(key), form.answered + 1));
+        .filter(|task_row| !task_row.view.task.status.is_settled())
+        .and_then(|task_row| form_of(task_row, Some(key), form.answered + 1));
     if let Some(next) = next {
         state
             .overlays
@@ -173,7 +175,7 @@ pub(in crate::app) fn took_answer(
 
 /// Closes the dialog of a question that a task does not ask any more.
 pub(in crate::app) fn close_gone(state: &mut State, id: &TaskId, now: Stamp) {
-    let Some(task) = state.task(id).map(|entity| &entity.view.task) else {
+    let Some(task) = state.task(id).map(|task_row| &task_row.view.task) else {
         return;
     };
     let is_settled = task.status.is_settled();

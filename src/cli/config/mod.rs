@@ -30,8 +30,8 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
-    Convention, Limits, Notify, Roster, ServerConfig, ServerName, Tell, ThemeName, UsualLimits,
-    text,
+    Convention, Limits, Notify, ServerConfig, ServerConfigs, ServerName, Tell, ThemeName,
+    UsualLimits, text,
 };
 use crate::{
     app::{Keymap, View},
@@ -174,7 +174,7 @@ pub(super) fn missing() -> Option<String> {
 }
 
 /// What the file says of servers; a file that is not there says that there are none.
-pub(super) fn roster(servers: Vec<ServerConfig>) -> Roster {
+pub(super) fn roster(servers: Vec<ServerConfig>) -> ServerConfigs {
     // By way of its directory where it is not there yet, as it will be called once it is.
     let whole = |path: &Path| {
         let of_dir = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -182,14 +182,14 @@ pub(super) fn roster(servers: Vec<ServerConfig>) -> Roster {
     };
     let file = path().map(|path| std::path::absolute(&path).unwrap_or(path));
     let file = file.map(|path| whole(&path).unwrap_or(path));
-    Roster {
+    ServerConfigs {
         file: file.map(|file| file.to_string_lossy().into_owned()),
         servers,
     }
 }
 
 /// The same, read now; `None` where it cannot be read.
-pub(super) fn read_roster() -> Option<Roster> {
+pub(super) fn read_roster() -> Option<ServerConfigs> {
     let config = read(path().as_deref()).ok()?;
     Some(roster(config.servers))
 }

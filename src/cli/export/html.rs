@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::domain::{Entry, Happening, Task, Wall, text};
+use crate::domain::{Entry, HistoryEvent, Task, Wall, text};
 
 /// Entries of a history that a page shows, half of them from its beginning.
 const SHOWN: usize = 2_000;
@@ -192,8 +192,8 @@ fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
     let mut from = task.created_at;
     for entry in entries {
         let next = match &entry.what {
-            Happening::Started { .. } => "live",
-            Happening::Contact { state, .. } => match state.as_str() {
+            HistoryEvent::Started { .. } => "live",
+            HistoryEvent::Contact { state, .. } => match state.as_str() {
                 "live" => "live",
                 "unwatched" => "unwatched",
                 _ => "cut",
@@ -253,8 +253,8 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
     }
     for entry in entries {
         let mark = match &entry.what {
-            Happening::Started { .. } => format!("{}", entry.attempt),
-            Happening::InputRequired { .. } => "?".to_owned(),
+            HistoryEvent::Started { .. } => format!("{}", entry.attempt),
+            HistoryEvent::InputRequired { .. } => "?".to_owned(),
             _ => continue,
         };
         let at = x(entry.at);
@@ -285,7 +285,7 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
 /// Progress as a line, of its total where the server gave one.
 fn curve(out: &mut String, entries: &[Entry], x: impl Fn(Wall) -> f64) {
     let step = |entry: &Entry| match entry.what {
-        Happening::Progress { value, total, .. } => Some((entry.at, value, total)),
+        HistoryEvent::Progress { value, total, .. } => Some((entry.at, value, total)),
         _ => None,
     };
     let steps: Vec<(Wall, f64, Option<f64>)> = entries.iter().filter_map(step).collect();

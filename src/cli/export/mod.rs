@@ -25,7 +25,7 @@ use crate::{
     app::Saved,
     auth::Logins,
     domain::{
-        Attempt, Entry, Happening, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
+        Attempt, Entry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
         TaskId, Wall,
     },
     store::{Lookup, Paths, Reader},
@@ -268,12 +268,12 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
     put("attempt", json!(entry.attempt));
     put("has_event_id", json!(entry.event_id.is_some()));
     match &entry.what {
-        Happening::Started { era, resumability } => {
+        HistoryEvent::Started { era, resumability } => {
             put("event", json!("started"));
             put("era", json!(era));
             put("resumability", json!(resumability));
         }
-        Happening::Progress {
+        HistoryEvent::Progress {
             value,
             total,
             message,
@@ -283,7 +283,7 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
             put("total", json!(total));
             put("message", redaction.said(message.as_deref()));
         }
-        Happening::Log {
+        HistoryEvent::Log {
             level,
             logger,
             data,
@@ -293,21 +293,21 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
             put("logger", redaction.said(logger.as_deref()));
             put("data", redaction.said(Some(data)));
         }
-        Happening::Contact { state, why } => {
+        HistoryEvent::Contact { state, why } => {
             put("event", json!("contact"));
             put("contact", json!(state));
             put("why", redaction.of_contact(why));
         }
-        Happening::Status { status, reason } => {
+        HistoryEvent::Status { status, reason } => {
             put("event", json!("status"));
             put("status", json!(status));
             put("reason", redaction.said(reason.as_deref()));
         }
-        Happening::InputRequired { request, .. } => {
+        HistoryEvent::InputRequired { request, .. } => {
             put("event", json!("input_required"));
             put("request", redaction.json(Some(request)));
         }
-        Happening::Settled { status, reason } => {
+        HistoryEvent::Settled { status, reason } => {
             put("event", json!("settled"));
             put("status", json!(status));
             put("reason", redaction.said(reason.as_deref()));

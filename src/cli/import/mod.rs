@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     app::Findings,
-    domain::{Program, Roster, ServerName, Template, place, text},
+    domain::{Program, ServerConfigs, ServerName, Template, place, text},
     store::{Paths, Reader},
 };
 
@@ -142,7 +142,7 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
                 one.outcome = "new";
             }
         }
-        let (mut roster, mut waiting) = (Roster::default(), Vec::new());
+        let (mut roster, mut waiting) = (ServerConfigs::default(), Vec::new());
         if takes && new > 0 {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{InFlight, Link, RequestKind, asks::end_attempts, replies};
 use crate::{
     domain::{
-        AskedFor, Attempt, Happening, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
+        AskedFor, Attempt, HistoryEvent, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
         TaskKind, text,
     },
     link::active_task::ActiveTask,
@@ -85,7 +85,7 @@ impl Link {
                         active.note(
                             now,
                             event_id,
-                            Happening::Log {
+                            HistoryEvent::Log {
                                 level,
                                 logger,
                                 data: data.into_owned(),
@@ -406,7 +406,7 @@ impl Link {
         active.note(
             now,
             None,
-            Happening::Status {
+            HistoryEvent::Status {
                 status: "paused".to_owned(),
                 reason: None,
             },
@@ -469,7 +469,7 @@ impl Link {
             active.note(
                 now,
                 None,
-                Happening::Settled {
+                HistoryEvent::Settled {
                     status: word,
                     reason,
                 },
@@ -478,7 +478,7 @@ impl Link {
             active.note(
                 now,
                 None,
-                Happening::Status {
+                HistoryEvent::Status {
                     status: word,
                     reason,
                 },

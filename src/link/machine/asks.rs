@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, Done, Era, EventId, Happening, LostReason, NewCall, Phase, Price,
-        QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport,
-        Tool, Wall, Window, text,
+        Ask, AskId, AskedFor, Done, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall,
+        Phase, QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind,
+        TaskSupport, Tool, Wall, Window, text,
     },
     link::{
         Output,
@@ -279,14 +279,14 @@ impl Link {
         let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
         let session_number = self.record.session_number;
-        let footing = self.footing(Some(&active.task));
-        let (era, era_reason) = footing.era_of(&active.task.tool, tool, is_checkpoint);
+        let capabilities = self.capabilities(Some(&active.task));
+        let (era, era_reason) = capabilities.era_of(&active.task.tool, tool, is_checkpoint);
         let version = match era {
             Era::Modern => MODERN,
             Era::Stateful => self.session_version(),
         };
         let wants_task = wants_task && era == Era::Stateful;
-        let gives_ids = footing
+        let gives_ids = capabilities
             .gives_ids_of(&active.task.tool)
             .filter(|_| era == Era::Stateful);
         let (era, has_wire) = (version.word().to_owned(), self.wire.is_some());
@@ -339,7 +339,7 @@ impl Link {
         expected.stream = expected.stream.or(gives_ids);
         active.start = (active.started < number).then(|| Start {
             since: now.mono,
-            line: Happening::Started {
+            line: HistoryEvent::Started {
                 era,
                 resumability: expected.word().to_owned(),
             },
@@ -387,9 +387,9 @@ impl Link {
 
     /// Why a call that is to be left alone must not be sent.
     fn cost_of_leaving(&self, active: &ActiveTask, tool: &crate::domain::Tool) -> Option<String> {
-        let footing = self.footing(Some(&active.task));
-        let price = Price::of_call(tool, &self.record.tools, &footing);
-        let dies = footing.is_known(tool, &self.record.tools) && price.dies();
+        let capabilities = self.capabilities(Some(&active.task));
+        let price = LeaveImpact::of_call(tool, &self.record.tools, &capabilities);
+        let dies = capabilities.is_known(tool, &self.record.tools) && price.dies();
         (active.must_survive && dies).then(|| {
             format!(
                 "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
@@ -742,7 +742,7 @@ impl Link {
         });
         // It stands where it began: what reads the history sees this time as unwatched, not the time after it.
         let begun = Stamp { wall: from, ..now };
-        active.note(begun, None, Happening::Contact { state, why });
+        active.note(begun, None, HistoryEvent::Contact { state, why });
         active.touch(now);
         self.saver.touch(now.mono);
     }

@@ -13,7 +13,7 @@ use crate::{
         ExchangeId,
         active_task::{ActiveTask, Line},
     },
-    protocol::{Arrival, Body, Method, Refusal},
+    protocol::{Body, ExchangeEvent, Method, Refusal},
 };
 
 /// How long a stream may take to name its endpoint; one of another kind stays silent.
@@ -56,7 +56,7 @@ impl Link {
     }
 
     /// Something came on the stream: first the endpoint, then all that the server says.
-    pub(super) fn wire_brought(&mut self, exchange: ExchangeId, arrival: Arrival) {
+    pub(super) fn wire_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         if self.wire.is_none() {
             return self.wire_began(exchange, arrival);
         }
@@ -69,7 +69,7 @@ impl Link {
                 active.last_news = now.mono;
             }
         }
-        if let Arrival::Event { data, .. } = arrival {
+        if let ExchangeEvent::Event { data, .. } = arrival {
             self.last_traffic = now.mono;
             // Steps and answers name their call; what else comes can be said to be of one only where there is one.
             let of = self.only_one();
@@ -77,9 +77,9 @@ impl Link {
         }
     }
 
-    fn wire_began(&mut self, exchange: ExchangeId, arrival: Arrival) {
+    fn wire_began(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         match arrival {
-            Arrival::Endpoint { target: Ok(target) } => {
+            ExchangeEvent::Endpoint { target: Ok(target) } => {
                 if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
                     in_flight.until = None;
                 }
@@ -90,7 +90,7 @@ impl Link {
                 self.connection = ConnectionState::Disconnected;
                 self.needs_advance = true;
             }
-            Arrival::Endpoint { target: Err(why) } => {
+            ExchangeEvent::Endpoint { target: Err(why) } => {
                 self.close(exchange);
                 let refusal = Refusal {
                     status: 300,
@@ -100,7 +100,7 @@ impl Link {
                 };
                 self.handshake_failed(why, Some(&refusal));
             }
-            Arrival::Event { .. } => {
+            ExchangeEvent::Event { .. } => {
                 self.close(exchange);
                 self.is_no_wire();
             }
@@ -109,12 +109,12 @@ impl Link {
     }
 
     /// What comes of a POST whose answer comes on the stream. Returns whether that is all there is to it.
-    pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &Arrival) -> bool {
+    pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &ExchangeEvent) -> bool {
         let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
             return false;
         };
         match arrival {
-            Arrival::Opened { .. } => {
+            ExchangeEvent::Opened { .. } => {
                 in_flight.is_opened = true;
                 if let RequestKind::Stream(id) = &in_flight.kind {
                     let id = id.clone();
@@ -124,14 +124,14 @@ impl Link {
                 true
             }
             // Some answer here as well, or instead.
-            Arrival::Event { data, .. } => {
+            ExchangeEvent::Event { data, .. } => {
                 self.read(None, None, data);
                 true
             }
-            Arrival::Endpoint { .. } | Arrival::Alive => true,
-            Arrival::Ended | Arrival::Broken { .. } | Arrival::TooLarge { .. } => {
-                in_flight.is_opened
-            }
+            ExchangeEvent::Endpoint { .. } | ExchangeEvent::Alive => true,
+            ExchangeEvent::Ended
+            | ExchangeEvent::Broken { .. }
+            | ExchangeEvent::TooLarge { .. } => in_flight.is_opened,
             _ => false,
         }
     }

@@ -1,10 +1,10 @@
-//! Which eras a server speaks: found out by asking. Which of them a call is made in is [`Footing::era_of`].
+//! Which eras a server speaks: found out by asking. Which of them a call is made in is [`ServerCapabilities::era_of`].
 //!
 //! Source: MCP 2026-07-28, basic/versioning, backward compatibility. The modern era needs no session, so a server that
 //! speaks both is spoken to in both: in its one session, and beside it. With a process of ours nothing survives in any
 //! era; there the newest is spoken.
 //!
-//! [`Footing::era_of`]: crate::domain::Footing::era_of
+//! [`ServerCapabilities::era_of`]: crate::domain::ServerCapabilities::era_of
 
 use core::time::Duration;
 

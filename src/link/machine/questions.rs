@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Answer, Done, Elicitation, Happening, OnInput, Phase, Question, QuestionWay, Refused,
+        Answer, Done, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionWay, Refused,
         Status, TaskErrorKind, TaskId,
     },
     link::active_task::{ActiveTask, Line, new_attempt},
@@ -275,7 +275,7 @@ impl Link {
         active.note(
             now,
             None,
-            Happening::InputRequired {
+            HistoryEvent::InputRequired {
                 key: key.clone(),
                 request: request.clone(),
             },
@@ -381,7 +381,7 @@ impl Link {
             active.answers_wait();
             refresh(active);
             let (status, reason) = (active.task.status.word().to_owned(), Some(reason.clone()));
-            active.note(now, None, Happening::Status { status, reason });
+            active.note(now, None, HistoryEvent::Status { status, reason });
         }
         self.saver.urge(now.mono);
         self.needs_advance = true;

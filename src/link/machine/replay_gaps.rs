@@ -14,7 +14,7 @@ use crate::{
         active_task::Line,
         replay_gap::{Held, ReplayGap, Reread},
     },
-    protocol::{self, Arrival, Incoming, Method},
+    protocol::{self, ExchangeEvent, Incoming, Method},
 };
 
 /// What waits is not kept from the screen for longer than this.
@@ -123,7 +123,12 @@ impl Link {
     }
 
     /// What a second reading brings: first what was missing, then what waits.
-    pub(super) fn reread_brought(&mut self, id: &TaskId, exchange: ExchangeId, arrival: Arrival) {
+    pub(super) fn reread_brought(
+        &mut self,
+        id: &TaskId,
+        exchange: ExchangeId,
+        arrival: ExchangeEvent,
+    ) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return self.close(exchange);
@@ -134,7 +139,7 @@ impl Link {
         if reread.on != exchange {
             return self.close(exchange);
         }
-        let Arrival::Event {
+        let ExchangeEvent::Event {
             id: Some(event_id),
             data,
             ..

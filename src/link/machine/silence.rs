@@ -15,7 +15,7 @@ use crate::{
         active_task::{ActiveTask, KeptConnection, Line},
         replay_gap::{Held, ReplayGap},
     },
-    protocol::{self, Arrival, Incoming, Refusal},
+    protocol::{self, ExchangeEvent, Incoming, Refusal},
 };
 
 /// A stream may be silent for this long, or for three times its longest step.
@@ -163,7 +163,7 @@ impl Link {
     }
 
     /// Something came on the connection that was kept. Returns whether it is news, and the stream is back on it.
-    pub(super) fn came_on_kept(&mut self, id: &TaskId, arrival: &Arrival) -> bool {
+    pub(super) fn came_on_kept(&mut self, id: &TaskId, arrival: &ExchangeEvent) -> bool {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
@@ -172,7 +172,7 @@ impl Link {
             return false;
         };
         kept.last_byte = now;
-        if !matches!(arrival, Arrival::Event { data, .. } if !data.is_empty()) {
+        if !matches!(arrival, ExchangeEvent::Event { data, .. } if !data.is_empty()) {
             active.heard(now);
             return false;
         }
@@ -198,7 +198,7 @@ impl Link {
     }
 
     /// The connection that was kept ended: what the stream still brings comes on the new one.
-    pub(super) fn kept_ended(&mut self, id: &TaskId, arrival: &Arrival) {
+    pub(super) fn kept_ended(&mut self, id: &TaskId, arrival: &ExchangeEvent) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -206,7 +206,7 @@ impl Link {
         active.kept = None;
         active.is_shown_stale = true;
         // A clean end only says that the server serves the new connection in its place.
-        if let (Arrival::Broken { why }, Line::Waiting { .. } | Line::Asking { .. }) =
+        if let (ExchangeEvent::Broken { why }, Line::Waiting { .. } | Line::Asking { .. }) =
             (arrival, &active.line)
         {
             active.note_cut(now, why);

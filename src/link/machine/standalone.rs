@@ -16,7 +16,7 @@ use crate::{
         active_task::{ActiveTask, HALF_OPEN_AFTER, RecentIds},
         path::{Budget, doubled, jittered},
     },
-    protocol::{Arrival, Body, Method, Refusal},
+    protocol::{Body, ExchangeEvent, Method, Refusal},
 };
 
 /// How long a call waits for the head of this stream: what a server asks before it is open is lost at some of them.
@@ -243,7 +243,7 @@ impl Link {
     }
 
     /// Something came on the stream.
-    pub(super) fn standalone_brought(&mut self, exchange: ExchangeId, arrival: Arrival) {
+    pub(super) fn standalone_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         let now = self.now;
         if self.standalone.kept == Some(exchange) {
             // It is not dead.
@@ -252,7 +252,7 @@ impl Link {
             }
         }
         self.standalone.heard(now.mono);
-        let Arrival::Event { id, retry_ms, data } = arrival else {
+        let ExchangeEvent::Event { id, retry_ms, data } = arrival else {
             return;
         };
         self.last_traffic = now.mono;

@@ -15,7 +15,7 @@ use crate::{
         path::{doubled, jittered},
         replay_gap::{Held, ReplayGap},
     },
-    protocol::{self, Arrival, Body, Incoming, Method, Refusal},
+    protocol::{self, Body, ExchangeEvent, Incoming, Method, Refusal},
 };
 
 /// Resumes without news after which an older cursor has to prove that the server still replays.
@@ -46,7 +46,7 @@ const HEADER_MISMATCH: i64 = -32020;
 
 impl Link {
     /// One arrival, to whoever waits for it.
-    pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: Arrival) {
+    pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
             return;
         };
@@ -55,18 +55,18 @@ impl Link {
             RequestKind::LegacySse | RequestKind::Handshake { .. } => self.record.session_number,
             _ => in_flight.session_number,
         };
-        if let Arrival::MoreRequests(more) = arrival {
+        if let ExchangeEvent::MoreRequests(more) = arrival {
             return self.took_more(exchange, more);
         }
         self.hears_modern = in_flight.is_modern;
         // The hot path first: an event of a task's stream.
-        if let (RequestKind::Stream(id), Arrival::Event { .. } | Arrival::Alive) =
+        if let (RequestKind::Stream(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
             (&in_flight.kind, &arrival)
         {
             let id = id.clone();
             return self.stream_brought(&id, exchange, arrival);
         }
-        if let (RequestKind::Reread(id), Arrival::Event { .. } | Arrival::Alive) =
+        if let (RequestKind::Reread(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
             (&in_flight.kind, &arrival)
         {
             let id = id.clone();
@@ -86,7 +86,7 @@ impl Link {
         let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
             return;
         };
-        if let Arrival::Event { id, data, .. } = &arrival {
+        if let ExchangeEvent::Event { id, data, .. } = &arrival {
             let of = match &in_flight.kind {
                 RequestKind::Fetch(id) => Some(id.clone()),
                 _ => None,
@@ -108,7 +108,7 @@ impl Link {
             }
             return;
         }
-        if let Arrival::Opened { body, session } = arrival {
+        if let ExchangeEvent::Opened { body, session } = arrival {
             in_flight.is_opened = true;
             if let Some(sent_at) = in_flight.sent_at {
                 self.latency = Some(self.now.mono.since(sent_at));
@@ -147,8 +147,8 @@ impl Link {
         }
         if matches!(in_flight.kind, RequestKind::LegacySse) && self.wire.is_some() {
             return self.wire_ended(&match arrival {
-                Arrival::Broken { why } => why,
-                Arrival::TooLarge { cap } => over_the_cap(cap),
+                ExchangeEvent::Broken { why } => why,
+                ExchangeEvent::TooLarge { cap } => over_the_cap(cap),
                 _ => "its one stream ended".to_owned(),
             });
         }
@@ -156,13 +156,13 @@ impl Link {
             return self.reread_over(id, exchange);
         }
         match arrival {
-            Arrival::Ended if in_flight.is_opened => self.exchange_ended(&in_flight, None),
-            Arrival::Ended => {
+            ExchangeEvent::Ended if in_flight.is_opened => self.exchange_ended(&in_flight, None),
+            ExchangeEvent::Ended => {
                 self.exchange_ended(&in_flight, Some("the connection was closed".to_owned()));
             }
-            Arrival::Broken { why } => self.exchange_ended(&in_flight, Some(why)),
-            Arrival::TooLarge { cap } => self.too_large(&in_flight, cap),
-            Arrival::Refused(refusal) => {
+            ExchangeEvent::Broken { why } => self.exchange_ended(&in_flight, Some(why)),
+            ExchangeEvent::TooLarge { cap } => self.too_large(&in_flight, cap),
+            ExchangeEvent::Refused(refusal) => {
                 let is_gateway = matches!(refusal.status, 502..=504);
                 if !is_gateway {
                     self.path_worked();
@@ -192,15 +192,15 @@ impl Link {
                     _ => self.short_refused(&in_flight, *refusal),
                 }
             }
-            Arrival::NotSent { why, is_refused } => {
+            ExchangeEvent::NotSent { why, is_refused } => {
                 self.path_failed(why.clone(), is_refused, None);
                 self.unanswered(&in_flight, why, true);
             }
-            Arrival::NoAnswer { why } => {
+            ExchangeEvent::NoAnswer { why } => {
                 self.path_failed(why.clone(), false, None);
                 self.unanswered(&in_flight, why, false);
             }
-            Arrival::Untrusted { why } => {
+            ExchangeEvent::Untrusted { why } => {
                 self.path_failed(
                     format!("it could not prove who it is: {why}"),
                     false,
@@ -208,11 +208,11 @@ impl Link {
                 );
                 self.unanswered(&in_flight, why, true);
             }
-            Arrival::Opened { .. }
-            | Arrival::Event { .. }
-            | Arrival::Endpoint { .. }
-            | Arrival::MoreRequests(_)
-            | Arrival::Alive => {}
+            ExchangeEvent::Opened { .. }
+            | ExchangeEvent::Event { .. }
+            | ExchangeEvent::Endpoint { .. }
+            | ExchangeEvent::MoreRequests(_)
+            | ExchangeEvent::Alive => {}
         }
     }
 
@@ -356,7 +356,7 @@ impl Link {
     }
 
     /// An event or a sign of life on a task's stream.
-    fn stream_brought(&mut self, id: &TaskId, exchange: ExchangeId, arrival: Arrival) {
+    fn stream_brought(&mut self, id: &TaskId, exchange: ExchangeId, arrival: ExchangeEvent) {
         let now = self.now;
         if self.is_kept(id, exchange) && !self.came_on_kept(id, &arrival) {
             return;
@@ -365,7 +365,7 @@ impl Link {
             return;
         };
         active.heard(now);
-        let Arrival::Event {
+        let ExchangeEvent::Event {
             id: event_id,
             retry_ms,
             data,
@@ -1111,10 +1111,10 @@ impl Link {
 }
 
 /// Whether an arrival is something inside a body.
-fn brings_more(arrival: &Arrival) -> bool {
+fn brings_more(arrival: &ExchangeEvent) -> bool {
     matches!(
         arrival,
-        Arrival::Event { .. } | Arrival::Endpoint { .. } | Arrival::Alive
+        ExchangeEvent::Event { .. } | ExchangeEvent::Endpoint { .. } | ExchangeEvent::Alive
     )
 }
 

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use super::{ConnectionState, InFlight, Link, RequestKind, earliest, negotiation::MODERN};
 use crate::{
     domain::{
-        AskedFor, Happening, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId, TaskKind,
-        TaskState, Wall,
+        AskedFor, HistoryEvent, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
+        TaskKind, TaskState, Wall,
     },
     link::{
         ExchangeId,
@@ -71,7 +71,7 @@ impl Link {
         active.note(
             now,
             None,
-            Happening::Status {
+            HistoryEvent::Status {
                 status: "running".to_owned(),
                 reason: Some("the server made a task of it".to_owned()),
             },
@@ -140,7 +140,7 @@ impl Link {
         if let Some(words) = words {
             let status = active.task.status.word().to_owned();
             let reason = Some(words);
-            active.note(now, None, Happening::Status { status, reason });
+            active.note(now, None, HistoryEvent::Status { status, reason });
             self.saver.touch(now.mono);
         } else if has_changed {
             active.touch(now);

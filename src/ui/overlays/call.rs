@@ -2,7 +2,7 @@
 
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{Price, Stamp, Tool, path_text, text},
+    domain::{LeaveImpact, Stamp, Tool, path_text, text},
 };
 
 use super::{
@@ -302,7 +302,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
 const LEAVING: &str = "leaving: ";
 
 /// What leaving the call would do to it, as far as that is known before it is sent.
-fn price_of(state: &State, form: &CallForm) -> Option<Price> {
+fn price_of(state: &State, form: &CallForm) -> Option<LeaveImpact> {
     let tool = form.tool.as_ref()?;
     let known = form
         .server
@@ -310,10 +310,10 @@ fn price_of(state: &State, form: &CallForm) -> Option<Price> {
         .and_then(|server| state.tools.get(server));
     let beside = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     let server = form.server.as_ref().and_then(|name| state.server(name));
-    let footing = server
-        .map(|server| server.footing.clone())
+    let capabilities = server
+        .map(|server| server.capabilities.clone())
         .unwrap_or_default();
-    Some(Price::of_call(tool, beside, &footing))
+    Some(LeaveImpact::of_call(tool, beside, &capabilities))
 }
 
 fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {

@@ -18,7 +18,7 @@ use super::{
 const COMPLAINTS: usize = 3;
 
 pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionForm, now: Stamp) {
-    let Some(entity) = state.task(&form.task) else {
+    let Some(task_row) = state.task(&form.task) else {
         return;
     };
     let (place, count) = place_of(state, form);
@@ -28,12 +28,12 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
     };
     let columns = canvas.window_columns(88);
     let room = usize::from(columns.saturating_sub(4)).max(1);
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let server = text::clean_line(task.server.as_str());
     let more = canvas.glyphs().more;
     let whose = format!(
         "{server} asks, for {} ({})",
-        name(state, entity, room, more),
+        name(state, task_row, room, more),
         task.id
     );
     let mut head: Vec<(String, Role)> = Vec::new();

@@ -123,8 +123,8 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
     let rows = 11;
     let columns = canvas.window_columns(72);
     let mut window = canvas.window(columns, rows, &format!("Edit {}", form.task));
-    if let Some(entity) = state.task(&form.task) {
-        let tool = text::clean_line(&entity.view.task.tool).into_owned();
+    if let Some(task_row) = state.task(&form.task) {
+        let tool = text::clean_line(&task_row.view.task.tool).into_owned();
         window.put(0, 0, &tool, Role::Dim);
     }
     for (((label, typed), place), y) in EditForm::LABELS

@@ -2,10 +2,12 @@
 
 use crate::{
     app::{
-        Action, Entity, Focus, Mark, State, Tab, TaskLog, detail_margin, finds, in_time, tabs,
+        Action, Focus, Mark, State, Tab, TaskLog, TaskRow, detail_margin, finds, in_time, tabs,
         waits, wants,
     },
-    domain::{Contact, Elicitation, Entry, Happening, Level, Price, Stamp, Wall, Words, text},
+    domain::{
+        Contact, Elicitation, Entry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words, text,
+    },
 };
 
 use super::{
@@ -16,7 +18,7 @@ use super::{
 
 /// The pane with its border; nothing without a task.
 pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let Some(entity) = state.selected() else {
+    let Some(task_row) = state.selected() else {
         return;
     };
     let has_keys = state.focus == Focus::Detail;
@@ -26,18 +28,18 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let mut canvas = canvas.part(margin, 0, columns.saturating_sub(2 * margin), rows);
     let canvas = &mut canvas;
     canvas.framed(border);
-    titles(canvas, state, entity);
+    titles(canvas, state, task_row);
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let mut inside = canvas.part(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
     match state.tab {
-        Tab::Now => now_tab(&mut inside, state, entity, now),
-        Tab::Log => log_tab(&mut inside, state, entity),
-        _ => text_tab(&mut inside, state, entity),
+        Tab::Now => now_tab(&mut inside, state, task_row, now),
+        Tab::Log => log_tab(&mut inside, state, task_row),
+        _ => text_tab(&mut inside, state, task_row),
     }
 }
 
-fn titles(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
-    let id = entity.view.task.id.as_str();
+fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
+    let id = task_row.view.task.id.as_str();
     let line = canvas.glyphs().line;
     let mut x = canvas.put(1, 0, &format!(" {id} "), Role::Strong);
     x = canvas.put(x, 0, line, Role::Border);
@@ -63,11 +65,11 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
 }
 
 /// The facts on the left, the end of the log on the right.
-fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) {
+fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let split = columns >= 96;
     let left = if split { 56 } else { columns };
-    let facts = facts(state, entity, now);
+    let facts = facts(state, task_row, now);
     let timeline = rows >= 7 && columns >= 60;
     let fact_rows = if timeline { rows - 1 } else { rows };
     let label_wide = 14;
@@ -89,8 +91,8 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) 
             }
         }
         // The rate closes the facts, where there is room and something to say.
-        if let Some(rate) = entity.pace.rate(now)
-            && entity.is_running()
+        if let Some(rate) = task_row.pace.rate(now)
+            && task_row.is_running()
             && fact_rows > y
         {
             let x = part.put(0, y, "rate ", Role::Dim);
@@ -99,7 +101,7 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) 
                 &mut part,
                 x.max(label_wide.saturating_sub(1)) + 1,
                 y,
-                entity,
+                task_row,
                 now,
             );
             y += 1;
@@ -108,23 +110,23 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) 
     // Where the log has no place beside the facts, it gets the rows below them.
     if !split && fact_rows >= y + 3 {
         let mut below = canvas.part(0, y + 1, columns, fact_rows - y - 1);
-        let log = state.logs.get(&entity.view.task.id);
-        newest_lines(&mut below, state, entity, log);
+        let log = state.logs.get(&task_row.view.task.id);
+        newest_lines(&mut below, state, task_row, log);
     }
     if split {
         let mut right = canvas.part(left, 0, columns - left, fact_rows);
-        let log = state.logs.get(&entity.view.task.id);
-        newest_lines(&mut right, state, entity, log);
+        let log = state.logs.get(&task_row.view.task.id);
+        newest_lines(&mut right, state, task_row, log);
     }
     if timeline {
-        trail(canvas, rows - 1, state, entity, now);
+        trail(canvas, rows - 1, state, task_row, now);
     }
 }
 
-fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, entity: &Entity, now: Stamp) {
+fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().spark;
     let columns = canvas.columns().saturating_sub(x).min(30);
-    let slices = entity.pace.spark(now, usize::from(columns));
+    let slices = task_row.pace.spark(now, usize::from(columns));
     // Before the first step there was nothing to measure.
     let slices: Vec<u64> = slices.into_iter().skip_while(|slice| *slice == 0).collect();
     let most = slices.iter().copied().max().unwrap_or(0).max(1);
@@ -136,8 +138,8 @@ fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, entity: &Entity, now: Stamp) {
 }
 
 /// The three facts, the price of leaving, the limits, and what longhaul has to say.
-fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, String, Role)> {
-    let task = &entity.view.task;
+fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, String, Role)> {
+    let task = &task_row.view.task;
     let is_settled = task.status.is_settled();
     let mut facts = Vec::new();
     let mut says = if task.is_queued() && task.attempts.len() == 1 {
@@ -155,7 +157,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             None => format!("{says}, at {}", text::amount(progress.value)),
         };
     }
-    if let Some(share) = entity.view.guess {
+    if let Some(share) = task_row.view.guess {
         says = format!("{says}, {} by its words", words::guess(share));
     }
     // A settled task has said what it had to say.
@@ -214,7 +216,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
             Role::Plain,
         ));
     }
-    let (contact, role) = contact(state, entity, now);
+    let (contact, role) = contact(state, task_row, now);
     facts.push(("contact", contact, role));
     let asked = task.asked.map_or("nothing".to_owned(), |asked| {
         format!(
@@ -224,12 +226,12 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
         )
     });
     facts.push(("we asked", asked, Role::Plain));
-    if let Some(price) = entity.price()
+    if let Some(price) = task_row.price()
         && !is_settled
     {
         let word = price.word().to_uppercase();
         let until = match price {
-            Price::Likely {
+            LeaveImpact::Likely {
                 until: Some(at), ..
             } => {
                 format!(" until about {}", state.clock_minutes(*at))
@@ -264,7 +266,7 @@ fn facts(state: &State, entity: &Entity, now: Stamp) -> Vec<(&'static str, Strin
     facts
 }
 
-fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
+fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     let ago = |at: Wall| {
         let age = now.wall.since(at);
         if age.as_secs() < 10 {
@@ -273,7 +275,7 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
             text::span(age)
         }
     };
-    match entity.view.contact.at(now) {
+    match task_row.view.contact.at(now) {
         Contact::Live { last_byte } => (
             format!("live, last byte {} ago", ago(last_byte)),
             Role::Plain,
@@ -301,7 +303,7 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
             Role::Cut,
         ),
         Contact::NeedsLogin => {
-            let server = state.server(&entity.view.task.server);
+            let server = state.server(&task_row.view.task.server);
             let words = server.and_then(|server| wants(state, server));
             let words = words.unwrap_or_else(|| "the server wants sign-in".to_owned());
             (format!("waits: {words}"), Role::Needs)
@@ -315,12 +317,12 @@ fn contact(state: &State, entity: &Entity, now: Stamp) -> (String, Role) {
 }
 
 /// `contact 06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`, with what the signs mean; of what has settled, up to its end.
-fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: Stamp) {
+fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().trail;
-    let Some((first, _)) = entity.trail.front() else {
+    let Some((first, _)) = task_row.trail.front() else {
         return;
     };
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let settled_at = task.settled_at.filter(|_| task.status.is_settled());
     let last = settled_at.unwrap_or(now.wall);
     if last < *first {
@@ -342,8 +344,8 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
         .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 1)
         .saturating_sub(u16::try_from(text::width(&end_words)).unwrap_or(0));
     let columns = end.saturating_sub(start).min(60);
-    let mut marks = entity.trail.iter().peekable();
-    let mut present = entity.trail.front().map_or(Mark::Live, |(_, mark)| *mark);
+    let mut marks = task_row.trail.iter().peekable();
+    let mut present = task_row.trail.front().map_or(Mark::Live, |(_, mark)| *mark);
     for column in 0..columns {
         let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
         let mut shown = present;
@@ -377,13 +379,13 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, entity: &Entity, now: S
     }
 }
 
-fn log_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
-    let log = state.logs.get(&entity.view.task.id);
-    log_lines(canvas, state, entity, log, state.scroll);
+fn log_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
+    let log = state.logs.get(&task_row.view.task.id);
+    log_lines(canvas, state, task_row, log, state.scroll);
 }
 
-fn nothing_yet(canvas: &mut Canvas<'_>, entity: &Entity) {
-    let words = if entity.view.saved_seq == 0 {
+fn nothing_yet(canvas: &mut Canvas<'_>, task_row: &TaskRow) {
+    let words = if task_row.view.saved_seq == 0 {
         "Nothing is recorded yet."
     } else {
         "Reading the history ..."
@@ -405,19 +407,19 @@ fn put_entry(canvas: &mut Canvas<'_>, y: u16, pieces: &[(String, Role)], is_sepa
 }
 
 /// The news of a task, newest first; steps stay out where there is anything else to read, the bar shows them.
-fn newest_lines(canvas: &mut Canvas<'_>, state: &State, entity: &Entity, log: Option<&TaskLog>) {
+fn newest_lines(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, log: Option<&TaskLog>) {
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
-        return nothing_yet(canvas, entity);
+        return nothing_yet(canvas, task_row);
     };
-    let is_step = |entry: &Entry| matches!(entry.what, Happening::Progress { .. });
+    let is_step = |entry: &Entry| matches!(entry.what, HistoryEvent::Progress { .. });
     let recent = || log.entries.iter().rev().take(200);
-    let has_words = recent().any(|entry| matches!(entry.what, Happening::Log { .. }));
+    let has_words = recent().any(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
     let line = canvas.glyphs().line;
     let rows = canvas.rows();
     let shown = recent().filter(|entry| !has_words || !is_step(entry));
     for (entry, y) in shown.zip(0..rows) {
         let (pieces, _) = entry_pieces(state, entry, line);
-        let is_separator = matches!(entry.what, Happening::Contact { .. });
+        let is_separator = matches!(entry.what, HistoryEvent::Contact { .. });
         put_entry(canvas, y, &pieces, is_separator);
     }
 }
@@ -432,7 +434,7 @@ fn full_page(
     line: &str,
 ) -> usize {
     let height = |entry: &Entry| {
-        if !state.is_wrapping || matches!(entry.what, Happening::Contact { .. }) {
+        if !state.is_wrapping || matches!(entry.what, HistoryEvent::Contact { .. }) {
             return 1;
         }
         let (pieces, indent) = entry_pieces(state, entry, line);
@@ -459,14 +461,14 @@ fn full_page(
 fn log_lines(
     canvas: &mut Canvas<'_>,
     state: &State,
-    entity: &Entity,
+    task_row: &TaskRow,
     log: Option<&TaskLog>,
     back: usize,
 ) {
     let rows = canvas.rows();
     let columns = usize::from(canvas.columns());
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
-        return nothing_yet(canvas, entity);
+        return nothing_yet(canvas, task_row);
     };
     let body = if rows > 1 { rows - 1 } else { rows };
     let back = full_page(
@@ -485,7 +487,7 @@ fn log_lines(
         }
         let (pieces, indent) = entry_pieces(state, entry, canvas.glyphs().line);
         let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
-        let is_separator = matches!(entry.what, Happening::Contact { .. });
+        let is_separator = matches!(entry.what, HistoryEvent::Contact { .. });
         let end = y;
         if state.is_wrapping && !is_separator && text::width(&whole) > columns {
             let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
@@ -544,12 +546,12 @@ fn log_lines(
 }
 
 /// Result, arguments, trace and resume: lines of text, from the scroll position on.
-fn text_tab(canvas: &mut Canvas<'_>, state: &State, entity: &Entity) {
-    if let Some(shown) = crate::app::tab_document(state, entity) {
-        return document(canvas, state, entity, shown);
+fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
+    if let Some(shown) = crate::app::tab_document(state, task_row) {
+        return document(canvas, state, task_row, shown);
     }
     let rows = canvas.rows();
-    let lines = crate::app::tab_lines(state, entity);
+    let lines = crate::app::tab_lines(state, task_row);
     let page = if state.is_wrapping {
         1
     } else {
@@ -580,15 +582,17 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
     let mut pieces = vec![(time, Role::Dim)];
     let Words { kind, lead, text } = entry.words();
     match &entry.what {
-        Happening::Started { .. } | Happening::Status { .. } => pieces.push((text, Role::Strong)),
-        Happening::Progress { .. } => {
+        HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
+            pieces.push((text, Role::Strong))
+        }
+        HistoryEvent::Progress { .. } => {
             pieces.push((format!("{kind:<5} "), Role::Dim));
             pieces.push((lead, Role::Running));
             if !text.is_empty() {
                 pieces.push((format!("  {text}"), Role::Plain));
             }
         }
-        Happening::Log { level, .. } => {
+        HistoryEvent::Log { level, .. } => {
             let role = match level {
                 Level::Debug => Role::Dim,
                 Level::Info | Level::Notice => Role::Plain,
@@ -608,11 +612,11 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
             }
             pieces.push((text, role));
         }
-        Happening::Contact { .. } => {
+        HistoryEvent::Contact { .. } => {
             pieces.push((format!("{} {text}", line.repeat(4)), Role::Cut));
         }
-        Happening::InputRequired { .. } => pieces.push((format!("{kind}: {text}"), Role::Needs)),
-        Happening::Settled { status, .. } => {
+        HistoryEvent::InputRequired { .. } => pieces.push((format!("{kind}: {text}"), Role::Needs)),
+        HistoryEvent::Settled { status, .. } => {
             let role = match status.as_str() {
                 "completed" => Role::Done,
                 "cancelled" => Role::Cancelled,

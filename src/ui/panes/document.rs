@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::{
-    app::{Document, Entity, Focus, Kind, Shown, State, finds},
+    app::{Document, Focus, Kind, Shown, State, TaskRow, finds},
     domain::text,
 };
 
@@ -19,7 +19,7 @@ const GUTTER: u16 = 3;
 pub(super) fn document(
     canvas: &mut Canvas<'_>,
     state: &State,
-    entity: &Entity,
+    task_row: &TaskRow,
     document: &Document,
 ) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
@@ -69,7 +69,7 @@ pub(super) fn document(
     }
     let below = document.len().saturating_sub(place);
     if below == 0 && document.is_cut() && rows > 0 {
-        let id = &entity.view.task.id;
+        let id = &task_row.view.task.id;
         let words = format!(
             " the rest is in the session file: longhaul result {id}{}",
             state.setup.flags

@@ -4,8 +4,10 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use crate::{
-    app::{Action, Entity, Focus, Group, Headcount, Line, SortKey, State, Title, until, waits_for},
-    domain::{Contact, Elicitation, Price, Progress, ServerTask, Stamp, Status, Task, text},
+    app::{
+        Action, Focus, Group, Headcount, Line, SortKey, State, TaskRow, Title, until, waits_for,
+    },
+    domain::{Contact, Elicitation, LeaveImpact, Progress, ServerTask, Stamp, Status, Task, text},
 };
 
 use super::super::{
@@ -78,15 +80,15 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
         match line {
             Line::Heading(title, heads) => heading(canvas, y, state, title, *heads),
             Line::Row(id) => {
-                if let Some(entity) = state.task(id) {
+                if let Some(task_row) = state.task(id) {
                     let is_cursor = place == state.cursor_line;
                     if is_cursor && state.focus == Focus::List {
                         canvas.keep_in_sight(y..y + 1);
                     }
-                    let server = &entity.view.task.server;
+                    let server = &task_row.view.task.server;
                     let name = servers.get(server.as_str());
                     let name = name.map_or(server.as_str(), String::as_str);
-                    let bar = row(canvas, y, (columns, name), state, entity, is_cursor, now);
+                    let bar = row(canvas, y, (columns, name), state, task_row, is_cursor, now);
                     if is_cursor {
                         // All but the bar, of which the part that is done would be dark.
                         let wide = canvas.columns();
@@ -186,14 +188,14 @@ fn row(
     y: u16,
     (columns, server): (Columns, &str),
     state: &State,
-    entity: &Entity,
+    task_row: &TaskRow,
     is_cursor: bool,
     now: Stamp,
 ) -> Range<u16> {
     let glyphs = canvas.glyphs();
-    let task = &entity.view.task;
-    let shown = words::state_of(state, entity, glyphs, now);
-    let is_new = entity.is_new();
+    let task = &task_row.view.task;
+    let shown = words::state_of(state, task_row, glyphs, now);
+    let is_new = task_row.is_new();
     let is_marked = state.marks.contains(&task.id);
     // Cursor, mark and news share two columns; the cursor steps aside for the news.
     let mark = if is_marked { glyphs.mark } else { " " };
@@ -225,7 +227,7 @@ fn row(
     let mut at = columns.task;
     // Where LEAVE has no column, the row that must not be left says so before its name.
     if columns.leave.columns == 0
-        && let Some(price @ Price::Dies { .. }) = &entity.view.leaving
+        && let Some(price @ LeaveImpact::Dies { .. }) = &task_row.view.leaving
         && !task.status.is_settled()
     {
         put(canvas, y, at, price.word(), price_role(price));
@@ -234,7 +236,7 @@ fn row(
     }
     let name = name(
         state,
-        entity,
+        task_row,
         usize::from(at.columns.saturating_sub(1)),
         canvas.glyphs().more,
     );
@@ -251,11 +253,11 @@ fn row(
             at.columns -= wide;
         }
     }
-    let bar = progress(canvas, y, at, state, entity, now);
-    end(canvas, y, columns.end, state, entity, now);
-    let age = age(entity, now);
+    let bar = progress(canvas, y, at, state, task_row, now);
+    end(canvas, y, columns.end, state, task_row, now);
+    let age = age(task_row, now);
     put(canvas, y, columns.age, &age, Role::Dim);
-    if let Some(price) = entity.price()
+    if let Some(price) = task_row.price()
         && !task.status.is_settled()
     {
         let role = price_role(price);
@@ -270,11 +272,11 @@ const PERCENT: u16 = 5;
 const DIES: u16 = 5;
 
 /// The role of a price's word.
-pub(in crate::ui) fn price_role(price: &Price) -> Role {
+pub(in crate::ui) fn price_role(price: &LeaveImpact) -> Role {
     match price {
-        Price::Safe { .. } => Role::Dim,
-        Price::Pauses { .. } | Price::Likely { .. } => Role::Cut,
-        Price::Dies { .. } => Role::Failed,
+        LeaveImpact::Safe { .. } => Role::Dim,
+        LeaveImpact::Pauses { .. } | LeaveImpact::Likely { .. } => Role::Cut,
+        LeaveImpact::Dies { .. } => Role::Failed,
     }
 }
 
@@ -287,8 +289,8 @@ fn put(canvas: &mut Canvas<'_>, y: u16, column: Column, text: &str, role: Role) 
 }
 
 /// The name with the argument that tells it from others, cut so that this argument stays readable.
-pub(in crate::ui) fn name(state: &State, entity: &Entity, columns: usize, more: &str) -> String {
-    let (title, argument) = state.label(entity);
+pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, more: &str) -> String {
+    let (title, argument) = state.label(task_row);
     let Some((key, value)) = argument else {
         return title;
     };
@@ -318,17 +320,17 @@ fn progress(
     y: u16,
     column: Column,
     state: &State,
-    entity: &Entity,
+    task_row: &TaskRow,
     now: Stamp,
 ) -> u16 {
     let room = column.columns.saturating_sub(1);
     if room == 0 {
         return 0;
     }
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let at = task.progress.as_ref().map(words::count);
     let mut cell = canvas.part(column.x, y, room, 1);
-    if entity.view.is_unsaved {
+    if task_row.view.is_unsaved {
         let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
         cell.put(x + 1, 0, &at.unwrap_or_default(), Role::Plain);
         return 0;
@@ -373,9 +375,9 @@ fn progress(
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));
             cell.put(0, 0, &line, Role::Cancelled);
         }
-        Status::Running | Status::Paused => match waits_for(state, entity) {
+        Status::Running | Status::Paused => match waits_for(state, task_row) {
             Some(words) => with_last(&mut cell, &words, at, Role::Needs),
-            None => return bar(&mut cell, state, entity, now),
+            None => return bar(&mut cell, state, task_row, now),
         },
     }
     0
@@ -405,11 +407,11 @@ const RATE_COLUMNS: u16 = 9;
 
 /// The bar of what is under way: with a total a part and a percentage, without one a wave and the count. Returns its
 /// columns.
-fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) -> u16 {
+fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> u16 {
     let columns = cell.columns();
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     let is_stale = !matches!(
-        entity.view.contact,
+        task_row.view.contact,
         Contact::Live { .. } | Contact::Quiet { .. } | Contact::Idle
     );
     let bar_role = if is_stale || task.status == Status::Paused {
@@ -417,14 +419,14 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) -> u16
     } else {
         Role::Bar
     };
-    if let Some(share) = entity.view.guess {
+    if let Some(share) = task_row.view.guess {
         return guessed(cell, task, share, bar_role);
     }
     let Some(progress) = &task.progress else {
         let wide = columns
             .saturating_sub(if columns >= 26 { 16 } else { 0 })
             .min(20);
-        wave(cell, wide, 0.0, state, entity, now);
+        wave(cell, wide, 0.0, state, task_row, now);
         let of_task = task
             .server_task
             .as_ref()
@@ -445,7 +447,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) -> u16
         } else {
             (columns.saturating_sub(said).clamp(4, 10), 1)
         };
-        wave(cell, wide, progress.value, state, entity, now);
+        wave(cell, wide, progress.value, state, task_row, now);
         let x = cell.put(wide + gap, 0, &count, Role::Plain);
         if let Some(message) = message {
             cell.put(x + 1, 0, &message, Role::Dim);
@@ -469,7 +471,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, entity: &Entity, now: Stamp) -> u16
     if has_count {
         x = cell.put(x + 2, 0, &count, Role::Plain);
     }
-    if has_rate && let Some(rate) = entity.pace.rate(now).filter(|_| entity.is_running()) {
+    if has_rate && let Some(rate) = task_row.pace.rate(now).filter(|_| task_row.is_running()) {
         x = cell.put(x + 2, 0, &words::rate(rate), Role::Plain);
     }
     if let Some(message) = message
@@ -506,12 +508,19 @@ fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
 }
 
 /// A wave that runs through the bar while something works and nobody knows how long.
-fn wave(cell: &mut Canvas<'_>, wide: u16, value: f64, state: &State, entity: &Entity, now: Stamp) {
+fn wave(
+    cell: &mut Canvas<'_>,
+    wide: u16,
+    value: f64,
+    state: &State,
+    task_row: &TaskRow,
+    now: Stamp,
+) {
     let glyphs = cell.glyphs();
     cell.repeat(0, 0, wide, glyphs.rest, Role::BarRest);
-    let is_moving = entity.is_running()
+    let is_moving = task_row.is_running()
         && matches!(
-            entity.view.contact,
+            task_row.view.contact,
             Contact::Live { .. } | Contact::Quiet { .. }
         );
     if wide < 4 || !is_moving {
@@ -542,19 +551,19 @@ fn end(
     y: u16,
     column: Column,
     state: &State,
-    entity: &Entity,
+    task_row: &TaskRow,
     now: Stamp,
 ) {
-    let task = &entity.view.task;
+    let task = &task_row.view.task;
     if let Some(at) = task.settled_at
         && task.status.is_settled()
-        && entity.belongs() != Group::NeedsYou
+        && task_row.belongs() != Group::NeedsYou
     {
         let (words, role) = (state.clock_short(at, now), Role::Dim);
         put(canvas, y, column, &words, role);
         return;
     }
-    if let Some(next) = words::next_try(&entity.view.contact)
+    if let Some(next) = words::next_try(&task_row.view.contact)
         && !task.status.needs_a_person()
     {
         let words = match until(next, now).as_str() {
@@ -568,8 +577,8 @@ fn end(
         .progress
         .as_ref()
         .and_then(|progress| progress.total)
-        .filter(|_| entity.is_running())
-        .and_then(|total| entity.pace.left(now, total));
+        .filter(|_| task_row.is_running())
+        .and_then(|total| task_row.pace.left(now, total));
     // A question has to be answered by then; how long a server keeps what runs tells nothing of when it ends.
     let until = task
         .server_task
@@ -590,10 +599,10 @@ fn end(
 }
 
 /// How long it has been running, or took; for what needs a person, how long ago it stopped.
-fn age(entity: &Entity, now: Stamp) -> String {
-    let task = &entity.view.task;
+fn age(task_row: &TaskRow, now: Stamp) -> String {
+    let task = &task_row.view.task;
     match task.settled_at {
-        Some(at) if entity.belongs() == Group::NeedsYou => text::span(now.wall.since(at)),
+        Some(at) if task_row.belongs() == Group::NeedsYou => text::span(now.wall.since(at)),
         Some(at) => {
             let took = at.since(task.created_at);
             if took.as_secs() < 10 {

@@ -73,12 +73,14 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 "tool",
             ));
         }
-        if server.footing.tasks.is_some() || server.footing.has_extension() {
+        if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
             parts.push(format!("tasks {}", task_offer(server)));
         }
         parts.push(
-            match server.footing.gives_ids {
-                _ if server.footing.is_process => "leaving ends it: a process of this longhaul",
+            match server.capabilities.gives_ids {
+                _ if server.capabilities.is_process => {
+                    "leaving ends it: a process of this longhaul"
+                }
                 Some(true) => "event ids: streams can be picked up",
                 Some(false) => "no event ids: streams cannot be picked up",
                 None => "event ids not seen yet",

@@ -186,10 +186,10 @@ pub(in crate::ui) fn about_tool(
         y += 1;
     }
     let server = state.tools_of.as_ref().and_then(|name| state.server(name));
-    let footing = server
-        .map(|server| server.footing.clone())
+    let capabilities = server
+        .map(|server| server.capabilities.clone())
         .unwrap_or_default();
-    let price = crate::domain::Price::of_call(tool, beside, &footing);
+    let price = crate::domain::LeaveImpact::of_call(tool, beside, &capabilities);
     y += 1;
     let x = canvas.put(0, y, "leaving ", Role::Dim);
     let x = canvas.put(x, y, price.word(), price_role(&price));

@@ -138,12 +138,12 @@ fn of_questions_that_nobody_is_asked_only_some_are_remembered() {
         let exchange = bench.sent.last().map(|(_, on, _)| *on).unwrap();
         bench.bring(
             exchange,
-            Arrival::Opened {
+            ExchangeEvent::Opened {
                 body: Body::Empty,
                 session: None,
             },
         );
-        bench.bring(exchange, Arrival::Ended);
+        bench.bring(exchange, ExchangeEvent::Ended);
     }
     assert!(replies(&bench) >= 600, "{}", replies(&bench));
     let remembered = bench.saved().questions.len();
@@ -375,17 +375,17 @@ fn storm(fate: Fate, pace: u64, hops: u32) -> (usize, Vec<usize>) {
             }
             *answered.entry(message["id"].to_string()).or_insert(0) += 1;
             if hops > 0 {
-                bench.bring(exchange, Arrival::MoreRequests(hops));
+                bench.bring(exchange, ExchangeEvent::MoreRequests(hops));
             }
-            let opened = Arrival::Opened {
+            let opened = ExchangeEvent::Opened {
                 body: Body::Empty,
                 session: None,
             };
             let reset = "reset".to_owned();
             let arrivals = match fate {
-                Fate::Taken => vec![opened, Arrival::Ended],
-                Fate::Cut => vec![opened, Arrival::Broken { why: reset }],
-                Fate::Reset => vec![Arrival::NoAnswer { why: reset }],
+                Fate::Taken => vec![opened, ExchangeEvent::Ended],
+                Fate::Cut => vec![opened, ExchangeEvent::Broken { why: reset }],
+                Fate::Reset => vec![ExchangeEvent::NoAnswer { why: reset }],
                 Fate::Busy => vec![refused(503)],
                 Fate::Silent => vec![],
             };
@@ -455,7 +455,7 @@ fn answers_that_find_no_room_wait_and_the_row_says_so() {
         asks(&mut bench, call, number, "yes?");
         for (_, exchange, _) in bench.sent.split_off(seen) {
             bench.bring(exchange, opened());
-            bench.bring(exchange, Arrival::Ended);
+            bench.bring(exchange, ExchangeEvent::Ended);
         }
     }
     let waiting = bench

@@ -114,32 +114,32 @@ impl Lab {
         self.log.push(bench.now);
         let is_get = matches!(request.method, Method::Get { .. });
         if self.is_faulty(bench.now) {
-            let no_way = |is_refused| Arrival::NotSent {
+            let no_way = |is_refused| ExchangeEvent::NotSent {
                 why: "no route".to_owned(),
                 is_refused,
             };
             let answer = match &self.fault {
                 Fault::Hole => return,
                 Fault::Refused => vec![no_way(true)],
-                Fault::NoAnswer => vec![Arrival::NoAnswer {
+                Fault::NoAnswer => vec![ExchangeEvent::NoAnswer {
                     why: "reset".to_owned(),
                 }],
                 Fault::Status { on, refusal } if *on == On::Both || (*on == On::Get) == is_get => {
-                    vec![Arrival::Refused(Box::new(refusal.clone()))]
+                    vec![ExchangeEvent::Refused(Box::new(refusal.clone()))]
                 }
                 Fault::Body(body) if is_get => vec![
-                    Arrival::Opened {
+                    ExchangeEvent::Opened {
                         body: body.clone(),
                         session: None,
                     },
-                    Arrival::Ended,
+                    ExchangeEvent::Ended,
                 ],
-                Fault::Empty if is_get => vec![opened(), Arrival::Ended],
+                Fault::Empty if is_get => vec![opened(), ExchangeEvent::Ended],
                 Fault::Drip if is_get => {
                     let line = json!({"jsonrpc": "2.0", "method": "notifications/message",
                         "params": {"level": "info", "data": "still there"}});
                     let drop = event(&format!("drop-{}", self.log.len()), &line);
-                    vec![opened(), drop, Arrival::Ended]
+                    vec![opened(), drop, ExchangeEvent::Ended]
                 }
                 _ => Vec::new(),
             };
@@ -157,7 +157,7 @@ impl Lab {
         if method == "initialize" {
             bench.bring(
                 exchange,
-                Arrival::Opened {
+                ExchangeEvent::Opened {
                     body: Body::Json,
                     session: Some(self.session.clone()),
                 },
@@ -165,7 +165,7 @@ impl Lab {
             let data = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"protocolVersion": "2025-11-25"}});
             return bench.bring(
                 exchange,
-                Arrival::Event {
+                ExchangeEvent::Event {
                     id: None,
                     retry_ms: None,
                     data: data.to_string(),
@@ -192,12 +192,12 @@ impl Lab {
                 let empty = Body::Empty;
                 bench.bring(
                     exchange,
-                    Arrival::Opened {
+                    ExchangeEvent::Opened {
                         body: empty,
                         session: None,
                     },
                 );
-                bench.bring(exchange, Arrival::Ended);
+                bench.bring(exchange, ExchangeEvent::Ended);
             }
         }
     }
@@ -223,7 +223,7 @@ impl Lab {
         }
         let is_silent = matches!(self.fault, Fault::SilentAfterReplay) && self.is_faulty(bench.now);
         if self.is_done() && !is_silent {
-            bench.bring(exchange, Arrival::Ended);
+            bench.bring(exchange, ExchangeEvent::Ended);
         } else if !is_silent {
             self.conn = Some(exchange);
         }
@@ -248,7 +248,7 @@ impl Lab {
 
     /// One event down one connection, as the network lets it through.
     fn send(&mut self, bench: &mut Bench, conn: ExchangeId, id: &str, data: &str) {
-        let event = |id: Option<&str>, retry_ms, data: &str| Arrival::Event {
+        let event = |id: Option<&str>, retry_ms, data: &str| ExchangeEvent::Event {
             id: id.map(Into::into),
             retry_ms,
             data: data.to_owned(),
@@ -283,13 +283,13 @@ impl Lab {
             Fault::NoIds => bench.bring(conn, event(None, None, data)),
             Fault::Retry(retry) => {
                 bench.bring(conn, event(Some(id), Some(*retry), data));
-                bench.bring(conn, Arrival::Ended);
+                bench.bring(conn, ExchangeEvent::Ended);
                 self.conn = None;
             }
             Fault::Cut { is_clean } => {
                 bench.bring(conn, event(Some(id), None, data));
                 if *is_clean {
-                    bench.bring(conn, Arrival::Ended);
+                    bench.bring(conn, ExchangeEvent::Ended);
                 } else {
                     bench.broken(conn);
                 }
@@ -311,7 +311,7 @@ impl Lab {
             } else {
                 self.tell(bench, &result(&token));
                 if let Some(conn) = self.conn.take() {
-                    bench.bring(conn, Arrival::Ended);
+                    bench.bring(conn, ExchangeEvent::Ended);
                 }
             }
         }
@@ -413,7 +413,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
         _ => None,
     });
     let value = |entry: longhaul::domain::Entry| match entry.what {
-        Happening::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
     };
     entries.flatten().filter_map(value).collect()

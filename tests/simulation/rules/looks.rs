@@ -59,11 +59,11 @@ impl Office {
                     json!({"protocolVersion": "2025-11-25", "capabilities": {"tasks": offer}});
                 let session = Some(format!("s{}", self.greetings));
                 let body = Body::Json;
-                bench.bring(exchange, Arrival::Opened { body, session });
+                bench.bring(exchange, ExchangeEvent::Opened { body, session });
                 let data = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
                 let (id, retry_ms, data) = (None, None, data.to_string());
-                bench.bring(exchange, Arrival::Event { id, retry_ms, data });
-                bench.bring(exchange, Arrival::Ended);
+                bench.bring(exchange, ExchangeEvent::Event { id, retry_ms, data });
+                bench.bring(exchange, ExchangeEvent::Ended);
             }
             "server/discover" => {
                 self.greetings += 1;
@@ -86,7 +86,10 @@ impl Office {
             "tasks/get" => {
                 self.looks.push(bench.now);
                 if (FROM..UNTIL).contains(&bench.now) {
-                    bench.bring(exchange, Arrival::Refused(Box::new(self.refusal.clone())));
+                    bench.bring(
+                        exchange,
+                        ExchangeEvent::Refused(Box::new(self.refusal.clone())),
+                    );
                 } else {
                     bench.answer_on(exchange, body, &self.shape(bench.now));
                 }
@@ -101,12 +104,12 @@ impl Office {
             }
             "ping" => bench.answer_on(exchange, body, &json!({})),
             method if method.starts_with("notifications/") => {
-                let opened = Arrival::Opened {
+                let opened = ExchangeEvent::Opened {
                     body: Body::Empty,
                     session: None,
                 };
                 bench.bring(exchange, opened);
-                bench.bring(exchange, Arrival::Ended);
+                bench.bring(exchange, ExchangeEvent::Ended);
             }
             _ => bench.bring(exchange, refused(404)),
         }

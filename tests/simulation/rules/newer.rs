@@ -22,8 +22,8 @@ fn with_task(poll_ms: Option<u64>) -> Bench {
     bench
 }
 
-fn error(status: u16, code: i64, data: Option<Value>) -> Arrival {
-    Arrival::Refused(Box::new(Refusal {
+fn error(status: u16, code: i64, data: Option<Value>) -> ExchangeEvent {
+    ExchangeEvent::Refused(Box::new(Refusal {
         status,
         retry_after: None,
         error: Some(longhaul::protocol::RpcError {
@@ -50,7 +50,7 @@ fn acknowledge(bench: &mut Bench, listen: ExchangeId, request_id: &str) {
         "params": {"notifications": {"taskIds": ["t"]}, "_meta": {"id": request_id}}});
     bench.bring(
         listen,
-        Arrival::Event {
+        ExchangeEvent::Event {
             id: None,
             retry_ms: None,
             data: ack.to_string(),
@@ -125,7 +125,7 @@ fn a_subscription_that_ends_at_once_is_not_asked_for_again_and_again() {
         }
         bench.closed.push(listen);
         acknowledge(&mut bench, listen, &id);
-        bench.bring(listen, Arrival::Ended);
+        bench.bring(listen, ExchangeEvent::Ended);
     }
     let count = bench.count("subscriptions/listen");
     assert!((10..80).contains(&count), "{count}");
@@ -171,7 +171,7 @@ fn an_error_that_says_nothing_of_the_task_is_a_look_that_failed() {
                 let data = json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}});
                 let (id, retry_ms, data) = (None, None, data.to_string());
                 bench.bring(poll, opened());
-                bench.bring(poll, Arrival::Event { id, retry_ms, data });
+                bench.bring(poll, ExchangeEvent::Event { id, retry_ms, data });
             }
             assert_eq!(bench.status(), &Status::Running, "{code}");
         }
@@ -221,7 +221,7 @@ fn looks_that_fail_are_no_cut_while_the_server_tells_of_the_task() {
             bench.secs(1);
         }
         let is_cut =
-            |entry: &longhaul::domain::Entry| matches!(entry.what, Happening::Contact { .. });
+            |entry: &longhaul::domain::Entry| matches!(entry.what, HistoryEvent::Contact { .. });
         let lines = bench.rows.iter().map(|row| match row {
             Row::History { entries, .. } => entries.iter().filter(is_cut).count(),
             _ => 0,
@@ -294,7 +294,7 @@ fn a_call_that_is_cancelled_before_its_intent_is_on_disk_is_hung_up_once_it_is()
 fn what_discovery_brings_decides_the_greeting_that_follows() {
     let answered =
         |result: Value| move |bench: &mut Bench| bench.answer("server/discover", &result);
-    let met = |arrival: Arrival| {
+    let met = |arrival: ExchangeEvent| {
         move |bench: &mut Bench| {
             let (discover, _) = bench.last_post("server/discover");
             bench.bring(discover, arrival.clone());
@@ -361,7 +361,7 @@ fn what_discovery_brings_decides_the_greeting_that_follows() {
         ("503", Box::new(met(refused(503))), None),
         (
             "nobody there",
-            Box::new(met(Arrival::NotSent {
+            Box::new(met(ExchangeEvent::NotSent {
                 why: "no route".to_owned(),
                 is_refused: true,
             })),
@@ -445,7 +445,7 @@ fn a_handshake_without_a_session_prefers_the_modern_era() {
         let has_session = session.is_some();
         bench.bring(
             initialize,
-            Arrival::Opened {
+            ExchangeEvent::Opened {
                 body: Body::Json,
                 session,
             },
@@ -453,7 +453,7 @@ fn a_handshake_without_a_session_prefers_the_modern_era() {
         let data = json!({"jsonrpc": "2.0", "id": request_id, "result": {"protocolVersion": "2025-11-25"}});
         bench.bring(
             initialize,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data: data.to_string(),
@@ -471,8 +471,8 @@ fn a_handshake_that_is_answered_by_nothing_does_not_keep_calls_from_the_modern_e
     let nothing = |bench: &mut Bench| {
         let (initialize, _) = bench.last_post("initialize");
         let (body, session) = (Body::Empty, None);
-        bench.bring(initialize, Arrival::Opened { body, session });
-        bench.bring(initialize, Arrival::Ended);
+        bench.bring(initialize, ExchangeEvent::Opened { body, session });
+        bench.bring(initialize, ExchangeEvent::Ended);
     };
     let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
     let mut fresh = Bench::with(record, Choice::default());
@@ -617,7 +617,7 @@ fn the_other_way_of_calling_is_tried_once() {
             json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": -32601, "message": "no"}});
         bench.bring(
             call,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data: data.to_string(),
@@ -646,7 +646,7 @@ fn a_request_of_a_modern_server_is_not_answered() {
         let data = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {}});
         bench.bring(
             call,
-            Arrival::Event {
+            ExchangeEvent::Event {
                 id: None,
                 retry_ms: None,
                 data: data.to_string(),
@@ -829,6 +829,6 @@ fn a_question_that_comes_on_two_streams_is_asked_once() {
     let asks = json!({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": {}});
     bench.bring(first, event("q", &asks));
     bench.bring(second, event("q", &asks));
-    let is_asked = |row: &&Row| matches!(row, Row::History { entries, .. } if entries.iter().any(|entry| matches!(entry.what, Happening::InputRequired { .. })));
+    let is_asked = |row: &&Row| matches!(row, Row::History { entries, .. } if entries.iter().any(|entry| matches!(entry.what, HistoryEvent::InputRequired { .. })));
     assert_eq!(bench.rows.iter().filter(is_asked).count(), 1);
 }

@@ -16,7 +16,7 @@ fn ended() -> (Bench, String) {
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.step(call, "b", &token, 2);
-    bench.bring(call, Arrival::Ended);
+    bench.bring(call, ExchangeEvent::Ended);
     (bench, token)
 }
 
@@ -36,7 +36,7 @@ fn brings_nothing(bench: &mut Bench, asked: usize, cursor: &str) {
     let (get, from) = next_get(bench, asked);
     assert_eq!(from, cursor);
     bench.bring(get, opened());
-    bench.bring(get, Arrival::Ended);
+    bench.bring(get, ExchangeEvent::Ended);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_probe_that_fails_is_no_proof_beside_resumes_that_bring_nothing() {
             let (get, cursor) = next_get(&mut bench, asked);
             if cursor == "b" {
                 bench.bring(get, opened());
-                bench.bring(get, Arrival::Ended);
+                bench.bring(get, ExchangeEvent::Ended);
             } else {
                 probes += 1;
                 match failure {
@@ -64,7 +64,7 @@ fn a_probe_that_fails_is_no_proof_beside_resumes_that_bring_nothing() {
                     }
                     Failure::NoAnswer => {
                         let why = "reset".to_owned();
-                        bench.bring(get, Arrival::NoAnswer { why });
+                        bench.bring(get, ExchangeEvent::NoAnswer { why });
                     }
                     Failure::Refused(status) => bench.bring(get, refused(status)),
                 }
@@ -108,7 +108,7 @@ fn one_silent_probe_may_have_met_a_dead_connection() {
     assert_eq!(cursor, "a", "another one first");
     bench.bring(get, opened());
     bench.step(get, "b", &token, 2);
-    bench.bring(get, Arrival::Ended);
+    bench.bring(get, ExchangeEvent::Ended);
     brings_nothing(&mut bench, 4, "b");
     assert_eq!(bench.status(), &Status::Running);
 }
@@ -159,7 +159,7 @@ fn refused_for_a_while(bench: &mut Bench, method: &str, wait: u64) -> Vec<u64> {
                     said: None,
                 };
                 refusal.retry_after = Some(Duration::from_secs(wait));
-                bench.bring(exchange, Arrival::Refused(Box::new(refusal)));
+                bench.bring(exchange, ExchangeEvent::Refused(Box::new(refusal)));
             } else if body.contains("tasks/get") {
                 let done = json!({"taskId": "t", "status": "completed", "pollInterval": 1000});
                 bench.answer_on(exchange, body, &done);
@@ -217,7 +217,7 @@ fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
     for get in asked {
         let why = "no route".to_owned();
         let is_refused = true;
-        bench.bring(get, Arrival::NotSent { why, is_refused });
+        bench.bring(get, ExchangeEvent::NotSent { why, is_refused });
     }
     let (prober, _) = next_get(&mut bench, 2);
     let refusal = Refusal {
@@ -226,7 +226,7 @@ fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
         error: None,
         said: None,
     };
-    bench.bring(prober, Arrival::Refused(Box::new(refusal)));
+    bench.bring(prober, ExchangeEvent::Refused(Box::new(refusal)));
     bench.secs(190);
     assert_eq!(bench.gets().len(), 3, "{:?}", bench.gets());
     next_get(&mut bench, 3);

@@ -34,7 +34,7 @@ fn pass(bench: &mut Bench, seconds: u64, mut answer: impl FnMut(&mut Bench, Exch
 /// As a server does that believes in the old connection: it replays nothing new and closes.
 fn replays_and_closes(bench: &mut Bench, get: ExchangeId) {
     bench.bring(get, opened());
-    bench.bring(get, Arrival::Ended);
+    bench.bring(get, ExchangeEvent::Ended);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_half_open_stream_recovers_on_a_new_connection() {
         })
         .flatten()
         .filter_map(|entry| match &entry.what {
-            Happening::Contact { why, .. } => Some(why.clone()),
+            HistoryEvent::Contact { why, .. } => Some(why.clone()),
             _ => None,
         })
         .collect();
@@ -75,7 +75,7 @@ fn a_slow_tool_does_not_notice_the_rechecks() {
             pass(&mut bench, 90, |bench, get| {
                 bench.bring(get, opened());
                 if closes {
-                    bench.bring(get, Arrival::Ended);
+                    bench.bring(get, ExchangeEvent::Ended);
                 }
             });
             assert_eq!(bench.view().contact.word(), "live");
@@ -92,7 +92,7 @@ fn a_slow_tool_does_not_notice_the_rechecks() {
         assert_eq!(bench.status(), &Status::Completed);
         let is_cut = |row: &Row| {
             matches!(row, Row::History { entries, .. } if entries.iter()
-            .any(|entry| matches!(entry.what, Happening::Contact { .. })))
+            .any(|entry| matches!(entry.what, HistoryEvent::Contact { .. })))
         };
         assert!(!bench.rows.iter().any(is_cut), "nothing was cut");
     }
@@ -131,7 +131,7 @@ fn a_409_beside_keep_alive_comments_closes_nothing() {
     for second in 1..=600 {
         pass(&mut bench, 1, |bench, get| bench.bring(get, refused(409)));
         if second % 15 == 0 {
-            bench.bring(call, Arrival::Alive);
+            bench.bring(call, ExchangeEvent::Alive);
         }
     }
     assert!(!bench.closed.contains(&call));
@@ -176,7 +176,7 @@ fn what_comes_on_the_old_connection_ends_the_recheck() {
 
 #[test]
 fn a_recheck_that_fails_leaves_the_old_connection() {
-    let not_sent = || Arrival::NotSent {
+    let not_sent = || ExchangeEvent::NotSent {
         why: "no route".to_owned(),
         is_refused: false,
     };

@@ -24,7 +24,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
     history(bench)
         .iter()
         .filter_map(|entry| match entry.what {
-            Happening::Progress { value, .. } => Some(value),
+            HistoryEvent::Progress { value, .. } => Some(value),
             _ => None,
         })
         .collect()
@@ -34,7 +34,7 @@ fn gaps(bench: &Bench) -> Vec<String> {
     history(bench)
         .into_iter()
         .filter_map(|entry| match entry.what {
-            Happening::Contact { why, .. } if why.starts_with("gap") => Some(why),
+            HistoryEvent::Contact { why, .. } if why.starts_with("gap") => Some(why),
             _ => None,
         })
         .collect()
@@ -55,14 +55,14 @@ fn being_back_counts_from_the_cut_on_also_while_nobody_watched() {
     next.bring(get, opened());
     next.step(get, "b", &token, 2);
     next.secs(1);
-    let is_unwatched = |entry: &&Entry| matches!(&entry.what, Happening::Contact { state, .. } if state == "unwatched");
+    let is_unwatched = |entry: &&Entry| matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "unwatched");
     let entries = history(&next);
     let unwatched = entries.iter().find(is_unwatched).unwrap();
     assert_eq!(unwatched.at, bench.saved().updated_at, "when it began");
     let told: Vec<String> = entries
         .into_iter()
         .filter_map(|entry| match entry.what {
-            Happening::Contact { why, .. } => Some(why),
+            HistoryEvent::Contact { why, .. } => Some(why),
             _ => None,
         })
         .collect();
@@ -121,7 +121,7 @@ fn what_fell_between_a_replay_and_what_is_live_is_read_a_second_time_and_stands_
     let lines = history(&bench);
     let logs = lines
         .iter()
-        .filter(|entry| matches!(entry.what, Happening::Log { .. }));
+        .filter(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
     assert_eq!(logs.count(), 1, "known by its event id");
     assert_eq!((gaps(&bench).len(), bench.gets().len()), (0, 2));
 }
@@ -156,7 +156,7 @@ fn a_second_reading_that_breaks_while_its_stream_waits_for_the_way_moves_no_curs
     let why = "no route".to_owned();
     let (call, _) = bench.last_post("tools/call");
     let is_refused = false;
-    bench.bring(call, Arrival::NotSent { why, is_refused });
+    bench.bring(call, ExchangeEvent::NotSent { why, is_refused });
     bench.slept += 60_000;
     bench.feed(Input::Timer);
     assert!(bench.closed.contains(&get) && !bench.closed.contains(&again));
@@ -233,7 +233,7 @@ fn what_a_second_reading_cannot_bring_is_a_gap_in_the_history() {
     let ends = [
         refused(409),
         refused(400),
-        Arrival::NoAnswer {
+        ExchangeEvent::NoAnswer {
             why: "reset".to_owned(),
         },
     ];
@@ -266,7 +266,7 @@ fn an_answer_that_waits_is_not_lost_with_either_stream() {
         bench.step(get, "a9", &token, 9);
         bench.bring(get, event("r", &result(&token)));
         let (again, _) = bench.last_get();
-        bench.bring(get, Arrival::Ended);
+        bench.bring(get, ExchangeEvent::Ended);
         assert_eq!(bench.status(), &Status::Running);
         bench.bring(again, opened());
         if again_brings {
@@ -295,7 +295,7 @@ fn a_second_reading_for_which_the_server_lets_go_of_the_first_goes_on_as_the_str
         if is_open {
             bench.bring(again, opened());
         }
-        bench.bring(get, Arrival::Ended);
+        bench.bring(get, ExchangeEvent::Ended);
         if !is_open {
             bench.bring(again, opened());
         }
@@ -331,7 +331,7 @@ fn a_second_reading_is_left_where_requests_are_short() {
     let mut twice = 0;
     // A server that hangs up at once, primes each time and always loses something: 20 resumes a second.
     for round in 1..4000_u32 {
-        bench.bring(stream, Arrival::Ended);
+        bench.bring(stream, ExchangeEvent::Ended);
         bench.wait(Duration::from_millis(100));
         let Some((_, get, from)) = bench.gets().pop().filter(|(_, get, _)| *get != stream) else {
             continue;

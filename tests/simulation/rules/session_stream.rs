@@ -92,7 +92,7 @@ fn a_stream_of_the_session_that_ends_is_asked_for_again_from_its_cursor_without_
     let (get, _) = bench.last_get();
     bench.bring(get, opened());
     bench.bring(get, event("7", &status_event("working", "half way")));
-    bench.bring(get, Arrival::Ended);
+    bench.bring(get, ExchangeEvent::Ended);
     pass(&mut bench, 2);
     assert_eq!(bench.last_get().1, "7");
     // An unknown cursor is refused, the stream is not.
@@ -103,7 +103,7 @@ fn a_stream_of_the_session_that_ends_is_asked_for_again_from_its_cursor_without_
     for _ in 0..3600 {
         let (get, _) = bench.last_get();
         bench.bring(get, opened());
-        bench.bring(get, Arrival::Ended);
+        bench.bring(get, ExchangeEvent::Ended);
         pass(&mut bench, 1);
     }
     assert!(
@@ -164,8 +164,8 @@ fn replies(bench: &Bench) -> Vec<(ExchangeId, Value)> {
 fn taken(bench: &mut Bench, exchange: ExchangeId) {
     let session = None;
     let body = Body::Empty;
-    bench.bring(exchange, Arrival::Opened { body, session });
-    bench.bring(exchange, Arrival::Ended);
+    bench.bring(exchange, ExchangeEvent::Opened { body, session });
+    bench.bring(exchange, ExchangeEvent::Ended);
 }
 
 /// A task as it was saved last.
@@ -287,10 +287,10 @@ fn while_a_call_is_silent_the_stream_is_asked_for_again_and_its_connection_kept(
     bench.bring(second, event("s1", &asks(4)));
     assert_eq!(bench.status(), &Status::InputRequired);
     // The server believes in the old one, or the new connection fails: the old one is still heard.
-    let broken = Arrival::Broken {
+    let broken = ExchangeEvent::Broken {
         why: "reset".to_owned(),
     };
-    for arrival in [refused(409), refused(404), broken, Arrival::Ended] {
+    for arrival in [refused(409), refused(404), broken, ExchangeEvent::Ended] {
         let (mut bench, first, second) = silent();
         bench.bring(second, arrival);
         assert!(!bench.closed.contains(&first));
@@ -304,7 +304,7 @@ fn while_a_call_is_silent_the_stream_is_asked_for_again_and_its_connection_kept(
     assert!(bench.closed.contains(&second) && !bench.closed.contains(&first));
     // The server ends the old one as it opens the new one.
     let (mut bench, first, second) = silent();
-    bench.bring(first, Arrival::Ended);
+    bench.bring(first, ExchangeEvent::Ended);
     bench.bring(second, opened());
     bench.bring(second, event("s1", &asks(4)));
     assert_eq!(bench.status(), &Status::InputRequired);
@@ -335,7 +335,7 @@ fn the_only_call_that_runs_is_asked_what_comes_beside_it() {
     let lines = bench.rows.iter().filter(|row| match row {
         Row::History { entries, .. } => entries
             .iter()
-            .any(|entry| matches!(&entry.what, Happening::Log { .. })),
+            .any(|entry| matches!(&entry.what, HistoryEvent::Log { .. })),
         _ => false,
     });
     assert_eq!(lines.count(), 1, "once, in the log of the call");
@@ -448,7 +448,7 @@ fn a_stream_that_ends_with_every_message_takes_nothing_from_the_calls() {
             seen += 1;
             let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
             bench.bring(get, event(&format!("s{step}"), &changed));
-            bench.bring(get, Arrival::Ended);
+            bench.bring(get, ExchangeEvent::Ended);
         }
     }
     assert!((100..150).contains(&seen), "{seen}");

@@ -21,7 +21,7 @@ fn works(bench: &Bench) -> usize {
 fn bare_step(bench: &mut Bench, exchange: ExchangeId, token: &str, value: u32) {
     let data = json!({"jsonrpc": "2.0", "method": "notifications/progress",
         "params": {"progressToken": token, "progress": value}});
-    let arrival = Arrival::Event {
+    let arrival = ExchangeEvent::Event {
         id: None,
         retry_ms: None,
         data: data.to_string(),
@@ -102,7 +102,7 @@ fn a_stream_that_comes_back_to_life_is_doubted_no_longer() {
     let data = result(&token).to_string();
     bench.bring(
         call,
-        Arrival::Event {
+        ExchangeEvent::Event {
             id: None,
             retry_ms: None,
             data,
@@ -140,7 +140,7 @@ fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_i
                     error: None,
                     said: None,
                 };
-                bench.bring(exchange, Arrival::Refused(Box::new(refusal)));
+                bench.bring(exchange, ExchangeEvent::Refused(Box::new(refusal)));
             }
         }
     }

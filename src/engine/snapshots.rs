@@ -17,7 +17,7 @@ pub(super) type ReaderId = u64;
 
 /// The newest picture of everything, with a mark per reader of what he has not seen yet.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct Snapshots {
     inner: Mutex<Inner>,
 }
 
@@ -40,7 +40,7 @@ struct Reader {
     wake: Arc<Notify>,
 }
 
-impl Board {
+impl Snapshots {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A reader that panicked left whole values behind: every change is one assignment.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ impl Board {
         inner.readers.insert(id, reader);
         drop(inner);
         Subscription {
-            board: Arc::clone(self),
+            snapshots: Arc::clone(self),
             id,
             wake,
         }
@@ -150,7 +150,7 @@ impl Reader {
 /// One reader's view of the board.
 #[derive(Debug)]
 pub struct Subscription {
-    board: Arc<Board>,
+    snapshots: Arc<Snapshots>,
     pub(super) id: ReaderId,
     wake: Arc<Notify>,
 }
@@ -163,7 +163,7 @@ impl Subscription {
 
     /// Everything unseen: the newest picture of each server and task that changed, then what happened, in order.
     pub fn take(&self) -> Vec<News> {
-        let mut inner = self.board.lock();
+        let mut inner = self.snapshots.lock();
         let Inner {
             tasks,
             servers,
@@ -194,7 +194,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.board.lock().readers.remove(&self.id);
+        self.snapshots.lock().readers.remove(&self.id);
     }
 }
 
@@ -205,15 +205,15 @@ mod tests {
 
     #[test]
     fn what_is_said_before_anybody_listens_is_heard_by_who_comes_first() {
-        let board = Arc::new(Board::default());
+        let snapshots = Arc::new(Snapshots::default());
         let notice = News::Notice(Notice {
             at: Wall(1),
             level: NoticeLevel::Warning,
             text: "the session file was damaged".to_owned(),
         });
-        board.publish(notice.clone());
-        let first = board.subscribe();
-        let second = board.subscribe();
+        snapshots.publish(notice.clone());
+        let first = snapshots.subscribe();
+        let second = snapshots.subscribe();
         assert_eq!((first.take(), second.take()), (vec![notice], Vec::new()));
     }
 }

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Era, EraReason, Footing, Phase, ProtocolVersion, QuestionWay, ServerTask, Status, Task,
-    TaskKind, TaskSupport, Tool, Wall, text,
+    Era, EraReason, Phase, ProtocolVersion, QuestionWay, ServerCapabilities, ServerTask, Status,
+    Task, TaskKind, TaskSupport, Tool, Wall, text,
 };
 
 /// What leaving would do to a running task; the same words everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
-pub enum Price {
+pub enum LeaveImpact {
     /// Nothing is lost.
     Safe {
         /// Why.
@@ -35,7 +35,7 @@ pub enum Price {
     },
 }
 
-impl Price {
+impl LeaveImpact {
     /// The price of leaving a task, as far as its record tells; `None` once it is settled, and while it is
     /// unknown.
     pub fn of_task(task: &Task) -> Option<Self> {
@@ -120,12 +120,12 @@ impl Price {
     }
 
     /// The price of leaving right after a call of `tool`, as far as it is known before anything is sent.
-    pub fn of_call(tool: &Tool, beside: &[Tool], footing: &Footing) -> Self {
-        if footing.is_process {
+    pub fn of_call(tool: &Tool, beside: &[Tool], capabilities: &ServerCapabilities) -> Self {
+        if capabilities.is_process {
             return Self::Dies { why: process() };
         }
-        let keeps_checkpoint = tool.keeps_checkpoint(beside, &footing.convention);
-        let (era, reason) = footing.era_of(&tool.name, Some(tool), keeps_checkpoint);
+        let keeps_checkpoint = tool.keeps_checkpoint(beside, &capabilities.convention);
+        let (era, reason) = capabilities.era_of(&tool.name, Some(tool), keeps_checkpoint);
         match era {
             Era::Modern if keeps_checkpoint && reason != EraReason::CanBeTask => {
                 return Self::Pauses {
@@ -138,16 +138,16 @@ impl Price {
                     why: "the tool keeps a checkpoint on the server".to_owned(),
                 };
             }
-            Era::Modern => return Self::of_modern_call(tool, footing),
+            Era::Modern => return Self::of_modern_call(tool, capabilities),
             Era::Stateful => {}
         }
-        if footing.version == Some(ProtocolVersion::V20241105) {
+        if capabilities.version == Some(ProtocolVersion::V20241105) {
             return Self::Dies { why: http_sse() };
         }
-        if footing.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
-            return Self::of_core_task(footing.binds_tasks, None);
+        if capabilities.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
+            return Self::of_core_task(capabilities.binds_tasks, None);
         }
-        match footing.gives_ids_of(&tool.name) {
+        match capabilities.gives_ids_of(&tool.name) {
             Some(true) => Self::likely(),
             Some(false) => Self::Dies { why: no_ids() },
             None => Self::Dies {
@@ -156,9 +156,9 @@ impl Price {
         }
     }
 
-    fn of_modern_call(tool: &Tool, footing: &Footing) -> Self {
-        match footing.ran_as_task.get(&tool.name) {
-            _ if !footing.has_extension() => Self::Dies { why: modern_plain() },
+    fn of_modern_call(tool: &Tool, capabilities: &ServerCapabilities) -> Self {
+        match capabilities.ran_as_task.get(&tool.name) {
+            _ if !capabilities.has_extension() => Self::Dies { why: modern_plain() },
             Some(true) => Self::Safe {
                 why: "the server made a task of this tool's last call".to_owned(),
             },
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn an_end_that_has_come_is_not_promised() {
-        let price = Price::of_core_task(Some(true), Some(Wall(5_000)));
+        let price = LeaveImpact::of_core_task(Some(true), Some(Wall(5_000)));
         assert_eq!(price.clone().at(Wall(4_999)), price);
-        let Price::Likely { why, until: None } = price.at(Wall(5_000)) else {
+        let LeaveImpact::Likely { why, until: None } = price.at(Wall(5_000)) else {
             panic!("it promises an end that has come");
         };
         assert!(why.contains("as long as it said"), "{why}");

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::board::Board;
+use super::snapshots::Snapshots;
 use crate::{
     domain::{News, TaskId, TaskView},
     store::{ListFilter, Paths, Reader, StoreError, Version},
@@ -13,22 +13,22 @@ use crate::{
 
 /// The file, as it was when it was last looked at.
 #[derive(Debug, Default)]
-pub(super) struct Glance {
+pub(super) struct FileWatcher {
     reader: Option<Reader>,
     version: Option<Version>,
     was_undriven: bool,
     known: BTreeSet<TaskId>,
 }
 
-impl Glance {
+impl FileWatcher {
     /// Looks whether there is anything new, and takes what is gone from the board. Where nobody drives, what is saved comes
     /// onto it. A file that cannot be read now is looked at again the next time.
-    pub(super) fn look(&mut self, board: &Board, paths: &Paths, is_undriven: bool) {
-        let is_pristine = self.known.is_empty() && board.tasks().is_empty();
+    pub(super) fn look(&mut self, snapshots: &Snapshots, paths: &Paths, is_undriven: bool) {
+        let is_pristine = self.known.is_empty() && snapshots.tasks().is_empty();
         if is_pristine && !is_undriven {
             return;
         }
-        if self.try_look(board, paths, is_undriven).is_err() {
+        if self.try_look(snapshots, paths, is_undriven).is_err() {
             *self = Self {
                 known: std::mem::take(&mut self.known),
                 ..Self::default()
@@ -38,7 +38,7 @@ impl Glance {
 
     fn try_look(
         &mut self,
-        board: &Board,
+        snapshots: &Snapshots,
         paths: &Paths,
         is_undriven: bool,
     ) -> Result<(), StoreError> {
@@ -57,19 +57,22 @@ impl Glance {
             let tasks = reader.tasks(filter)?;
             let saved_at = reader.saved_at()?;
             let there: BTreeSet<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
-            let shown = board.tasks();
+            let shown = snapshots.tasks();
             let shown = shown.iter().map(|view| &view.task.id);
             for id in self.known.iter().chain(shown).collect::<BTreeSet<_>>() {
                 if !there.contains(id) {
-                    board.publish(News::Erased(id.clone()));
+                    snapshots.publish(News::Erased(id.clone()));
                 }
             }
             self.known = there;
             for task in tasks.into_iter().filter(|_| is_undriven) {
                 // What the driver knew beyond the file holds no longer, the contact above all.
                 let view = TaskView::unwatched(task, saved_at);
-                if board.task(&view.task.id).is_none_or(|shown| *shown != view) {
-                    board.publish(News::Task(Arc::new(view)));
+                if snapshots
+                    .task(&view.task.id)
+                    .is_none_or(|shown| *shown != view)
+                {
+                    snapshots.publish(News::Task(Arc::new(view)));
                 }
             }
         }

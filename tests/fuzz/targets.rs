@@ -347,13 +347,13 @@ pub(crate) fn saved(data: &[u8]) {
     let keys: HashSet<String> = saved.tasks.iter().map(SavedTask::once).collect();
     assert_eq!(keys.len(), saved.tasks.len(), "two tasks count as one");
     let tasks = saved.tasks.iter().map(|task| {
-        let mut again = json!({"id": task.id, "tool": task.tool, "status": task.stands});
-        if task.has_arguments {
-            again["arguments"] = Value::Object(task.arguments.clone());
-        } else if let Some(client_id) = task.arguments.get("client_id") {
-            again["client_id"] = client_id.clone();
-        }
-        again
+        let arguments = task.has_arguments.then_some(&task.arguments);
+        let client_id = task
+            .arguments
+            .get("client_id")
+            .filter(|_| !task.has_arguments);
+        json!({"id": task.id, "tool": task.tool, "status": task.stands, "arguments": arguments,
+            "client_id": client_id})
     });
     let again = json!({"url": saved.url, "tasks": tasks.collect::<Vec<_>>()}).to_string();
     let again = Saved::read(&again).expect("it is such a file");

@@ -362,10 +362,9 @@ impl Link {
     }
 
     fn close_standalone(&mut self) {
-        for exchange in [self.standalone.on.take(), self.standalone.kept.take()] {
-            if let Some(exchange) = exchange {
-                self.close(exchange);
-            }
+        let both = [self.standalone.on.take(), self.standalone.kept.take()];
+        for exchange in both.into_iter().flatten() {
+            self.close(exchange);
         }
     }
 

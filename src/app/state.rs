@@ -825,7 +825,7 @@ impl State {
         match task_row.price() {
             Some(LeaveImpact::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
             Some(LeaveImpact::Pauses { .. }) => {
-                ledger.pauses = ledger.pauses.saturating_add_signed(by)
+                ledger.pauses = ledger.pauses.saturating_add_signed(by);
             }
             Some(LeaveImpact::Likely { until, .. }) => {
                 enter(&mut ledger.likely, until.unwrap_or(Wall(i64::MAX)));

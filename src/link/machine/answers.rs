@@ -256,7 +256,7 @@ impl Link {
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
             (RequestKind::ListCheckpoints { ask }, outcome) => {
-                self.checkpoints_listed(ask, outcome)
+                self.checkpoints_listed(ask, outcome);
             }
             (
                 RequestKind::Adopt {

@@ -510,10 +510,10 @@ impl Link {
             _ if matches!(in_flight.kind, RequestKind::Discover) => self.discover_refused(&refusal),
             _ if matches!(in_flight.kind, RequestKind::LegacySse) => self.wire_refused(&refusal),
             _ if matches!(in_flight.kind, RequestKind::Listen) => {
-                self.listening_ended(Some(&refusal))
+                self.listening_ended(Some(&refusal));
             }
             _ if matches!(in_flight.kind, RequestKind::Standalone) => {
-                self.standalone_ended(Some(&refusal))
+                self.standalone_ended(Some(&refusal));
             }
             401 | 403 => {
                 self.auth_refused(&refusal);
@@ -685,7 +685,7 @@ impl Link {
                 }
             }
             RequestKind::Look(id) => {
-                self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after))
+                self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after));
             }
             RequestKind::Pause(id) if refusal.is_some() => {
                 self.control_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why));

@@ -583,7 +583,7 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
     let Words { kind, lead, text } = entry.words();
     match &entry.what {
         HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
-            pieces.push((text, Role::Strong))
+            pieces.push((text, Role::Strong));
         }
         HistoryEvent::Progress { .. } => {
             pieces.push((format!("{kind:<5} "), Role::Dim));

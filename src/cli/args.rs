@@ -9,18 +9,18 @@ use clap::{
 
 use crate::domain::{OnInput, ProtocolChoice, Status, Wall, text};
 
-/// What stands under every help text: scripts rely on the exit codes.
+/// Printed below every help text: scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success                      6  input needed
   1  the tool failed              7  timed out
   2  usage, or refused            8  cancelled
-     before anything was sent    70  a bug of longhaul
+     before anything was sent    70  internal error (bug)
   3  sign-in needed              73  cannot write the session
   4  unreachable                 75  the driver does not answer
   5  unknown or lost            130  interrupted; the task stays";
 
-/// The first things that a person tries.
+/// The first commands to try.
 const EXAMPLES: &str = "\
 Examples:
   longhaul demo
@@ -30,35 +30,38 @@ Examples:
   longhaul ls --status running --json
   longhaul watch q7m --json";
 
-/// Where the options that every command takes stand in its help.
+/// The help heading of the options that every command takes.
 const GLOBAL: &str = "Global options";
 
-/// What the first column of `ls` says beside the status.
+/// What the first column of `ls` shows beside the status.
 const LS_STATES: &str = "\
 States:
-  running?          nobody watches it now, so it may have moved on; attach, watch or wait looks
-  running, cut      the connection is lost and is being made again
-  ..., forgotten    forgotten here, with --all; `longhaul rm --undo ID` brings it back";
+  running?          not being watched, so this may be out of date; attach, watch or wait updates it
+  running, cut      the connection is lost; reconnecting
+  ..., forgotten    removed from the list (shown with --all); `longhaul rm --undo ID` restores it";
 
-/// What a trace leaves out.
+/// What an export contains.
 const EXPORTED: &str = "\
-In it:
+Contents:
   always            states, times, steps, attempts, contact, versions, the tool's and the server's name and origin
-  --with-content    names, notes, arguments, messages, logs, questions, results and errors; else their sizes
+  --with-content    names, notes, arguments, messages, logs, questions, results and errors (otherwise only their sizes)
   never             headers, tokens, server sessions, event ids, client ids, paths and queries of URLs, answers";
 
-/// What is recorded, and how.
+/// What is recorded and how to switch it on.
 const RECORDED: &str = "\
-Recorded, once it is switched on:
-  by --trace        with call, watch, tools, servers test and the screen: every server of the session, until whoever
-                    drives it leaves; with doctor: what it asks, where nobody drives
-  by trace = true   in [servers.NAME] of the configuration: that server, always
-  by :trace         on the screen: the server of the task, until it is said again
-  over HTTP         requests, answers, every event and body, and why an exchange ended; of a program its lines
-  never             values of headers that are secrets, known tokens, keys in URLs, what a sign-in says
-  bounded           to two files of 8 MB a server and 64 kB a body; the oldest goes, `sessions rm` takes all";
+Recording is off by default. To switch it on:
+  --trace           with call, watch, tools, servers test and the screen: every server in the session, until the driver
+                    exits; with doctor: its own requests, if no driver is running
+  trace = true      in [servers.NAME] of the configuration: that server, always
+  :trace            on the screen: the task's server, until you enter it again
 
-/// What stands under the help of a command: lines to copy, and how it ends.
+What is recorded:
+  HTTP servers      requests, responses, every event and body, and why each exchange ended
+  stdio servers     every line
+  never             secret header values, known tokens, keys in URLs, sign-in traffic
+  limits            two files of 8 MB per server, 64 kB per body; the oldest is dropped, `sessions rm` deletes all";
+
+/// Printed below the help of a command: examples to copy and the exit codes.
 fn help(examples: &str) -> String {
     format!("Examples:\n{examples}\n\n{EXIT_CODES}")
 }
@@ -75,7 +78,7 @@ pub(super) struct Cli {
     pub(super) command: Option<Command>,
 }
 
-/// What holds for every command.
+/// The options that every command takes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = GLOBAL)]
 #[expect(
@@ -83,64 +86,64 @@ pub(super) struct Cli {
     reason = "flags of a command line are facts of their own"
 )]
 pub(super) struct Global {
-    /// A server by its name in this session, or by its URL.
+    /// Server to use: its name or URL.
     #[arg(short, long = "server", value_name = "NAME|URL", value_hint = ValueHint::Other, global = true)]
     pub(super) server: Vec<String>,
-    /// The saved session to use [default: default]
+    /// Session to use [default: default]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, global = true)]
     pub(super) session: Option<String>,
     // Not read through clap, which would show it in every usage line as required.
-    /// Where sessions are kept [env: LONGHAUL_STATE_DIR]
+    /// Directory for sessions [env: LONGHAUL_STATE_DIR]
     #[arg(long, value_name = "DIR", global = true)]
     pub(super) state_dir: Option<PathBuf>,
-    /// One JSON document, or one JSON object a line while something is followed.
+    /// Print one JSON document, or one JSON object per line while following.
     #[arg(long, global = true)]
     pub(super) json: bool,
     // Without a default of clap's: the configuration may have one.
-    /// When to use colour [default: auto]
+    /// When to use color [default: auto]
     #[arg(long, value_name = "WHEN", global = true)]
     pub(super) color: Option<Color>,
-    /// Only ASCII characters on the screen.
+    /// Use only ASCII characters on the screen.
     #[arg(long, global = true)]
     pub(super) ascii: bool,
-    /// Nothing on the screen moves by itself.
+    /// Disable animations.
     #[arg(long, global = true)]
     pub(super) no_motion: bool,
-    /// Write what longhaul does to the session's log file; twice for more.
+    /// Write a log file for the session; repeat for more detail.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(super) verbose: u8,
-    /// No progress, no remarks: only data and errors.
+    /// Print only data and errors, no progress or notes.
     #[arg(short, long, global = true)]
     pub(super) quiet: bool,
-    /// Refuse everything that would change a task or start one.
+    /// Refuse anything that would start or change a task.
     #[arg(long, global = true)]
     pub(super) readonly: bool,
-    /// MCP revision to use for this command and the tasks that it starts (`protocol` under [servers] sets it for good).
+    /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).
     #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
     pub(super) protocol: ProtocolChoice,
-    /// A header for the server, as 'Name: value'; used, never stored.
+    /// Header to send to the server, as 'Name: value'; never stored.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, global = true)]
     pub(super) header: Vec<Header>,
-    /// Send the content of this environment variable as bearer token; used, never stored.
+    /// Environment variable with a bearer token to send; never stored.
     #[arg(long, value_name = "VAR", global = true)]
     pub(super) bearer_env: Option<String>,
-    /// Record what goes over the wire with every server of the session; `longhaul trace` shows it.
+    /// Record the traffic with every server in the session (see `longhaul trace`).
     #[arg(long, global = true)]
     pub(super) trace: bool,
-    /// Let credentials go over plain http to another machine, where they can be read on the way.
+    /// Allow sending credentials to another machine over plain http, where others can read them.
     #[arg(long, global = true)]
     pub(super) insecure_http: bool,
 }
 
-/// The session that is used when none is named.
+/// The session used when none is named.
 pub(super) const DEFAULT_SESSION: &str = "default";
 /// The session of the demo, unless another one is named.
 #[cfg(feature = "demo")]
 pub(super) const DEMO_SESSION: &str = "demo";
-/// The environment's way to say `--state-dir`.
+/// The environment variable for `--state-dir`.
 pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
 
-/// A header of the user's. The value is a secret, so that `Debug` keeps it to itself.
+/// A header from the user. The value is a secret, so `Debug` does not print it.
 #[derive(Clone)]
 pub(super) struct Header {
     pub(super) name: String,
@@ -155,7 +158,7 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// A limit as it is typed: a length of time, or none at all, whatever the configuration says.
+/// A limit as typed: a duration, or `off`, which overrides the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit(pub(super) Option<Duration>);
 
@@ -188,94 +191,94 @@ pub(super) enum Command {
     #[command(visible_alias = "rerun")]
     #[command(after_help = help("  longhaul again q7m\n  longhaul again q7m shard=5 'tags:=[\"b\"]'"))]
     Again(Again),
-    /// List the tasks of the session; reads the file, contacts nobody.
+    /// List the tasks in the session (offline).
     #[command(visible_alias = "ps")]
     #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
     Ls(Ls),
-    /// Everything that is known of a task.
+    /// Show everything about a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
     Show(One),
-    /// The result of a task.
+    /// Print the result of a task.
     #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'\n  longhaul result q7m --block 2 --out picture.png"))]
     Result(ResultOf),
-    /// The history of a task.
+    /// Print the history of a task.
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
     Logs(Logs),
-    /// Open the screen on a task.
+    /// Open the screen, on a task if one is given.
     #[command(after_help = help("  longhaul attach\n  longhaul attach q7m\n  longhaul attach --drive"))]
     Attach(Attach),
-    /// Follow a task in lines: its history first, then live; ends with its outcome.
+    /// Print a task's history, then follow it live; the exit code is its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
     Watch(Watch),
-    /// Wait until tasks have ended; ends with the worst of their outcomes.
+    /// Wait for tasks to finish; the exit code is the worst outcome.
     #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
     Wait(Wait),
-    /// Pause a task by its server's pause tool.
+    /// Pause a task with its server's pause tool.
     #[command(after_help = help("  longhaul pause q7m\n  longhaul pause --all"))]
     Pause(Which),
-    /// Go on after a pause, or retry the connection now.
+    /// Resume a paused task, or retry the connection now.
     #[command(after_help = help("  longhaul resume q7m\n  longhaul resume --all"))]
     Resume(Which),
     /// Cancel a task.
     #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
     Cancel(Which),
-    /// Show what the server asks for a task (code 6), or answer it.
+    /// Show a question from the server (exit code 6), or answer it.
     ///
-    /// Where leaving would end the call from then on, and nobody else drives it, this stays until the call has ended.
+    /// If exiting would end the call and no other longhaul drives it, this waits until the call has ended.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(Answer),
-    /// Take tasks into the list that a server has and this session does not know.
+    /// Import tasks that already exist on a server.
     #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt -s lab --client-id nightly-7\n  longhaul adopt -s lab --client-id nightly-7 task-1 dataset=eu\n  longhaul adopt --from session_state.json"))]
     Adopt(Adopt),
-    /// Change the name, note or limits of a task, also while it runs; what is not named stays.
+    /// Change the name, note or limits of a task, even while it runs.
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
     Edit(EditTask),
-    /// Forget tasks here; nothing is sent. Can be undone for seven days.
+    /// Remove tasks from the list; sends nothing. Undo within seven days with --undo.
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
     Rm(Rm),
-    /// Forget every task that has ended.
+    /// Remove every finished task from the list.
     #[command(after_help = help("  longhaul clean\n  longhaul clean --older-than 7d\n  longhaul clean --keep 100"))]
     Clean(Clean),
-    /// The servers of the configuration: list, add, remove and test them.
+    /// List, add, remove and test servers.
     #[command(after_help = help("  longhaul servers list\n  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers test lab"))]
     Servers {
         #[command(subcommand)]
         what: ServersCommand,
     },
-    /// Write what is known of a task as a trace for a bug report; secrets are never in it.
+    /// Export a task for a bug report, without secrets.
     #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
     Export(Export),
-    /// What was recorded of the wire, a message a line; contacts nobody.
+    /// Show recorded traffic, one message per line (offline).
     #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
     Trace(Trace),
-    /// The saved sessions of this state directory: list and remove them.
+    /// List and remove saved sessions.
     #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]
     Sessions {
         #[command(subcommand)]
         what: SessionsCommand,
     },
-    /// Show the help of a command.
+    /// Show help for a command.
     #[command(after_help = help("  longhaul help call\n  longhaul help servers add"))]
     Help(Help),
-    /// Print what makes a shell complete commands, options, tasks, servers, tools and their arguments.
+    /// Generate a shell completion script.
     #[command(after_help = help("  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul\n  longhaul completions zsh > ~/.zfunc/_longhaul\n  longhaul completions fish > ~/.config/fish/completions/longhaul.fish\n  longhaul completions powershell >> ~/.config/powershell/profile.ps1"))]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page of longhaul or of one of its commands, or write all of them.
+    /// Print the manual page of longhaul or of a command, or write all of them to a directory.
     #[command(after_help = help("  longhaul man call\n  longhaul man servers add\n  longhaul man --dir ~/.local/share/man/man1"))]
     Man(Manual),
-    /// Look at everything that longhaul stands on, and say what to do where something is wrong; changes nothing.
+    /// Check the environment and suggest fixes (read-only).
     #[command(after_help = help("  longhaul doctor\n  longhaul doctor --offline\n  longhaul -s lab doctor --json"))]
     Doctor(Doctor),
-    /// Sign in to a server by way of a browser; its tasks that wait for it go on.
+    /// Sign in to a server in the browser; waiting tasks resume.
     #[command(after_help = help("  longhaul login lab\n  longhaul login https://lab.example/mcp\n  longhaul login lab --browser 'firefox --new-window'\n  longhaul login lab --client-id my-id --client-secret-env MY_SECRET"))]
     Login(Login),
-    /// Delete the tokens of a server here, and revoke them there.
+    /// Revoke and delete a server's tokens.
     #[command(after_help = help("  longhaul logout lab"))]
     Logout(Logout),
-    /// Where the files of this session are.
+    /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
 }
@@ -283,7 +286,7 @@ pub(super) enum Command {
 /// `help`.
 #[derive(Debug, Args)]
 pub(super) struct Help {
-    /// The command; without it, all commands.
+    /// The command [default: all commands]
     pub(super) command: Vec<String>,
 }
 
@@ -302,18 +305,18 @@ impl Help {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub(super) struct EditTask {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Its name; '' takes it away.
+    /// Set the name; '' clears it.
     #[arg(long, group = "what")]
     pub(super) name: Option<String>,
-    /// A note to it; '' takes it away.
+    /// Set a note; '' clears it.
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(super) note: Option<String>,
-    /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h, or off.
+    /// Cancel after this long without activity: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) idle_timeout: Option<Limit>,
-    /// Cancel it so long after its start; or off.
+    /// Cancel this long after the start, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) max_time: Option<Limit>,
 }
@@ -329,15 +332,15 @@ pub(super) struct Doctor {
 /// `export`.
 #[derive(Debug, Args)]
 pub(super) struct Export {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// As a page for people, with the timeline as a picture; it needs no other file and runs nothing.
+    /// Write a self-contained HTML page with a timeline.
     #[arg(long)]
     pub(super) html: bool,
-    /// With what you and the server wrote, not only its sizes; what looks like a token is taken out.
+    /// Include what you and the server wrote, not only its size; anything that looks like a token is removed.
     #[arg(long)]
     pub(super) with_content: bool,
-    /// Write it to this file instead of stdout.
+    /// Write to this file instead of stdout.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
 }
@@ -345,19 +348,19 @@ pub(super) struct Export {
 /// `trace`.
 #[derive(Debug, Args)]
 pub(super) struct Trace {
-    /// Only what was for this task, or went to this server; a unique beginning of a task's id is enough.
+    /// Only the traffic of this task or server; a unique prefix of a task id is enough.
     #[arg(value_name = "ID|SERVER")]
     pub(super) of: Option<String>,
-    /// Only messages with this text in them, in any case of letters.
+    /// Only messages containing this text (case-insensitive).
     #[arg(long, value_name = "TEXT")]
     pub(super) grep: Option<String>,
-    /// Only the newest N of them.
+    /// Only the newest N messages.
     #[arg(short = 'n', value_name = "N")]
     pub(super) lines: Option<usize>,
-    /// Go on with what is recorded from now on.
+    /// Keep printing new messages.
     #[arg(short, long)]
     pub(super) follow: bool,
-    /// With headers and the whole body, JSON laid out.
+    /// Show headers and whole bodies, with formatted JSON.
     #[arg(long)]
     pub(super) full: bool,
 }
@@ -365,10 +368,10 @@ pub(super) struct Trace {
 /// `sessions`.
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionsCommand {
-    /// List them: size, tasks, who drives and when it was last used.
+    /// List sessions: size, tasks, driver and when each was last used.
     #[command(visible_alias = "ls", after_help = help("  longhaul sessions list\n  longhaul sessions list --json"))]
     List,
-    /// Remove sessions for good, with all their tasks, histories and results; never one that is driven.
+    /// Delete sessions with all their tasks, histories and results; refuses a session that is in use.
     #[command(visible_alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
     Rm(RemoveSessions),
 }
@@ -379,7 +382,7 @@ pub(super) struct RemoveSessions {
     /// The sessions.
     #[arg(required = true)]
     pub(super) names: Vec<String>,
-    /// Also where tasks are unsettled, or where the file cannot be read.
+    /// Delete even if tasks are unfinished or the file cannot be read.
     #[arg(long)]
     pub(super) force: bool,
 }
@@ -387,10 +390,10 @@ pub(super) struct RemoveSessions {
 /// `man`.
 #[derive(Debug, Args)]
 pub(super) struct Manual {
-    /// The command; without it, the page of longhaul itself.
+    /// The command [default: longhaul itself]
     #[arg(conflicts_with = "dir")]
     pub(super) command: Vec<String>,
-    /// Write the page of every command into this directory.
+    /// Write the pages of all commands to this directory.
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
 }
@@ -398,25 +401,25 @@ pub(super) struct Manual {
 /// `servers`.
 #[derive(Debug, Subcommand)]
 pub(super) enum ServersCommand {
-    /// List the servers of the configuration and of this session; contacts nobody.
+    /// List the servers in the configuration and in this session (offline).
     #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
     List,
-    /// Write a server into the configuration, whose comments and order stay as they are.
+    /// Add a server to the configuration; keeps its comments and order.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
     Add(AddServer),
-    /// Remove a server from the configuration and from this session.
+    /// Remove a server from the configuration and this session.
     #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
     Remove(RemoveServer),
-    /// Connect, and say what a server speaks and what leaving a call there would do.
+    /// Connect to servers and report what they support and how calls survive.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
     Test(TestServers),
-    /// Take over the servers of Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts nobody and starts nothing.
+    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts nothing.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(Import),
-    /// Agree that the variables of an imported server go to its host.
+    /// Allow an imported server to receive its environment variables.
     #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
     Consent(OfServer),
-    /// Let a server that is a program be started, after its whole command was shown.
+    /// Approve a stdio server after reviewing its command line.
     #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
     Approve(OfServer),
 }
@@ -424,12 +427,12 @@ pub(super) enum ServersCommand {
 /// `servers add`.
 #[derive(Debug, Args)]
 pub(super) struct AddServer {
-    /// What `-s` is to call it.
+    /// Name to use with `-s`.
     pub(super) name: String,
-    /// Its endpoint.
+    /// URL of its endpoint.
     pub(super) url: String,
     // The global one in its words for this command; clap gives both the same value.
-    /// A header to send to it, with its secret as a variable: 'Authorization: Bearer ${VAR}'
+    /// Header to send, with the secret as a variable: 'Authorization: Bearer ${VAR}'
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]
     header: Vec<Header>,
 }
@@ -437,9 +440,9 @@ pub(super) struct AddServer {
 /// `servers import`.
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// The file of another program; without it, every one that is found in its usual place and in this directory.
+    /// File to import [default: every known file in its usual place and in this directory]
     pub(super) file: Option<PathBuf>,
-    /// Agree that their variables go to their hosts, as each line says.
+    /// Allow the imported servers to receive their environment variables.
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -449,7 +452,7 @@ pub(super) struct Import {
 pub(super) struct RemoveServer {
     /// The server.
     pub(super) name: String,
-    /// Remove it although tasks there are unsettled.
+    /// Remove even if it has unfinished tasks.
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -457,7 +460,7 @@ pub(super) struct RemoveServer {
 /// `servers test`.
 #[derive(Debug, Args)]
 pub(super) struct TestServers {
-    /// The server; without it, every one that there is.
+    /// The server [default: all servers]
     pub(super) name: Option<String>,
 }
 
@@ -466,7 +469,7 @@ pub(super) struct TestServers {
 pub(super) struct OfServer {
     /// The server.
     pub(super) name: String,
-    /// Agree without a question.
+    /// Approve without asking.
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -478,16 +481,16 @@ pub(super) struct Login {
     /// The server, by its name or its URL [default: the only one].
     #[arg(value_name = "SERVER")]
     pub(super) at: Option<String>,
-    /// The command that opens a page, its URL behind it or in place of %s [env: BROWSER]
+    /// Command that opens the page; the URL is appended or replaces %s [env: BROWSER]
     #[arg(long, value_name = "CMD")]
     pub(super) browser: Option<String>,
-    /// An id that longhaul was registered with by hand at the authorization server.
+    /// Client id from a manual registration at the authorization server.
     #[arg(long, value_name = "ID")]
     pub(super) client_id: Option<String>,
-    /// The environment variable that holds the secret to that id.
+    /// Environment variable with the client secret.
     #[arg(long, value_name = "VAR", requires = "client_id")]
     pub(super) client_secret_env: Option<String>,
-    /// Where a document that describes this client is; used where the authorization server reads such.
+    /// URL of a client metadata document, for authorization servers that support them.
     #[arg(long, value_name = "URL", conflicts_with = "client_id")]
     pub(super) client_metadata_url: Option<String>,
 }
@@ -509,16 +512,16 @@ pub(super) struct Logout {
     reason = "flags of a command line are facts of their own"
 )]
 pub(super) struct Demo {
-    /// Run only the server, in the foreground; the first line of stdout is its URL.
+    /// Run only the server, in the foreground; prints its URL as the first line of stdout.
     #[arg(long, group = "what")]
     pub(super) serve: bool,
-    /// The port for the server.
+    /// Port for the server.
     #[arg(long, value_name = "N", requires = "serve")]
     pub(super) port: Option<u16>,
-    /// Replay what all streams of a server session missed, not only the stream that is resumed, as looser servers do.
+    /// Replay missed events of all streams in a server session, not only of the resumed one.
     #[arg(long, requires = "serve")]
     pub(super) cross_stream_replay: bool,
-    /// Leave the terminal, and end when nobody needs the server any more.
+    /// Run in the background; exits when idle.
     #[arg(long, hide = true, requires = "serve")]
     pub(super) background: bool,
     /// Stop the server.
@@ -527,11 +530,11 @@ pub(super) struct Demo {
     /// Stop the server and remove its data and the demo's session.
     #[arg(long, group = "what")]
     pub(super) reset: bool,
-    /// Break something in the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang.
+    /// Inject a fault into the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang.
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
     // The global one in its words for this command; clap gives both the same value.
-    /// The saved session to use [default: demo]
+    /// Session to use [default: demo]
     #[arg(long, value_name = "NAME", help_heading = GLOBAL)]
     session: Option<String>,
 }
@@ -541,13 +544,13 @@ pub(super) struct Demo {
 pub(super) struct Call {
     /// The tool.
     pub(super) tool: String,
-    /// Arguments: key=value as text (a number or yes/no where the tool wants one), key:=json as it is.
+    /// Arguments: key=value (converted to the tool's type), or key:=json.
     #[arg(value_name = "KEY=VALUE")]
     pub(super) pairs: Vec<String>,
-    /// All arguments as a JSON object, from a file with @FILE, from stdin with -.
+    /// All arguments as a JSON object; @FILE reads a file, - reads stdin.
     #[arg(long, value_name = "JSON|@FILE|-")]
     pub(super) args: Option<String>,
-    /// Return the task that used this key before, instead of starting another.
+    /// Reuse the task with this key, if there is one, instead of starting another.
     #[arg(long, value_name = "KEY")]
     pub(super) once: Option<String>,
     #[command(flatten)]
@@ -557,12 +560,12 @@ pub(super) struct Call {
 /// `again`.
 #[derive(Debug, Args)]
 pub(super) struct Again {
-    /// The task to repeat; a unique beginning of its id is enough.
+    /// The task to repeat; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Changed arguments: key=value or key:=json.
+    /// Arguments to change: key=value or key:=json.
     #[arg(value_name = "KEY=VALUE")]
     pub(super) pairs: Vec<String>,
-    /// Do not ask before running a tool again that its server calls destructive.
+    /// Run again without asking, even if the server marks the tool as destructive.
     #[arg(long)]
     pub(super) yes: bool,
     #[command(flatten)]
@@ -572,25 +575,25 @@ pub(super) struct Again {
 /// How a call is started.
 #[derive(Debug, Args)]
 pub(super) struct How {
-    /// A name for it.
+    /// Name of the task.
     #[arg(long)]
     pub(super) name: Option<String>,
-    /// A tag, to find it by.
+    /// Tag of the task, for filters.
     #[arg(long)]
     pub(super) tag: Option<String>,
-    /// Print the id and leave as soon as leaving does not end the call; refuse where it always would.
+    /// Print the id and exit once that is safe; refuse if exiting would always end the call.
     #[arg(long)]
     pub(super) detach: bool,
-    /// Send the arguments even if they are not what the tool's schema asks for.
+    /// Send the arguments even if they don't match the tool's schema.
     #[arg(long)]
     pub(super) unchecked: bool,
-    /// Cancel it after so long without anything new, e.g. 90s, 10m, 2h, or off.
+    /// Cancel after this long without activity: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(super) idle_timeout: Option<Limit>,
-    /// Cancel it so long after its start; or off.
+    /// Cancel this long after the start, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(super) max_time: Option<Limit>,
-    /// How to handle the server's questions: ask (they wait for `longhaul answer`), defaults, decline [default: ask at this terminal, else ask]
+    /// How to handle questions from the server: ask, defaults or decline [default: ask]; without a terminal, `ask` waits for `longhaul answer`
     #[arg(long, value_name = "WHAT", value_parser = on_input())]
     pub(super) on_input: Option<OnInput>,
 }
@@ -598,22 +601,22 @@ pub(super) struct How {
 /// `ls`.
 #[derive(Debug, Args)]
 pub(super) struct Ls {
-    /// Only tasks that fit, as `/` on the screen: words, !word, status:, server:, tag:, tool: and id:.
+    /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool: and id:.
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
-    /// Forgotten tasks too.
+    /// Include removed tasks.
     #[arg(long)]
     pub(super) all: bool,
-    /// Only tasks of this status.
+    /// Only tasks with this status.
     #[arg(long, value_name = "STATUS", value_parser = status_word())]
     pub(super) status: Vec<&'static str>,
-    /// Only what this view of the configuration shows.
+    /// Only tasks in this view from the configuration.
     #[arg(long, value_name = "NAME")]
     pub(super) view: Option<String>,
     /// Only tasks that wait for you.
     #[arg(long)]
     pub(super) needs_me: bool,
-    /// Only tasks that ended and that you have not seen yet.
+    /// Only finished tasks that you haven't seen yet.
     #[arg(long)]
     pub(super) new: bool,
     /// Only tasks with this tag.
@@ -622,7 +625,7 @@ pub(super) struct Ls {
     /// Only calls of this tool.
     #[arg(long)]
     pub(super) tool: Option<String>,
-    /// Only tasks that began since: a time (2026-11-20T06:00:00Z) or how long ago (10m).
+    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration (10m).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -630,7 +633,7 @@ pub(super) struct Ls {
 /// One task.
 #[derive(Debug, Args)]
 pub(super) struct One {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
 }
 
@@ -638,10 +641,10 @@ pub(super) struct One {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct Which {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task that this can be asked of.
+    /// All tasks to which this applies.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }
@@ -649,15 +652,15 @@ pub(super) struct Which {
 /// `result`.
 #[derive(Debug, Args)]
 pub(super) struct ResultOf {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Write it to this file instead of stdout, byte for byte.
+    /// Write to this file instead of stdout, byte for byte.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
-    /// Only this part of the content, from 1, byte for byte: a picture as a picture.
+    /// Only this content block (the first is 1), byte for byte; an image is written as an image.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) block: Option<u32>,
-    /// The text exactly as the server sent it, control characters and all.
+    /// Print the text exactly as the server sent it, including control characters.
     #[arg(long)]
     pub(super) raw: bool,
 }
@@ -665,15 +668,15 @@ pub(super) struct ResultOf {
 /// `logs`.
 #[derive(Debug, Args)]
 pub(super) struct Logs {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Go on live.
+    /// Keep following.
     #[arg(short, long)]
     pub(super) follow: bool,
     /// Only the newest N lines.
     #[arg(short = 'n', value_name = "N")]
     pub(super) lines: Option<usize>,
-    /// Only what came since: a time (2026-11-20T06:00:00Z) or how long ago (10m).
+    /// Only entries since a time (2026-11-20T06:00:00Z) or within a duration (10m).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -681,14 +684,14 @@ pub(super) struct Logs {
 /// `--since`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
-    /// At a time.
+    /// Since a time.
     At(Wall),
-    /// So long ago.
+    /// Within a duration.
     Ago(Duration),
 }
 
 impl Since {
-    /// The time that is meant, as of `now`.
+    /// The absolute time, as of `now`.
     pub(super) fn at(self, now: Wall) -> Wall {
         match self {
             Self::At(at) => at,
@@ -703,9 +706,9 @@ impl Since {
 /// `attach`.
 #[derive(Debug, Args)]
 pub(super) struct Attach {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: Option<String>,
-    /// Drive the session from here, in place of the longhaul that does; asks first where that ends something.
+    /// Take over as the driver of the session; asks first if that would end a call.
     #[arg(long)]
     pub(super) drive: bool,
 }
@@ -713,9 +716,9 @@ pub(super) struct Attach {
 /// `watch`.
 #[derive(Debug, Args)]
 pub(super) struct Watch {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Only what comes from now on.
+    /// Skip the history and show only new events.
     #[arg(long)]
     pub(super) new: bool,
 }
@@ -723,12 +726,12 @@ pub(super) struct Watch {
 /// `wait`.
 #[derive(Debug, Args)]
 pub(super) struct Wait {
-    /// The tasks; a unique beginning of each id is enough.
+    /// The tasks; a unique prefix of each id is enough.
     pub(super) ids: Vec<String>,
-    /// Every task with this tag.
+    /// All tasks with this tag.
     #[arg(long)]
     pub(super) tag: Option<String>,
-    /// End as soon as one of them has ended.
+    /// Return as soon as one of them has finished.
     #[arg(long)]
     pub(super) any: bool,
 }
@@ -740,24 +743,24 @@ pub(super) struct Wait {
     reason = "flags of a command line are facts of their own"
 )]
 pub(super) struct Answer {
-    /// The task; a unique beginning of its id is enough.
+    /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// What is filled in, and yes: key=value, key:=json; key:=null leaves it out. What is not named keeps its default.
+    /// Values to submit (implies --accept): key=value or key:=json; key:=null omits a field. Other fields keep their defaults.
     #[arg(value_name = "KEY=VALUE", conflicts_with = "no")]
     pub(super) pairs: Vec<String>,
-    /// Say yes, with what is filled in; to a page: you agree to open it.
+    /// Accept, with the given values; for a page: agree to open it.
     #[arg(long, conflicts_with = "no")]
     pub(super) accept: bool,
-    /// Say yes with the defaults; refused where something has none.
+    /// Accept with the defaults; refused if a required field has none.
     #[arg(long, group = "no")]
     pub(super) defaults: bool,
-    /// Say no.
+    /// Decline.
     #[arg(long, group = "no")]
     pub(super) decline: bool,
-    /// Dismiss it without a choice.
+    /// Dismiss without choosing.
     #[arg(long, group = "no")]
     pub(super) cancel: bool,
-    /// Which question, where several are open [default: the oldest].
+    /// The question to answer, if there are several [default: the oldest]
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
 }
@@ -765,19 +768,19 @@ pub(super) struct Answer {
 /// `adopt`.
 #[derive(Debug, Args)]
 pub(super) struct Adopt {
-    /// The id of one task; without it, everything that the server lists or the file holds.
+    /// Server task id [default: all tasks on the server or in the file]
     #[arg(value_name = "SERVER_TASK_ID")]
     pub(super) server_task: Option<String>,
-    /// With --client-id or --from: the arguments of that task, where the server's list or the file does not show them.
+    /// With --client-id or --from: the task's arguments, if the server's list or the file lacks them.
     #[arg(value_name = "KEY=VALUE", requires = "source")]
     pub(super) pairs: Vec<String>,
-    /// Go on with what this client left on a checkpoint server, as its list_session_tasks shows it.
+    /// Continue this client's checkpoints, as listed by the server's list_session_tasks.
     #[arg(long, value_name = "ID", group = "source")]
     pub(super) client_id: Option<String>,
-    /// Go on with the unfinished tasks of a tutorial client's state file, as checkpoint calls under its client id.
+    /// Continue the unfinished tasks in a tutorial client's state file, under its client id.
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) from: Option<PathBuf>,
-    /// Do not ask before these are taken over.
+    /// Import without asking.
     #[arg(long, requires = "source")]
     pub(super) yes: bool,
 }
@@ -785,13 +788,13 @@ pub(super) struct Adopt {
 /// `rm`.
 #[derive(Debug, Args)]
 pub(super) struct Rm {
-    /// The tasks; a unique beginning of each id is enough.
+    /// The tasks; a unique prefix of each id is enough.
     #[arg(required_unless_present = "older_than")]
     pub(super) ids: Vec<String>,
-    /// Bring them back.
+    /// Restore removed tasks.
     #[arg(long)]
     pub(super) undo: bool,
-    /// Instead of naming tasks: all that ended longer ago than this, e.g. 7d; never what is unsettled.
+    /// All tasks that finished longer ago than this, e.g. 7d.
     #[arg(long, value_name = "D", value_parser = text::read_duration, conflicts_with_all = ["ids", "undo"])]
     pub(super) older_than: Option<Duration>,
 }
@@ -799,15 +802,15 @@ pub(super) struct Rm {
 /// `clean`.
 #[derive(Debug, Args)]
 pub(super) struct Clean {
-    /// Only tasks that ended longer ago than this, e.g. 7d.
+    /// Only tasks that finished longer ago than this, e.g. 7d.
     #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::read_duration)]
     pub(super) older_than: Option<Duration>,
-    /// Keep the newest N of those that ended.
+    /// Keep the newest N finished tasks.
     #[arg(long, value_name = "N")]
     pub(super) keep: Option<usize>,
 }
 
-/// A status by its word; `done` is what people say for `completed`.
+/// A status by its name; `done` is an alias of `completed`.
 fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.word();
     let values = Status::WORDS.map(|word| {
@@ -839,13 +842,13 @@ pub(super) fn header(text: &str) -> Result<Header, String> {
         |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() || !name.chars().all(is_name) {
-        return Err("the name before the colon is not one of a header".to_owned());
+        return Err("invalid header name before the colon".to_owned());
     }
     if value
         .chars()
         .any(|letter| letter.is_control() && letter != '\t')
     {
-        return Err(format!("the value of {name} has a control character in it"));
+        return Err(format!("the value of {name} contains a control character"));
     }
     Ok(Header {
         name: name.to_owned(),
@@ -866,7 +869,7 @@ fn since(text: &str) -> Result<Since, String> {
     }
     text::read_duration(text)
         .map(Since::Ago)
-        .map_err(|_| format!("{text:?} is no time; write it as 2026-11-20T06:00:00Z or 10m"))
+        .map_err(|_| format!("invalid time {text:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)"))
 }
 
 #[cfg(test)]

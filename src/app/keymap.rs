@@ -191,7 +191,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "open",
         "open",
-        "open; on what is unknown or lost: what now?",
+        "open (for unknown or lost tasks: recovery options)",
     ),
     bind(
         Action::Back,
@@ -199,7 +199,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "",
         "back",
-        "back one layer; never leaves the program",
+        "go back (never quits)",
     ),
     bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
     bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
@@ -209,7 +209,7 @@ pub const BINDINGS: &[Binding] = &[
         SCROLLED,
         "",
         "first",
-        "to the first line",
+        "go to the first line",
     ),
     bind(
         Action::Last,
@@ -217,7 +217,7 @@ pub const BINDINGS: &[Binding] = &[
         SCROLLED,
         "",
         "last",
-        "to the last line",
+        "go to the last line",
     ),
     bind(
         Action::PageDown,
@@ -241,7 +241,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "",
         "pane",
-        "to the next pane",
+        "next pane",
     ),
     bind(
         Action::TabBefore,
@@ -249,7 +249,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "",
         "tab",
-        "the detail tab before",
+        "previous detail tab",
     ),
     bind(
         Action::TabAfter,
@@ -257,7 +257,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "",
         "tab",
-        "the next detail tab",
+        "next detail tab",
     ),
     bind(
         Action::Zoom,
@@ -265,7 +265,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "zoom",
         "zoom",
-        "give the detail pane the whole screen, or take it back",
+        "zoom the detail pane",
     ),
     bind(
         Action::NewCall,
@@ -281,7 +281,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "again",
         "run again",
-        "run the row under the cursor again, with the arguments filled in",
+        "run the selected task again; its arguments are filled in",
     ),
     bind(
         Action::Pause,
@@ -289,7 +289,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "pause",
         "pause",
-        "ask the server to pause; a second time: stop it now, the checkpoint stays",
+        "pause; press again to stop now and keep the checkpoint",
     ),
     bind(
         Action::Resume,
@@ -297,7 +297,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List, Detail, Servers],
         "resume",
         "resume",
-        "go on after a pause, or retry the connection now",
+        "resume a paused task, or retry the connection now",
     ),
     bind(
         Action::Cancel,
@@ -305,7 +305,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "cancel",
         "cancel",
-        "cancel; asks first",
+        "cancel (asks first)",
     ),
     bind(
         Action::Edit,
@@ -321,7 +321,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "answer",
         "answer",
-        "answer what the server asks; in the list, open does it",
+        "answer the server's question (in the list, open does it)",
     ),
     bind(
         Action::Forget,
@@ -329,7 +329,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "rm",
         "forget",
-        "forget it here; undo brings it back",
+        "remove from the list (can be undone)",
     ),
     bind(
         Action::Undo,
@@ -337,7 +337,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "undo",
         "undo",
-        "bring back what was forgotten last",
+        "restore the last removed task",
     ),
     bind(
         Action::CopyMenu,
@@ -345,7 +345,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "copy",
         "copy",
-        "copy to the terminal's clipboard",
+        "copy to the clipboard",
     ),
     bind(
         Action::Export,
@@ -353,7 +353,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "export",
         "export",
-        "export what happened as a page or as JSON; asks where to",
+        "export the task as HTML or JSON (asks for a file)",
     ),
     bind(
         Action::Print,
@@ -361,7 +361,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "print",
         "print",
-        "print it below the screen, for the mouse",
+        "print to the terminal, to select with the mouse",
     ),
     bind(
         Action::Filter,
@@ -377,7 +377,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Tools],
         "find",
         "find",
-        "find a tool of any server by words of its name, what it does or its server",
+        "find a tool on any server by name, description or server",
     ),
     bind(
         Action::NeedsOnly,
@@ -393,7 +393,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "fold",
         "fold",
-        "fold what is done",
+        "fold finished tasks",
     ),
     bind(
         Action::Views,
@@ -401,7 +401,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "views",
         "views",
-        "show the list in a view of yours",
+        "choose one of your views",
     ),
     bind(
         Action::Group,
@@ -409,7 +409,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "group",
         "group",
-        "group by need, by server or by status",
+        "group by attention, server or status",
     ),
     bind(
         Action::Sort,
@@ -425,7 +425,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "reverse",
         "reverse",
-        "turn the order round",
+        "reverse the sort",
     ),
     bind(
         Action::Mark,
@@ -433,7 +433,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "mark",
         "mark",
-        "mark and go down; actions are then meant for all that is marked",
+        "mark and move down; actions apply to all marked tasks",
     ),
     bind(
         Action::MarkAll,
@@ -441,7 +441,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List],
         "mark-all",
         "mark all",
-        "mark all that is shown, or nothing",
+        "mark all visible tasks, or none",
     ),
     bind(
         Action::Search,
@@ -449,7 +449,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "search",
         "search",
-        "search in the log, the result, the trace",
+        "search the log, result or trace",
     ),
     bind(
         Action::FindNext,
@@ -457,7 +457,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "",
         "next",
-        "the next match",
+        "next match",
     ),
     bind(
         Action::FindBefore,
@@ -465,7 +465,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "",
         "before",
-        "the match before",
+        "previous match",
     ),
     bind(
         Action::FoldHere,
@@ -473,7 +473,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "fold-here",
         "fold",
-        "fold the object or list of the result that the cursor is in, or unfold it; open does it too",
+        "fold or unfold the JSON value under the cursor (open does it too)",
     ),
     bind(
         Action::FoldAll,
@@ -481,7 +481,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "fold-all",
         "fold all",
-        "fold the whole result, or unfold it",
+        "fold or unfold the whole result",
     ),
     bind(
         Action::Follow,
@@ -489,7 +489,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "follow",
         "follow",
-        "let the log follow what arrives",
+        "follow new log lines",
     ),
     bind(
         Action::Wrap,
@@ -505,7 +505,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "markdown",
         "as written",
-        "show Markdown as it was written, or rendered again",
+        "switch between rendered and raw Markdown",
     ),
     bind(
         Action::TakeOut,
@@ -513,7 +513,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Detail],
         "take-out",
         "save, open",
-        "save the part of the result that the cursor is in to a file, or open it; asks first",
+        "save or open the selected part of the result (asks first)",
     ),
     bind(
         Action::Times,
@@ -546,7 +546,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "messages",
         "messages",
-        "what longhaul did and said",
+        "messages from longhaul",
     ),
     bind(
         Action::AddServer,
@@ -554,7 +554,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Tools, Servers],
         "add",
         "add server",
-        "add a server by its URL",
+        "add a server by URL",
     ),
     bind(
         Action::Import,
@@ -562,7 +562,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List, Tools, Servers],
         "import",
         "import servers",
-        "take over the servers that other programs know",
+        "import servers from other MCP clients",
     ),
     bind(
         Action::Reload,
@@ -570,7 +570,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "reload",
         "reload",
-        "read the configuration again; its servers change in every window of this session",
+        "reload the configuration, in every window of this session",
     ),
     bind(
         Action::Drive,
@@ -578,7 +578,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "drive",
         "drive",
-        "drive from here, in place of the window that drives the session; asks first where that ends something",
+        "take over as the driver of this session; asks first if that would end a call",
     ),
     bind(
         Action::Adopt,
@@ -586,7 +586,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Servers],
         "adopt",
         "adopt",
-        "take over the tasks that the server has and this list has not",
+        "import tasks that exist on the server",
     ),
     bind(
         Action::Freeze,
@@ -594,7 +594,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "freeze",
         "freeze",
-        "freeze the display; what arrives waits",
+        "freeze the display; updates wait",
     ),
     bind(
         Action::SignIn,
@@ -602,7 +602,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "login",
         "sign in",
-        "sign in to a server, or agree to what it gets",
+        "sign in to a server, or approve what it receives",
     ),
     // Seldom enough to do without a key.
     bind(
@@ -611,7 +611,7 @@ pub const BINDINGS: &[Binding] = &[
         TASK,
         "trace",
         "record the wire",
-        "record what goes over the wire with the server of the task, or stop that; the Trace tab shows it",
+        "start or stop recording traffic with the task's server (see the Trace tab)",
     ),
     bind(
         Action::Break,
@@ -619,7 +619,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "break",
         "break",
-        "demo only: break something",
+        "inject a fault (demo only)",
     ),
     bind(
         Action::Palette,
@@ -627,7 +627,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "",
         "commands",
-        "commands, with the words of the command line",
+        "command palette; also accepts longhaul commands",
     ),
     bind(
         Action::Help,
@@ -635,7 +635,7 @@ pub const BINDINGS: &[Binding] = &[
         PANES,
         "help",
         "keys",
-        "all keys: type to search, Enter runs the chosen one",
+        "all keys; type to search, Enter to run",
     ),
     bind(
         Action::Leave,
@@ -643,7 +643,7 @@ pub const BINDINGS: &[Binding] = &[
         &[List, Detail, Tools, Servers, Messages, Menu],
         "quit",
         "leave",
-        "close the top layer; in the list, leave",
+        "close the top layer; in the list, quit",
     ),
     bind(
         Action::Interrupt,
@@ -651,7 +651,7 @@ pub const BINDINGS: &[Binding] = &[
         &Scope::ALL,
         "",
         "leave",
-        "leave, from anywhere; twice leaves now",
+        "quit from anywhere; twice to quit now",
     ),
     bind(
         Action::Suspend,
@@ -667,7 +667,7 @@ pub const BINDINGS: &[Binding] = &[
         &Scope::ALL,
         "redraw",
         "redraw",
-        "draw everything again",
+        "redraw the screen",
     ),
     bind(
         Action::Accept,
@@ -675,7 +675,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Menu, Form, Page, Text],
         "",
         "choose",
-        "take what is chosen; in a form, on to the next field",
+        "confirm; in a form, go to the next field",
     ),
     bind(
         Action::Back,
@@ -683,7 +683,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Menu, Form, Page, Text],
         "",
         "close",
-        "close; changes nothing",
+        "close without changes",
     ),
     bind(
         Action::NextField,
@@ -691,7 +691,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form, Page, Text],
         "",
         "next field",
-        "to the next field",
+        "next field",
     ),
     bind(
         Action::FieldBefore,
@@ -699,7 +699,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form, Page, Text],
         "",
         "field before",
-        "to the field before",
+        "previous field",
     ),
     bind(
         Action::PageDown,
@@ -707,7 +707,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Text],
         "",
         "next page",
-        "to the next page of matches",
+        "next page of matches",
     ),
     bind(
         Action::PageUp,
@@ -715,7 +715,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Text],
         "",
         "page before",
-        "to the page of matches before",
+        "previous page of matches",
     ),
     bind(
         Action::ChoiceBefore,
@@ -723,7 +723,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form, Page],
         "",
         "other choice",
-        "the choice before",
+        "previous choice",
     ),
     bind(
         Action::ChoiceAfter,
@@ -731,7 +731,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form, Page],
         "",
         "other choice",
-        "the next choice",
+        "next choice",
     ),
     bind(
         Action::Send,
@@ -739,7 +739,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form],
         "",
         "send",
-        "send the form; a question: accept, once a field or button has the keys",
+        "send the form; accept a question, once a field or button is focused",
     ),
     bind(
         Action::Raw,
@@ -747,7 +747,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form],
         "",
         "as JSON",
-        "type the arguments as JSON, or as fields again",
+        "switch between JSON and fields",
     ),
     bind(
         Action::Earlier,
@@ -755,7 +755,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form],
         "",
         "earlier",
-        "in a call: fill in the arguments of the last call of this tool, then of the one before",
+        "fill in the arguments of the last call of this tool; again for the one before",
     ),
     bind(
         Action::CopyCommand,
@@ -763,7 +763,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Form],
         "",
         "copy command",
-        "in a call: copy it as a longhaul command",
+        "copy the call as a longhaul command",
     ),
     bind(
         Action::OpenPage,
@@ -771,7 +771,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Page],
         "",
         "open",
-        "open the page in your browser; asks first",
+        "open the page in your browser (asks first)",
     ),
     bind(
         Action::CopyPage,
@@ -779,7 +779,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Page],
         "",
         "copy",
-        "copy its URL to the terminal's clipboard",
+        "copy the URL to the clipboard",
     ),
 ];
 

@@ -16,8 +16,8 @@ mod calls;
 mod clients;
 #[path = "../tests/support/disk.rs"]
 mod disk;
-#[path = "support/house.rs"]
-mod house;
+#[path = "support/test_env.rs"]
+mod test_env;
 #[path = "support/scan.rs"]
 mod scan;
 #[path = "support/server.rs"]
@@ -28,7 +28,7 @@ mod support;
 use std::time::Duration;
 
 use clients::Reader;
-use env::{Process, Server, TestEnv, Tui};
+use test_env::{Process, Server, TestEnv, Tui};
 use support::{
     duel, duel_at_best, is_wanted, median, memory_of, now, pass, quantile, row, row_at_least, say,
 };
@@ -398,7 +398,7 @@ fn missed() {
             tui.wait_for("10k/10k")
         },
         || {
-            let (_house, mut server) = (TestEnv::new(), Server::start());
+            let (_env, mut server) = (TestEnv::new(), Server::start());
             let mut first =
                 Process::this(&["scan", &server.url, "1", "{\"count\":1,\"missed\":10000}"]);
             server.wait_for("open");
@@ -489,7 +489,7 @@ fn saving() {
         " x",
         1.1,
     );
-    let syncs = env::fsyncs(process.pid(), 10, || {
+    let syncs = test_env::fsyncs(process.pid(), 10, || {
         tui.read_for(Duration::from_secs(10));
     });
     match syncs {

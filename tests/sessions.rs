@@ -518,7 +518,7 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
         !text.contains("Nobody drives") && !text.contains("so leaving this one")
     });
     other.press(":drive\r");
-    other.wait_for("this window drives already");
+    other.wait_for("this window is already the driver");
     assert_eq!(shell.end().code, Some(0));
 
     let watched = run(env.path(), &["watch", &id, "--json"]);

@@ -251,14 +251,7 @@ pub const BINDINGS: &[Binding] = &[
         "tab",
         "previous detail tab",
     ),
-    bind(
-        Action::TabAfter,
-        &["]"],
-        TASK,
-        "",
-        "tab",
-        "next detail tab",
-    ),
+    bind(Action::TabAfter, &["]"], TASK, "", "tab", "next detail tab"),
     bind(
         Action::Zoom,
         &["z"],

@@ -312,9 +312,9 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
                 .filter_map(|id| state.task(id))
                 .all(|task_row| task_row.view.task.resumability.checkpoint);
             lines.push(told(if has_checkpoint {
-                "The server is asked to stop; the checkpoint stays there."
+                "The server will be asked to stop. The checkpoint is kept there."
             } else {
-                "The server is asked to stop; what it did so far is its affair."
+                "The server will be asked to stop. Work already done is not undone."
             }));
             lines
         }

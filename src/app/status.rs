@@ -85,7 +85,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
         return (
             format!(
-                "frozen at {}; news of {held} waits; {} goes on",
+                "display frozen at {}; {held} with updates ({} resumes)",
                 state.clock_seconds(frozen.at.wall),
                 state.key(Action::Freeze)
             ),

@@ -117,12 +117,14 @@ fn from_file(
     let passed_over = u64::try_from(saved.passed_over).unwrap_or(u64::MAX);
     if saved.passed_over > 0 {
         context.terminal.remark(&format!(
-            "left alone: {} of it that ended, name no tool or stand there twice",
+            "skipped {} (finished, without a tool name, or duplicates)",
             text::plural(passed_over, "task")
         ));
     }
     if saved.tasks.is_empty() {
-        context.terminal.remark("nothing of it is unfinished");
+        context
+            .terminal
+            .remark("nothing to adopt: the file has no unfinished tasks");
         return Ok(code::OK);
     }
     let tasks = meant(saved.tasks, wanted.server_task.as_deref()).map_err(failed)?;

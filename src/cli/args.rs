@@ -867,9 +867,9 @@ fn since(text: &str) -> Result<Since, String> {
     if let Some(at) = Wall::parse_rfc3339(text) {
         return Ok(Since::At(at));
     }
-    text::read_duration(text)
-        .map(Since::Ago)
-        .map_err(|_| format!("invalid time {text:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)"))
+    text::read_duration(text).map(Since::Ago).map_err(|_| {
+        format!("invalid time {text:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")
+    })
 }
 
 #[cfg(test)]

@@ -486,13 +486,13 @@ async fn begin(
                 let is_other = before.tool != asked_tool || before.arguments != asked_arguments;
                 if is_other {
                     context.terminal.say(&format!(
-                        "longhaul: {id} used this key before, for another call: {} {}; nothing new was started, so give this one a key of its own",
+                        "longhaul: key already used by {id} with a different call: {} {}; nothing was started; choose another --once key",
                         text::clean_line(&before.tool),
                         text::truncate(&text::clean_line(&before.arguments), 200)
                     ));
                 } else {
                     context.terminal.remark(&format!(
-                        "{id} used this key before; nothing new was started"
+                        "key already used by {id}; nothing new was started"
                     ));
                 }
             } else {

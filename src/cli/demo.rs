@@ -122,7 +122,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         _ => {}
     }
     context.paths.remove(lock)?;
-    said(context, "the demo is as new")
+    said(context, "demo reset")
 }
 
 /// What was done, in words or as a document.

@@ -258,7 +258,7 @@ fn files(context: &Context<'_>, checks: &mut Checks) {
         let mode = found.mode() & 0o777;
         let others = if is_secret { 0o077 } else { 0o022 };
         if found.uid() != rustix::process::geteuid().as_raw() {
-            let next = format!("make it yours, or choose another place: {shown}");
+            let next = format!("change its owner (`chown`), or use another directory: {shown}");
             checks.wrong("paths", format!("{shown} belongs to another user"), next);
         } else if mode & others != 0 {
             let next = format!("chmod go-rwx {}", super::quoted(&shown));
@@ -394,8 +394,8 @@ fn driver(of: &str, paths: &Paths, checks: &mut Checks) {
         Ok(_) => checks.ok(of, format!("process {pid} drives it")),
         Err(error) => checks.wrong(
             of,
-            format!("process {pid} holds its lock and takes no connection ({error})"),
-            format!("if it stays so, end that process: kill {pid}; nothing saved is lost by it"),
+            format!("process {pid} holds its lock but accepts no connection ({error})"),
+            format!("if this persists, run `kill {pid}`; saved data is safe"),
         ),
     }
 }
@@ -452,7 +452,7 @@ fn proxies(checks: &mut Checks) {
                 let port = port.map_or(String::new(), |port| format!(":{port}"));
                 checks.ok(
                     OF,
-                    format!("{name} leads over {host}{port}, but not to this machine"),
+                    format!("{name}={host}{port} (bypassed for this machine)"),
                 );
             }
             _ => checks.warning(
@@ -524,7 +524,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
         let unrecorded = probed.as_ref().ok();
         if let Some(why) = unrecorded.and_then(|probe| probe.unrecorded.as_ref()) {
-            checks.warning(&of, why.clone(), "what is found here is found all the same");
+            checks.warning(&of, why.clone(), "the checks still ran");
         }
         match probed {
             Ok(Probe {

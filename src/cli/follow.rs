@@ -327,7 +327,7 @@ pub(super) async fn follow(
                 let until = until.map_or(String::new(), |until| {
                     format!(", until about {}", lines::clock(until, now))
                 });
-                let note = format!("left as likely, not sure, to be found again{until}: {why}");
+                let note = format!("left {id} running; it can probably be resumed{until}: {why}");
                 context.terminal.say(&text::clean_line(&note));
             }
             Ok(code::INTERRUPTED)
@@ -578,7 +578,7 @@ impl Follow<'_, '_> {
                     let status = view.task.status.word();
                     let flags = self.context.flags();
                     let words = format!(
-                        "longhaul: {id} came to an end before it could be left: {status}; longhaul result {id}{flags} shows it"
+                        "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
                     );
                     if view.task.status == Status::Completed {
                         self.context.terminal.remark(&words);
@@ -647,7 +647,7 @@ impl Follow<'_, '_> {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
             self.context.terminal.say(&format!(
-                "longhaul: what is shown of {id} is NOT SAVED; free the disk, it is tried again all the time"
+                "longhaul: {id} is NOT SAVED; free up disk space (saving is retried)"
             ));
         }
         self.was_unsaved = view.is_unsaved;

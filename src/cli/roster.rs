@@ -267,9 +267,7 @@ pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
         context.terminal.say(&format!("  {line}"));
     }
     if !of.yes && !says_yes(context, "approve? y/N")? {
-        return Err(Fail::usage(
-            "nothing was approved; --yes approves what stands above",
-        ));
+        return Err(Fail::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = Edit::open(config::path())?;
     edit.approve(&of.name, &digest_of_program(&program));
@@ -515,9 +513,7 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
         context.terminal.say(&line);
     }
     if !of.yes && !says_yes(context, "agree? y/N")? {
-        return Err(Fail::usage(
-            "nothing was agreed to; --yes agrees to what stands above",
-        ));
+        return Err(Fail::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = Edit::open(config::path())?;
     edit.consent(&of.name, &digest(url, &server.headers));

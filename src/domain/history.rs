@@ -60,7 +60,7 @@ impl Entry {
                     "task" => "way back: server task".to_owned(),
                     "checkpoint" => "way back: checkpoint".to_owned(),
                     "stream" => "way back: event ids".to_owned(),
-                    "none" => "no way back so far".to_owned(),
+                    "none" => "not resumable yet".to_owned(),
                     other => format!("way back: {}", clean(other)),
                 };
                 let text = format!("call sent{again} (MCP {}), {way}", clean(era));

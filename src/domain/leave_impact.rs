@@ -95,11 +95,10 @@ impl LeaveImpact {
             _ if attempt.cursors.newest.is_some() => Self::likely(),
             Phase::Open if task.resumability.stream == Some(false) => Self::Dies { why: no_ids() },
             Phase::Open => Self::Dies {
-                why: "no event id has come yet, so nothing of it could be found again".to_owned(),
+                why: "no event id has come yet, so it could not be resumed".to_owned(),
             },
             _ => Self::Dies {
-                why: "the server has not answered yet, so nothing of it could be found again"
-                    .to_owned(),
+                why: "the server has not answered yet, so it could not be resumed".to_owned(),
             },
         })
     }
@@ -111,8 +110,7 @@ impl LeaveImpact {
             Self::Likely {
                 until: Some(until), ..
             } if until <= now => Self::Likely {
-                why: "a task on the server, which has kept it for as long as it said it would"
-                    .to_owned(),
+                why: "server task; its retention period has expired".to_owned(),
                 until: None,
             },
             price => price,

@@ -1291,7 +1291,7 @@ impl Driver<'_> {
                 Ok(()) => {
                     if let Some(Trouble { tries, .. }) = self.trouble.take() {
                         let tries = text::plural(tries, "save");
-                        let words = format!("the session is written again, after {tries} in vain");
+                        let words = format!("saving works again after {tries}");
                         self.notice(NoticeLevel::Info, words, now);
                     }
                     if let Some(linked) = self.links.get_mut(index) {

@@ -2478,7 +2478,7 @@ fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
         is_us: true,
     }));
     screen.keys(":").type_in("drive").keys("enter");
-    assert_eq!(answer(&screen), "this window drives already");
+    assert_eq!(answer(&screen), "this window is already the driver");
     screen.state.setup.readonly = true;
     screen.keys(":").type_in("drive").keys("enter");
     assert!(answer(&screen).starts_with("read only"));

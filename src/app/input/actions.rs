@@ -182,17 +182,17 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
 pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
     match action {
         Action::Import if state.setup.is_demo => {
-            Some("not in the demo; `longhaul servers import` does it".to_owned())
+            Some("not available in the demo; use `longhaul servers import`".to_owned())
         }
         Action::Drive if matches!(state.driver, Some((_, true))) && !state.is_driverless => {
-            Some("this window drives already".to_owned())
+            Some("this window is already the driver".to_owned())
         }
         Action::Reload if state.setup.is_demo => {
-            Some("not in the demo; whatever is configured, it is what it is".to_owned())
+            Some("not available in the demo, which ignores your configuration".to_owned())
         }
         Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
         Action::SignIn => to_sign_in(state).err(),
-        Action::Undo if state.undo.is_empty() => Some("nothing was forgotten here".to_owned()),
+        Action::Undo if state.undo.is_empty() => Some("nothing to restore".to_owned()),
         Action::FindNext | Action::FindBefore if state.search.is_none() => {
             let key = state.key(Action::Search);
             Some(format!("nothing is searched for; {key} searches"))
@@ -870,7 +870,7 @@ fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     match (under_cursor, waiting.next(), waiting.next()) {
         (Some(server), ..) | (None, Some(server), None) => Ok(Some(server)),
         (None, Some(_), Some(_)) => Ok(None),
-        (None, None, _) => Err("no server waits for a sign-in or for consent".to_owned()),
+        (None, None, _) => Err("no server needs a sign-in or consent".to_owned()),
     }
 }
 

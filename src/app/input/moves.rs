@@ -95,7 +95,7 @@ pub(super) fn scroll(state: &mut State, by: isize) {
     }
     match state.tab {
         Tab::Now => {
-            state.answer("the Now tab shows the present; ] goes to the log");
+            state.answer("nothing to scroll here; press ] for the log");
         }
         Tab::Log => {
             let held = state

@@ -119,7 +119,7 @@ fn read(wish: &Wish) -> Result<(&'static Binding, Vec<Chord>), String> {
     let mut named = BINDINGS.iter().filter(|row| !row.word.is_empty());
     let row = named
         .find(|row| row.word == wish.word)
-        .ok_or("no action is called so; their names are the commands behind :")?;
+        .ok_or("unknown action; press : for the names")?;
     let mut chords = Vec::new();
     for written in &wish.chords {
         let chord: Chord = written.parse().map_err(|error| format!("{error}"))?;

@@ -77,7 +77,7 @@ zoom = "y"
                 "f:5: again is passed over: a key is a text in quotes, or a list of them",
                 "f:6: wrap is passed over: a key is a text in quotes, or a list of them",
                 "f:7: rm is passed over: Delete is the key of cancel already",
-                "f:8: forward is passed over: no action is called so; their names are the commands behind :",
+                "f:8: forward is passed over: unknown action; press : for the names",
                 "f:9: zoom takes y from copy, which has no key now",
             ]
         );

@@ -91,7 +91,10 @@ impl Config {
                 "views" => reading.views(at, value),
                 "keys" => reading.keys(at, value),
                 "notify" => reading.notify(at, value),
-                other => reading.remark(at, &format!("{other:?} says nothing; there are {TABLES}")),
+                other => reading.remark(
+                    at,
+                    &format!("unknown table or key {other:?}; expected one of: {TABLES}"),
+                ),
             }
         }
         let Reading {

@@ -142,13 +142,17 @@ impl Reading<'_> {
                 }
                 "trace" => server.trace = self.switch(key_text, value).unwrap_or_default(),
                 other => {
-                    let words = format!("{other:?} says nothing of a server; there are {KEYS}");
+                    let words =
+                        format!("unknown key {other:?} of a server; expected one of: {KEYS}");
                     self.remark(key.span().start, &words);
                 }
             }
         }
         if rest.command.is_some() && server.url.is_some() {
-            return Err((at, "it has a url and a command; which is it?".to_owned()));
+            return Err((
+                at,
+                "it has both a url and a command; keep one of them".to_owned(),
+            ));
         }
         self.finish(at, server, rest);
         Ok(())
@@ -159,7 +163,7 @@ impl Reading<'_> {
             if !server.headers.is_empty() {
                 self.remark(
                     at,
-                    "headers go to a url, and a program has none; it gets env",
+                    "`headers` only applies to a url; use `env` for a command",
                 );
                 server.headers.clear();
             }

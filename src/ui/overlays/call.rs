@@ -87,7 +87,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         window.put(0, y, glyphs.cursor, Role::Focus);
     }
     let label = if last < state.servers.len() && last > 0 {
-        "called so: "
+        "named: "
     } else {
         "URL of another server: "
     };
@@ -101,11 +101,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
     );
     y += 2;
     let columns = usize::from(window.columns());
-    let (lines, role) = complaints(
-        form,
-        columns,
-        "Enter takes it; it is contacted then, and not before. Letters narrow the names down.",
-    );
+    let (lines, role) = complaints(form, columns, "Enter connects. Type to filter.");
     for (line, y) in lines.iter().zip(y..) {
         window.put(0, y, line, role);
     }

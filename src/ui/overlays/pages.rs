@@ -127,7 +127,7 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
     typed::field(&mut window, 0, 0, ": ", field, true);
     if found.is_empty() {
         let lines = lines(field.text());
-        let words = lines.first().unwrap_or(&"No command is called so.");
+        let words = lines.first().unwrap_or(&"Unknown command.");
         window.put(0, 2, words, Role::Dim);
         return;
     }

@@ -233,26 +233,26 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
                 FormValue::Typed(_) => field.spec.wanted(),
                 FormValue::Many { .. } => {
                     let all = takes(field);
-                    format!("{all}; the arrows go along, Space takes one or leaves it")
+                    format!("{all}; arrows to move, Space to select")
                 }
-                FormValue::Choice(_) => format!("{}; the arrows turn it", takes(field)),
+                FormValue::Choice(_) => format!("{}; Left/Right to change", takes(field)),
                 // A question has none of the latter.
                 FormValue::Toggle(_)
                 | FormValue::Members { .. }
                 | FormValue::Items { .. }
-                | FormValue::Variant { .. } => "the arrows turn it".to_owned(),
+                | FormValue::Variant { .. } => "Left/Right to change".to_owned(),
             };
             format!("{need}{what}{about}")
         }
         (None, Some(Button::Accept), Some(_)) => {
             "Accept tells the server that you agree to open it, not that you did.".to_owned()
         }
-        (None, Some(Button::Accept), None) => "Accept sends what is filled in.".to_owned(),
-        (None, Some(Button::Decline), _) => "Decline says no.".to_owned(),
+        (None, Some(Button::Accept), None) => "Accept sends your answer.".to_owned(),
+        (None, Some(Button::Decline), _) => "Decline refuses the request.".to_owned(),
         (None, Some(Button::Dismiss), _) => {
-            "Dismiss makes no choice; the server may ask again.".to_owned()
+            "Dismiss closes the question without choosing; the server may ask again.".to_owned()
         }
-        (None, None, _) => "Nothing has the keys yet: Tab goes on, Esc is later.".to_owned(),
+        (None, None, _) => "Press Tab to start filling this in, Esc to answer later.".to_owned(),
     };
     let mut lines = wrap(&text::clean_line(&words), room);
     lines.truncate(4);

@@ -431,7 +431,11 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
             .server_task
             .as_ref()
             .and_then(|it| it.message.as_deref());
-        let words = task.remark.as_deref().or(of_task).unwrap_or("no word yet");
+        let words = task
+            .remark
+            .as_deref()
+            .or(of_task)
+            .unwrap_or("no progress yet");
         let words = text::clean_line(words);
         cell.put(wide + 2, 0, &words, Role::Dim);
         return wide;

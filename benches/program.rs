@@ -16,22 +16,22 @@ mod calls;
 mod clients;
 #[path = "../tests/support/disk.rs"]
 mod disk;
-#[path = "support/test_env.rs"]
-mod test_env;
 #[path = "support/scan.rs"]
 mod scan;
 #[path = "support/server.rs"]
 mod server;
 #[path = "support/mod.rs"]
 mod support;
+#[path = "support/test_env.rs"]
+mod test_env;
 
 use std::time::Duration;
 
 use clients::Reader;
-use test_env::{Process, Server, TestEnv, Tui};
 use support::{
     duel, duel_at_best, is_wanted, median, memory_of, now, pass, quantile, row, row_at_least, say,
 };
+use test_env::{Process, Server, TestEnv, Tui};
 
 const SIZE: (u16, u16) = (120, 36);
 

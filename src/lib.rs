@@ -1,7 +1,7 @@
 //! longhaul: a terminal program for long-running MCP tool calls.
 //!
-//! The map of the house. Each room has one job and one-way doors: a room may use those on its left, never back.
-//! `tests/doors.rs` reads every `use` line and fails on a back door; a door and this map change in one commit.
+//! Each module has one job and may only use the modules on its left. `tests/architecture.rs` reads every `use` line and
+//! fails on any other dependency; change it together with this overview.
 //!
 //! ```text
 //! domain <- protocol <- transport <- engine -+
@@ -12,28 +12,28 @@
 //! domain <- term ----------------------------+          demo (stands alone: shares nothing but the wire)
 //! ```
 //!
-//! | room | owns | pure |
+//! | module | owns | pure |
 //! |---|---|---|
-//! | `domain` | the words of the trade: task, status, contact, price, progress, text, what is asked and told | yes |
+//! | `domain` | shared types: task, status, contact, leave impact, progress, text, requests and responses | yes |
 //! | `protocol` | JSON-RPC and MCP shapes, and one HTTP exchange as data | yes |
 //! | `transport` | bytes to events: the frame splitter, SSE, HTTP, headers, TLS | |
-//! | `link` | the machine of one server: eras, sessions, streams, resumption, server tasks, questions, checkpoints, back-off | yes |
+//! | `link` | the state machine of one server: eras, sessions, streams, resumption, server tasks, questions, checkpoints, backoff | yes |
 //! | `store` | the session file on SQLite, the driver's lock, quarantine | |
-//! | `auth` | sign-in: authorization servers, tokens and their time, the file of logins | |
-//! | `engine` | runs the machines: journal thread, driver loop, socket, take-over, the record of the wire; the look of `doctor` at one server | |
-//! | `app` | the screen as a value: state, events, update, keys, selection | yes |
-//! | `ui` | the state as a picture | yes |
-//! | `term` | the terminal's edge: modes, input, signals, escape sequences | |
-//! | `shell` | the loop where clock, terminal, file and engine meet | |
-//! | `cli` | the command line and its headless commands, the file of configuration | |
+//! | `auth` | sign-in: authorization servers, tokens and their expiry, the file of logins | |
+//! | `engine` | runs the state machines: journal thread, driver loop, socket, takeover, recorded traffic; the server check of `doctor` | |
+//! | `app` | the screen's state: events, update, keys, selection | yes |
+//! | `ui` | renders the state | yes |
+//! | `term` | the terminal: modes, input, signals, escape sequences | |
+//! | `shell` | the event loop that connects clock, terminal, file and engine | |
+//! | `cli` | the command line, its commands and the configuration file | |
 //! | `demo` | the embedded demo server, on the official SDK | |
 //!
-//! What comes in: bytes -> frame -> SSE event -> JSON-RPC message -> link machine -> rows on disk and newest-value slots
-//! -> state -> screen. What goes out: key -> chord -> action -> command -> ask -> link machine -> save -> request.
+//! Inbound: bytes -> frame -> SSE event -> JSON-RPC message -> link state machine -> rows on disk and latest-value slots ->
+//! state -> screen. Outbound: key -> chord -> action -> command -> ask -> link state machine -> save -> request.
 //!
-//! The order of disk, wire and screen is the product: a call leaves only after its intent is saved, a result is shown only
-//! after it is saved, a cursor is saved only together with what the events up to it changed. The link machine names the
-//! save that each output waits for, and `tests/simulation.rs` attacks that.
+//! The order of disk, network and screen is the product: a call is sent only after its intent is saved, a result is shown
+//! only after it is saved, and a cursor is saved only together with what the events up to it changed. The state machine
+//! names the save that each output waits for, and `tests/simulation.rs` attacks that.
 
 pub mod app;
 pub mod auth;
@@ -51,6 +51,6 @@ pub mod transport;
 pub mod ui;
 
 pub use cli::run;
-/// The readers of files that somebody else wrote, for those who attack them.
+/// Parsers of files written by others, for the fuzz targets.
 #[doc(hidden)]
 pub use cli::{Config, Imported, Saved, SavedTask};

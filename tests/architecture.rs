@@ -1,4 +1,4 @@
-//! The doors between the rooms: each room may use what stands here and nothing else.
+//! Dependencies between modules: each module may use only the modules listed here.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,8 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A room, and the rooms that it may use.
-const DOORS: &[(&str, &[&str])] = &[
+/// A module, and the modules that it may use.
+const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("transport", &["domain", "protocol"]),
@@ -48,10 +48,10 @@ const DOORS: &[(&str, &[&str])] = &[
     ("demo", &[]),
 ];
 
-/// Rooms that are values and functions only.
+/// Modules without side effects.
 const PURE: &[&str] = &["domain", "protocol", "link", "app", "ui"];
 
-/// What a pure room must not name: IO, clocks, the environment, dice without a seed.
+/// What a pure module must not name: IO, clocks, the environment, random numbers without a seed.
 const IMPURE: &[&str] = &[
     "tokio",
     "reqwest",
@@ -72,7 +72,7 @@ const IMPURE: &[&str] = &[
     "Timestamp::now",
 ];
 
-fn files(room: &str) -> Vec<(PathBuf, String)> {
+fn files(module: &str) -> Vec<(PathBuf, String)> {
     fn walk(path: &Path, found: &mut Vec<PathBuf>) {
         if path.is_dir() {
             for entry in fs::read_dir(path).unwrap() {
@@ -84,14 +84,14 @@ fn files(room: &str) -> Vec<(PathBuf, String)> {
     }
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
-    walk(&src.join(room), &mut found);
-    let single = src.join(format!("{room}.rs"));
+    walk(&src.join(module), &mut found);
+    let single = src.join(format!("{module}.rs"));
     if single.exists() {
         found.push(single);
     }
     assert!(
         !found.is_empty(),
-        "no room {room}: the table of doors is out of date"
+        "no module {module}: the table of dependencies is out of date"
     );
     found
         .into_iter()
@@ -108,8 +108,8 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms that code names, as `crate::room` or inside `use crate::{room::..}`.
-fn rooms_named(code: &str) -> Vec<String> {
+/// The modules that code names, as `crate::module` or inside `use crate::{module::..}`.
+fn modules_named(code: &str) -> Vec<String> {
     let mut named = Vec::new();
     for (place, _) in code.match_indices("crate::") {
         let rest = &code[place + "crate::".len()..];
@@ -144,31 +144,31 @@ fn rooms_named(code: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_room_uses_a_back_door() {
-    let rooms: Vec<&str> = DOORS.iter().map(|(room, _)| *room).collect();
-    let mut back_doors = Vec::new();
-    for (room, may_use) in DOORS {
-        for (path, text) in files(room) {
-            for named in rooms_named(&code(&text)) {
+fn modules_use_only_their_dependencies() {
+    let modules: Vec<&str> = DEPENDENCIES.iter().map(|(module, _)| *module).collect();
+    let mut forbidden = Vec::new();
+    for (module, may_use) in DEPENDENCIES {
+        for (path, text) in files(module) {
+            for named in modules_named(&code(&text)) {
                 let named = named.as_str();
-                if rooms.contains(&named) && named != *room && !may_use.contains(&named) {
-                    back_doors.push(format!("{} uses {named}", path.display()));
+                if modules.contains(&named) && named != *module && !may_use.contains(&named) {
+                    forbidden.push(format!("{} uses {named}", path.display()));
                 }
             }
         }
     }
     assert!(
-        back_doors.is_empty(),
-        "back doors:\n{}",
-        back_doors.join("\n")
+        forbidden.is_empty(),
+        "forbidden dependencies:\n{}",
+        forbidden.join("\n")
     );
 }
 
 #[test]
-fn pure_rooms_touch_nothing() {
+fn pure_modules_have_no_side_effects() {
     let mut touches = Vec::new();
-    for room in PURE {
-        for (path, text) in files(room) {
+    for module in PURE {
+        for (path, text) in files(module) {
             let code = code(&text);
             let named = IMPURE.iter().filter(|impure| code.contains(**impure));
             touches.extend(named.map(|impure| format!("{} names {impure}", path.display())));
@@ -178,26 +178,26 @@ fn pure_rooms_touch_nothing() {
 }
 
 #[test]
-fn the_reader_of_doors_sees_them() {
+fn finds_dependencies_in_use_lines() {
     let code =
         "use crate::{app, domain::{Task, TaskId}, link::Link};\nlet x = crate::store::Paths;";
-    let named = rooms_named(code);
-    for room in ["domain", "link", "store"] {
+    let named = modules_named(code);
+    for module in ["domain", "link", "store"] {
         assert!(
-            named.iter().any(|found| found == room),
-            "{room} in {named:?}"
+            named.iter().any(|found| found == module),
+            "{module} in {named:?}"
         );
     }
 }
 
 #[test]
-fn every_room_stands_in_the_map() {
+fn overview_lists_every_module() {
     let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let docs: String = map.lines().filter(|line| line.starts_with("//!")).collect();
-    for (room, _) in DOORS {
+    for (module, _) in DEPENDENCIES {
         assert!(
-            docs.contains(room),
-            "{room} is missing in the map at the top of src/lib.rs"
+            docs.contains(module),
+            "{module} is missing in the overview at the top of src/lib.rs"
         );
     }
 }

@@ -60,6 +60,8 @@ const SETTLED_MEMORY: u64 = 4096;
 const SETTLED_DISK: u64 = 8192;
 const SETTLED_WORDS: usize = 3000;
 const SETTLED_ID: usize = 64;
+/// What the streams of a link may hold more while each is requested again beside its old connection.
+const REQUESTED_AGAIN: usize = 40 * 300;
 
 /// A link, its server, and what is under way between them.
 struct Side {
@@ -421,7 +423,7 @@ impl Day {
                 } else {
                     full.links[at]
                 };
-                let at_most = was * 21 / 20 + per_task * settled;
+                let at_most = was * 21 / 20 + per_task * settled + REQUESTED_AGAIN;
                 assert!(
                     now.links[at] <= at_most,
                     "link {at} in hour {hour}: {now:?}, first {first:?}"

@@ -529,7 +529,7 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     let id = first[0]["id"].as_str().unwrap();
     let other = run(state, &["call", "plain", "a:=2", "--once", "k"]);
     assert!(
-        other.err.contains("for another call: plain {\"a\":1}"),
+        other.err.contains("with a different call: plain {\"a\":1}"),
         "{other:#?}"
     );
     assert_eq!(odd.calls(), 1);
@@ -764,7 +764,7 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(
         ran.err
-            .contains("came to an end before it could be left: completed"),
+            .contains("finished before longhaul could detach: completed"),
         "{ran:#?}"
     );
 }
@@ -1179,7 +1179,7 @@ fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
         )),
         "{ran:#?}"
     );
-    assert!(ran.err.contains("left as likely, not sure"), "{ran:#?}");
+    assert!(ran.err.contains("it can probably be resumed"), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);
     assert_eq!(watched.code, Some(0));
     assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);

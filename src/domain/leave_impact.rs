@@ -254,6 +254,6 @@ mod tests {
         let LeaveImpact::Likely { why, until: None } = price.at(Wall(5_000)) else {
             panic!("it promises an end that has come");
         };
-        assert!(why.contains("as long as it said"), "{why}");
+        assert!(why.contains("has expired"), "{why}");
     }
 }

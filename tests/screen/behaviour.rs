@@ -84,8 +84,8 @@ fn keys_that_cannot_act_answer_why() {
         ("x", "nothing to cancel"),
         ("r", "R runs it again"),
         ("b", "only in the demo"),
-        ("L", "no server waits"),
-        ("u", "nothing was forgotten"),
+        ("L", "no server needs"),
+        ("u", "nothing to restore"),
         ("ctrl-g", "does nothing here"),
     ] {
         screen.keys(key);
@@ -1813,8 +1813,8 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
     screen.keys("H");
     let help = screen.draw_text();
     for (key, words) in [
-        ("Ctrl-P ", "ask the server to pause"),
-        ("Delete X", "cancel;"),
+        ("Ctrl-P ", "pause; press again"),
+        ("Delete X", "cancel (asks"),
     ] {
         let line = help.lines().find(|line| line.contains(words));
         assert!(line.is_some_and(|line| line.contains(key)), "{key}: {help}");
@@ -2019,7 +2019,7 @@ fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
     assert_eq!(at(&screen), (1, String::new()));
     screen.keys("c i");
     let drawn = screen.draw();
-    assert!(drawn.contains("called so: ci"), "{drawn}");
+    assert!(drawn.contains("named: ci"), "{drawn}");
     screen.todo.clear();
     screen.keys("enter");
     assert_eq!(asks(&screen), [Ask::Tools(ServerName::new("ci"))]);
@@ -2328,7 +2328,7 @@ fn the_keys_stay_in_sight_below_the_help_and_a_tall_form() {
     screen.keys("?");
     assert!(screen.draw().contains("Esc close"), "{}", screen.draw());
     screen.keys(&"pgdn ".repeat(20));
-    assert!(screen.draw().contains("copy its URL"), "{}", screen.draw());
+    assert!(screen.draw().contains("copy the URL"), "{}", screen.draw());
     let many: Vec<String> = (1..=20)
         .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
         .collect();
@@ -2579,7 +2579,7 @@ fn help_takes_typing_and_lets_nothing_through() {
     assert!(screen.state.marks.is_empty());
     let drawn = screen.draw();
     assert!(
-        drawn.contains("record what goes over the wire") && !drawn.contains("the next match"),
+        drawn.contains("start or stop recording traffic") && !drawn.contains("next match"),
         "{drawn}"
     );
     screen.keys("enter");

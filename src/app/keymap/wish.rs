@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(keys.said(Scope::List, Action::Undo), ":undo");
         assert_eq!(keys.key_of(Scope::List, Action::Undo), None);
         let help = keys.help_lines();
-        for (shown, words) in [("X Delete", "cancel;"), (":undo", "bring back")] {
+        for (shown, words) in [("X Delete", "cancel (asks"), (":undo", "restore")] {
             let line = help.iter().find(|(_, help)| help.starts_with(words));
             assert_eq!(line.map(|(keys, _)| keys.as_str()), Some(shown));
         }
@@ -288,7 +288,7 @@ mod tests {
     fn a_wish_that_cannot_be_costs_only_itself() {
         type Lines = &'static [(&'static str, &'static [&'static str])];
         let cases: [(Lines, &str); 22] = [
-            (&[("paus", &["f5"])], "paus is passed over: no action"),
+            (&[("paus", &["f5"])], "paus is passed over: unknown action"),
             (&[("", &["f5"])], " is passed over: no action"),
             (&[("pause", &["hyper-x"])], "\"hyper-x\" names no key"),
             (&[("pause", &["\u{7}"])], "can be seen"),

@@ -355,8 +355,8 @@ three = 3
         let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["lab"]);
         let begins = [
-            "config.toml:1: \"colour\"",
-            "config.toml:4: \"protocl\"",
+            "config.toml:1: unknown table or key \"colour\"",
+            "config.toml:4: unknown key \"protocl\"",
             "config.toml:5: protocol is left as it was: it is one of auto, 2025-03-26",
             "config.toml:6: progress_from_text is true or false",
             "config.toml:8: bad is passed over: it does not begin with http",
@@ -419,7 +419,7 @@ name = "pink"
             "f:9: headers need a url",
             "f:11: client_id of the checkpoint is left as it was",
             "f:11: \"other\" says nothing of a checkpoint",
-            "f:12: both is passed over: it has a url and a command",
+            "f:12: both is passed over: it has both a url and a command",
             "f:18: a-b among the env is passed over",
             "f:20: variable is passed over: it has a variable in it",
             "f:22: name is left as it was: it is one of dark",

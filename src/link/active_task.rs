@@ -9,8 +9,8 @@ use std::{
 use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
-    path::Budget,
     pending::{Pending, Unsaved},
+    reachability::Budget,
     refusals::Refusals,
     replay_gap::{ReplayGap, StepInterval},
     server_task_poll::ServerTaskPoll,
@@ -35,7 +35,7 @@ const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Line {
+pub(super) enum StreamState {
     /// No stream: not sent yet, ended, or watched by the server's list.
     None,
     /// The call is out, nothing came back yet.
@@ -55,7 +55,7 @@ pub(super) enum Line {
     Verifying { said: Option<String> },
 }
 
-impl Line {
+impl StreamState {
     /// The exchange that it stands on.
     pub(super) fn exchange(&self) -> Option<ExchangeId> {
         match self {
@@ -224,7 +224,7 @@ pub(super) struct Start {
 )]
 pub(super) struct ActiveTask {
     pub(super) task: Task,
-    pub(super) line: Line,
+    pub(super) stream: StreamState,
     /// The connection that the stream had before it was requested again because of its silence.
     pub(super) kept: Option<KeptConnection>,
     /// When the stream was last requested again because of its silence; `None` once it brings data.
@@ -316,7 +316,7 @@ impl ActiveTask {
         let saved_seq = task.seq;
         Self {
             task,
-            line: Line::None,
+            stream: StreamState::None,
             kept: None,
             rechecked_at: None,
             refusals: None,
@@ -399,15 +399,15 @@ impl ActiveTask {
     /// Sets the open connection aside, so that its stream can be requested on a new one. Returns a connection that is not
     /// needed any more: the open one, where an older one is kept already.
     pub(super) fn set_aside(&mut self, now: Mono) -> Option<ExchangeId> {
-        let Line::Open {
+        let StreamState::Open {
             on,
             is_resumed,
             since,
-        } = self.line
+        } = self.stream
         else {
             return None;
         };
-        self.line = Line::Waiting { until: now };
+        self.stream = StreamState::Waiting { until: now };
         self.rechecked_at = Some(now);
         self.skip_to = None;
         if self.kept.is_some() {
@@ -429,8 +429,8 @@ impl ActiveTask {
     /// Makes the kept connection the one of the stream again. Returns the connection that took its place.
     pub(super) fn return_to_kept(&mut self, now: Stamp) -> Option<ExchangeId> {
         let kept = self.kept.take()?;
-        let replaced = self.line.exchange();
-        self.line = Line::Open {
+        let replaced = self.stream.exchange();
+        self.stream = StreamState::Open {
             on: kept.on,
             is_resumed: kept.is_resumed,
             since: kept.since,
@@ -447,7 +447,7 @@ impl ActiveTask {
 
     /// Lets go of the stream and returns the connections to close.
     pub(super) fn take_connections(&mut self) -> [Option<ExchangeId>; 2] {
-        let line = std::mem::replace(&mut self.line, Line::None);
+        let line = std::mem::replace(&mut self.stream, StreamState::None);
         [line.exchange(), self.kept.take().map(|kept| kept.on)]
     }
 
@@ -461,7 +461,7 @@ impl ActiveTask {
 
     /// When a call that was neither answered nor given back is known to have gone out, by time alone.
     pub(super) fn went_out_at(&self) -> Option<Mono> {
-        let is_out = matches!(self.line, Line::Calling(_)) && self.sending.is_none();
+        let is_out = matches!(self.stream, StreamState::Calling(_)) && self.sending.is_none();
         let start = self.start.as_ref().filter(|_| is_out)?;
         Some(start.since.after(CONNECTED_WITHIN))
     }
@@ -608,7 +608,7 @@ impl ActiveTask {
     /// open: it may be a long step as well as a dead connection.
     pub(super) fn doubted_at(&self) -> Option<Mono> {
         // Not before its head: some servers send none before the result, and the call may be on its way still.
-        let is_open = matches!(self.line, Line::Open { .. });
+        let is_open = matches!(self.stream, StreamState::Open { .. });
         let attempt = self
             .attempt()
             .filter(|_| is_open && self.task.resumability.checkpoint)?;
@@ -643,7 +643,10 @@ impl ActiveTask {
 
     /// Whether its call is out.
     pub(super) fn is_out(&self) -> bool {
-        matches!(self.line, Line::Calling(_) | Line::Open { .. })
+        matches!(
+            self.stream,
+            StreamState::Calling(_) | StreamState::Open { .. }
+        )
     }
 
     /// Whether anything of it has to be connected.
@@ -656,7 +659,7 @@ impl ActiveTask {
     /// Whether nothing is due for it but the next poll of its server task, which the poller of the link sees to.
     pub(super) fn is_parked(&self) -> bool {
         self.served.is_some()
-            && self.line == Line::None
+            && self.stream == StreamState::None
             && self.control.is_none()
             && self.follow.is_none()
             && !self.has_answers

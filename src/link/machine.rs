@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{
     Choice, ExchangeId, Input, Output, SaveToken, Sent,
-    active_task::{ActiveTask, Line, Tasks},
-    path::Path,
+    active_task::{ActiveTask, StreamState, Tasks},
     pending::Unsaved,
+    reachability::Reachability,
     saver::Saver,
 };
 use crate::{
@@ -218,7 +218,7 @@ pub struct Link {
     polls_out: usize,
     /// Second readings that brought nothing that was missing; `None` once one did.
     vain_rereads: Option<u32>,
-    path: Path,
+    reachability: Reachability,
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
     calls: std::collections::BTreeMap<String, TaskId>,
@@ -311,7 +311,7 @@ impl Link {
             served_ids: std::collections::BTreeMap::new(),
             polls_out: 0,
             vain_rereads: Some(0),
-            path: Path::new(now),
+            reachability: Reachability::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),
             in_flight: std::collections::BTreeMap::new(),
@@ -489,7 +489,7 @@ impl Link {
         (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
         self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
         (self.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
-        self.path = Path::new(self.now);
+        self.reachability = Reachability::new(self.now);
         self.record_changed();
         Ok(())
     }
@@ -722,7 +722,7 @@ impl Link {
     }
 
     fn server_view(&self) -> ServerView {
-        let state = match (&self.connection, self.path.down()) {
+        let state = match (&self.connection, self.reachability.down()) {
             (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
                 LinkState::NotStarted {
                     why: why.clone(),
@@ -898,7 +898,7 @@ impl Link {
                 is_by_wire: wire.is_some(),
             },
         );
-        self.path.sent(self.now);
+        self.reachability.sent(self.now);
         self.requests += 1;
         self.last_traffic = self.now.mono;
         self.is_view_stale = true;
@@ -919,7 +919,7 @@ impl Link {
     fn close(&mut self, exchange: ExchangeId) {
         if let Some(in_flight) = self.forget_in_flight(exchange) {
             if !in_flight.is_opened {
-                self.path.prober_gone();
+                self.reachability.prober_gone();
             }
             self.out.push(Output::Close { exchange });
         }
@@ -940,15 +940,15 @@ impl Link {
     }
 
     /// Something came back from the server: the way is open.
-    fn path_worked(&mut self) {
-        if self.path.worked() {
+    fn mark_reachable(&mut self) {
+        if self.reachability.worked() {
             self.needs_advance = true;
             self.is_view_stale = true;
             // Streams follow the prober staggered, so that a server that just came back is not run over.
             let mut place = 0;
             for active in self.tasks.values_mut() {
                 active.is_shown_stale = true;
-                if let Line::Waiting { until } = &mut active.line {
+                if let StreamState::Waiting { until } = &mut active.stream {
                     let turn = self
                         .now
                         .mono
@@ -966,8 +966,8 @@ impl Link {
         }
     }
 
-    fn path_failed(&mut self, why: String, is_refused: bool, at_least: Option<Duration>) {
-        self.path
+    fn mark_unreachable(&mut self, why: String, is_refused: bool, at_least: Option<Duration>) {
+        self.reachability
             .failed(self.now, why, is_refused, at_least, &mut self.rng);
         self.show_all();
     }
@@ -983,10 +983,10 @@ impl Link {
     /// After sleep, sockets are probably dead and waits are over. A step of the wall clock looks the same, so no connection
     /// is closed before a new one brings what it should have brought.
     fn woke_up(&mut self) {
-        self.path.hurry(self.now);
+        self.reachability.hurry(self.now);
         self.recheck_all();
         for active in self.tasks.values_mut() {
-            if let Line::Waiting { until } = &mut active.line {
+            if let StreamState::Waiting { until } = &mut active.stream {
                 *until = self.now.mono;
             }
         }
@@ -997,7 +997,7 @@ impl Link {
     /// Keeps the server's session while a call runs silently; a ping without an answer finds a dead socket.
     fn keep_alive(&mut self) {
         if self.keep_alive_at().is_some_and(|at| self.now.mono >= at) && !self.is_pinging() {
-            match self.path.spend(self.now) {
+            match self.reachability.spend(self.now) {
                 Ok(()) => {
                     self.ping(None);
                     self.recheck_standalone_at_times();
@@ -1011,13 +1011,16 @@ impl Link {
     fn keep_alive_at(&self) -> Option<Mono> {
         let has_stream = || {
             self.tasks.values().any(|active| {
-                matches!(active.line, Line::Open { .. } | Line::Calling(_)) && !active.is_modern()
+                matches!(
+                    active.stream,
+                    StreamState::Open { .. } | StreamState::Calling(_)
+                ) && !active.is_modern()
             })
         };
         let is_stateful = self.record.is_stateful();
         (is_stateful
             && self.connection == ConnectionState::Ready
-            && self.path.down().is_none()
+            && self.reachability.down().is_none()
             && has_stream())
         .then(|| self.last_traffic.after(PING_AFTER))
     }
@@ -1035,7 +1038,7 @@ impl Link {
             && self.tasks.is_empty()
             && !self.spares_session
             && self.connection == ConnectionState::Ready
-            && self.path.down().is_none()
+            && self.reachability.down().is_none()
             && self.requests > 0
             && self.record.session.is_some();
         if may_end {
@@ -1055,10 +1058,10 @@ impl Link {
     /// Whether an automatic request may go out now. `Err` holds when the budget allows one; it holds nothing during an
     /// outage, because what waits for the way goes on the moment the prober is answered.
     fn may_ask(&mut self) -> Result<(), Option<Mono>> {
-        if !self.path.may_send(self.now) {
+        if !self.reachability.may_send(self.now) {
             return Err(None);
         }
-        self.path.spend(self.now).map_err(Some)
+        self.reachability.spend(self.now).map_err(Some)
     }
 
     /// A server that was never reached and has no task is most likely a slip of the keyboard, unless its revision was
@@ -1237,13 +1240,13 @@ impl Link {
             .map(|(exchange, _)| *exchange)
             .collect();
         for exchange in dropped {
-            self.path.prober_gone();
+            self.reachability.prober_gone();
             if let Some(InFlight {
                 kind: RequestKind::Update(id, _) | RequestKind::Reply(Some((id, _))),
                 ..
             }) = self.forget_in_flight(exchange)
             {
-                self.path.refund(self.now);
+                self.reachability.refund(self.now);
                 self.answers_wait(&id);
             }
         }
@@ -1287,19 +1290,19 @@ impl Link {
             return Contact::NeedsLogin;
         }
         let last_byte = active.last_byte.wall;
-        let is_kept = active.kept.is_some() && self.path.down().is_none();
-        if is_kept || matches!(active.line, Line::Open { .. }) {
+        let is_kept = active.kept.is_some() && self.reachability.down().is_none();
+        if is_kept || matches!(active.stream, StreamState::Open { .. }) {
             return Contact::Live { last_byte };
         }
         if active
             .served
             .as_ref()
             .is_some_and(|served| served.failures == 0)
-            && self.path.down().is_none()
+            && self.reachability.down().is_none()
         {
             return Contact::Live { last_byte };
         }
-        if let Some(down) = self.path.down() {
+        if let Some(down) = self.reachability.down() {
             return Contact::Offline {
                 since: down.since.wall,
                 next: down.next_wall,
@@ -1314,8 +1317,8 @@ impl Link {
                 why: served.why.clone().unwrap_or_default(),
             };
         }
-        match &active.line {
-            Line::Waiting { until } => Contact::Reconnecting {
+        match &active.stream {
+            StreamState::Waiting { until } => Contact::Reconnecting {
                 attempt: active.tries,
                 next: in_wall(*until),
                 why: active
@@ -1323,7 +1326,7 @@ impl Link {
                     .as_ref()
                     .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
             },
-            Line::Asking { .. } | Line::Verifying { .. } => Contact::Reconnecting {
+            StreamState::Asking { .. } | StreamState::Verifying { .. } => Contact::Reconnecting {
                 attempt: active.tries + 1,
                 next: self.now.wall,
                 why: active
@@ -1348,9 +1351,9 @@ impl Link {
             next = earliest(next, in_flight.until);
         }
         let can_ask = self.connection == ConnectionState::Ready;
-        let allowed_at = self.path.allowed_at(self.now);
+        let allowed_at = self.reachability.allowed_at(self.now);
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));
-        let way_at = self.path.next_try();
+        let way_at = self.reachability.next_try();
         let when_allowed_by_way = |at: Mono| Some(way_at.map_or(at, |way| way.max(at)));
         next = earliest(next, self.standalone_due());
         if self.connection == ConnectionState::Disconnected && self.wants_session()
@@ -1366,8 +1369,8 @@ impl Link {
                 continue;
             }
             if can_ask {
-                if let Line::Waiting { until } = active.line {
-                    let allowed = self.path.allowed_with(&active.budget, self.now);
+                if let StreamState::Waiting { until } = active.stream {
+                    let allowed = self.reachability.allowed_with(&active.budget, self.now);
                     next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
                 if let Some(at) = active.follow.as_ref().and_then(|follow| follow.next) {

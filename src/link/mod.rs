@@ -13,8 +13,8 @@
 mod active_task;
 mod checkpoint;
 mod machine;
-mod path;
 mod pending;
+mod reachability;
 mod refusals;
 mod replay_gap;
 mod saver;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{ExchangeId, path::doubled};
+use super::{ExchangeId, reachability::doubled};
 use crate::domain::{Mono, ServerTask, TaskKind};
 
 /// The pace of asking where the server names none.

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::{
-    active_task::{ActiveTask, Line},
+    active_task::{ActiveTask, StreamState},
     replay_gap::{Held, ReplayGap, StepInterval},
 };
 use crate::{
@@ -127,7 +127,7 @@ impl ActiveTask {
 
     /// The stream has brought something new: whatever was doubted about it starts from the beginning.
     pub(super) fn has_brought(&mut self, now: Stamp) {
-        if let Line::Open { since, .. } = self.line {
+        if let StreamState::Open { since, .. } = self.stream {
             let gap = now.mono.since(since.max(self.last_news));
             if gap > REPLAY_PAUSES {
                 self.live_gap = self.live_gap.max(Some(gap));

@@ -182,7 +182,7 @@ impl Link {
                 if !is_full
                     && !cursors.contains(&next)
                     && next.len() <= CURSOR_BYTES
-                    && self.path.spend(self.now).is_ok() =>
+                    && self.reachability.spend(self.now).is_ok() =>
             {
                 cursors.push(next);
                 self.list_tasks(ask, so_far, cursors);

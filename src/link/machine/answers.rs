@@ -133,7 +133,10 @@ impl Link {
     pub(super) fn reply(&mut self, answer: protocol::Method) {
         // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
         let is_awaited = self.heard_in == self.record.session_number;
-        if is_awaited && self.replies_out() < replies::AT_ONCE && self.path.spend_spare(self.now) {
+        if is_awaited
+            && self.replies_out() < replies::AT_ONCE
+            && self.reachability.spend_spare(self.now)
+        {
             self.send(RequestKind::Reply(None), answer, None, None);
             self.needs_advance = true;
         }

@@ -15,7 +15,7 @@ use crate::{
     },
     link::{
         Output,
-        active_task::{ActiveTask, Cut, Intent, Line, Start, new_attempt},
+        active_task::{ActiveTask, Cut, Intent, Start, StreamState, new_attempt},
         checkpoint::Follow,
         server_task_poll::ServerTaskPoll,
     },
@@ -68,7 +68,7 @@ impl Link {
                     Ok(Done::Tools(self.record.tools.clone()))
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
-                    self.path.hurry(self.now);
+                    self.reachability.hurry(self.now);
                     self.tool_waiters.push((ask, version));
                     return;
                 }
@@ -107,7 +107,7 @@ impl Link {
             }
             Ask::Checkpoints { client_id, .. } => {
                 self.retry_auth();
-                self.path.hurry(self.now);
+                self.reachability.hurry(self.now);
                 self.adopters
                     .push((ask, Sought::Checkpoints(client_id), version));
                 return;
@@ -208,7 +208,7 @@ impl Link {
         if is_queued
             && self.connection == ConnectionState::Ready
             && self.record.tools_at.is_some()
-            && self.path.down().is_none()
+            && self.reachability.down().is_none()
             && !self.waits_for_standalone(&id)
             && self.is_ready_for(&id)
         {
@@ -349,7 +349,7 @@ impl Link {
         self.calls.insert(request_id, id.clone());
         let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
         if let Some(active) = self.tasks.get_mut(id) {
-            active.line = Line::Calling(exchange);
+            active.stream = StreamState::Calling(exchange);
         }
         self.saver.urge(now.mono);
     }
@@ -449,8 +449,8 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let exchange = active.line.exchange();
-        active.line = Line::None;
+        let exchange = active.stream.exchange();
+        active.stream = StreamState::None;
         (active.was_unsent, active.sending, active.start) = (true, None, None);
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
@@ -459,7 +459,7 @@ impl Link {
         }
         if let Some(exchange) = exchange {
             self.in_flight.remove(&exchange);
-            self.path.prober_gone();
+            self.reachability.prober_gone();
         }
         if let Some(active) = self.tasks.get_mut(id) {
             active.touch(self.now);
@@ -547,7 +547,7 @@ impl Link {
             active.follow = Some(Follow::new(now.mono, active.longest_step, false));
         } else if has_cursor {
             active.task.status = Status::Running;
-            active.line = Line::Waiting { until: now.mono };
+            active.stream = StreamState::Waiting { until: now.mono };
         } else {
             return Err(Refused::Usage(format!(
                 "{name} offers no way to look for it: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it"
@@ -565,9 +565,9 @@ impl Link {
 
     fn retry_now(&mut self) {
         self.retry_auth();
-        self.path.hurry(self.now);
+        self.reachability.hurry(self.now);
         for active in self.tasks.values_mut() {
-            if let Line::Waiting { until } = &mut active.line {
+            if let StreamState::Waiting { until } = &mut active.stream {
                 *until = self.now.mono;
             }
             if let Some(next) = active
@@ -702,7 +702,7 @@ impl Link {
         }
         if phase == Phase::Open && has_cursor && is_same_session {
             if let Some(active) = self.tasks.get_mut(&id) {
-                active.line = Line::Waiting { until: now.mono };
+                active.stream = StreamState::Waiting { until: now.mono };
             }
         } else if phase == Phase::Open && has_cursor {
             let reason = LostReason::SessionGone {
@@ -791,14 +791,14 @@ impl Link {
             && self.is_ready_for(id);
         let (is_resent, is_queued) = (
             active.was_unsent,
-            active.phase() == Phase::Queued && active.line == Line::None,
+            active.phase() == Phase::Queued && active.stream == StreamState::None,
         );
         // A call that a person asks for goes out beyond the budget; what we repeat by ourselves does not.
         let may_call = |link: &mut Self| {
             if is_resent {
                 link.may_ask().is_ok()
             } else {
-                link.path.may_send(link.now)
+                link.reachability.may_send(link.now)
             }
         };
         if is_queued && can_call && !self.waits_for_standalone(id) && may_call(self) {

@@ -14,8 +14,8 @@ use crate::{
     },
     link::{
         Output,
-        active_task::{DetachedStream, Line, PendingControl},
-        path::doubled,
+        active_task::{DetachedStream, PendingControl, StreamState},
+        reachability::doubled,
     },
     protocol::{self, Refusal, RpcError, encode},
 };
@@ -41,7 +41,7 @@ impl Link {
                     && (active.phase() == Phase::Queued
                         && active.is_active()
                         && active.intent.is_none()
-                        || matches!(active.line, Line::Waiting { .. })
+                        || matches!(active.stream, StreamState::Waiting { .. })
                         || active.follow.is_some()
                         || active.served.is_some()
                         || active.has_answers
@@ -56,7 +56,7 @@ impl Link {
     pub(super) fn tend_connection(&mut self) {
         if self.connection == ConnectionState::Disconnected
             && self.wants_session()
-            && self.path.may_send(self.now)
+            && self.reachability.may_send(self.now)
             && !self.is_leaving
         {
             self.aim();
@@ -86,7 +86,7 @@ impl Link {
     }
 
     fn send_initialize(&mut self) {
-        if self.path.spend(self.now).is_err() {
+        if self.reachability.spend(self.now).is_err() {
             return;
         }
         let version = self.negotiation.stateful_version();
@@ -213,7 +213,7 @@ impl Link {
                 if is_whole
                     && !cursors.contains(&next)
                     && next.len() <= CURSOR_BYTES
-                    && self.path.spend(self.now).is_ok() =>
+                    && self.reachability.spend(self.now).is_ok() =>
             {
                 cursors.push(next);
                 self.ask_tools(version, so_far, cursors);
@@ -366,7 +366,7 @@ impl Link {
             LAST_HANDSHAKE_WAIT,
         );
         self.handshake_tries = self.handshake_tries.saturating_add(1);
-        self.path_failed(why, false, Some(wait.max(at_least.unwrap_or_default())));
+        self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
     fn queued(&self) -> Vec<TaskId> {
@@ -454,7 +454,9 @@ impl Link {
             let Some(active) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            if matches!(active.line, Line::Verifying { .. }) && active.phase() == Phase::Queued {
+            if matches!(active.stream, StreamState::Verifying { .. })
+                && active.phase() == Phase::Queued
+            {
                 let refusal = Refusal {
                     status: 400,
                     retry_after: None,
@@ -477,17 +479,17 @@ impl Link {
             if active.is_modern()
                 || !matches!(active.phase(), Phase::Sent | Phase::Open)
                 || !active.is_active()
-                || matches!(active.line, Line::Calling(_))
+                || matches!(active.stream, StreamState::Calling(_))
             {
                 continue;
             }
             let last_byte = active.last_byte.mono;
-            let after_restart = self.path.was_refused_lately(self.now, last_byte);
+            let after_restart = self.reachability.was_refused_lately(self.now, last_byte);
             let reason = LostReason::SessionGone {
                 after_restart,
                 said: said.map(str::to_owned),
             };
-            if matches!(active.line, Line::Open { .. }) {
+            if matches!(active.stream, StreamState::Open { .. }) {
                 // No finished result is lost: what is on its way on an open stream may still come.
                 let until = self.now.mono.after(DETACHED_FOR);
                 active
@@ -563,7 +565,7 @@ impl Link {
     }
 
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
-    /// nothing was ever served in it. A server that has no such method would else be greeted for ever.
+    /// nothing was ever served in it. A server that has no such method would else be negotiated with forever.
     fn is_of_no_session(&self, in_flight: &InFlight) -> bool {
         self.unserved == Some(self.record.session_number)
             && in_flight.session_number == self.record.session_number
@@ -681,7 +683,7 @@ impl Link {
                     self.verify_later(id);
                 }
                 if refusal.is_none() {
-                    self.path_suspect(why);
+                    self.suspect_connections(why);
                 }
             }
             RequestKind::Look(id) => {

@@ -11,7 +11,7 @@ use crate::{
         Window, text,
     },
     link::{
-        active_task::{Line, PendingControl},
+        active_task::{PendingControl, StreamState},
         checkpoint::{self, Follow, Verdict},
     },
     protocol::{self, encode},
@@ -171,7 +171,7 @@ impl Link {
         if let Some(active) = self.tasks.get_mut(id) {
             request_id = active.request_id().map(str::to_owned);
             // On pipes nothing tells that a call was taken.
-            let is_unanswered = is_process || matches!(active.line, Line::Calling(_));
+            let is_unanswered = is_process || matches!(active.stream, StreamState::Calling(_));
             let mut words = if is_process {
                 "its program was told, which cancels it".to_owned()
             } else {
@@ -215,7 +215,7 @@ impl Link {
 
     pub(super) fn step_control(&mut self, id: &TaskId) {
         let now = self.now;
-        let can_send = self.connection == ConnectionState::Ready && self.path.may_send(now);
+        let can_send = self.connection == ConnectionState::Ready && self.reachability.may_send(now);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -230,7 +230,10 @@ impl Link {
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.
-        if is_due && can_send && (control.retry_at.is_none() || self.path.spend(now).is_ok()) {
+        if is_due
+            && can_send
+            && (control.retry_at.is_none() || self.reachability.spend(now).is_ok())
+        {
             self.send_cancel(id);
         }
         let Some(active) = self.tasks.get_mut(id) else {
@@ -270,7 +273,7 @@ impl Link {
         };
         active.set_control(now, None);
         active.remark(now, words);
-        if active.line != Line::None {
+        if active.stream != StreamState::None {
             active.follow = None;
         }
         self.saver.touch(now.mono);
@@ -337,7 +340,7 @@ impl Link {
         }
     }
 
-    /// The request for a wish did not get through; it goes out again within its limit.
+    /// The request for a pause or cancel did not get through; it goes out again within its limit.
     pub(super) fn control_unheard(&mut self, id: &TaskId) {
         let retry_at = self.now.mono.after(WISH_AGAIN);
         if let Some(control) = self.tasks.get_mut(id).and_then(|r| r.control.as_mut()) {
@@ -355,7 +358,7 @@ impl Link {
                 now,
                 format!("Not paused: {name} says {}", text::clean_line(said)),
             );
-            if active.line != Line::None {
+            if active.stream != StreamState::None {
                 active.follow = None;
             }
         }
@@ -500,7 +503,7 @@ impl Link {
             &active.task.tool,
         )
         .cloned();
-        let is_live = active.line != Line::None;
+        let is_live = active.stream != StreamState::None;
         let is_doubted =
             active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
         if is_live && active.control.is_none() && !is_doubted {
@@ -664,10 +667,12 @@ impl Link {
 
     /// When the idle limit ends a task; it runs only while the server could tell us something.
     fn idle_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
-        let is_in_contact = matches!(active.line, Line::Open { .. } | Line::Calling(_))
-            || (active.follow.is_some() || active.served.is_some())
-                && self.connection == ConnectionState::Ready
-                && self.path.down().is_none();
+        let is_in_contact = matches!(
+            active.stream,
+            StreamState::Open { .. } | StreamState::Calling(_)
+        ) || (active.follow.is_some() || active.served.is_some())
+            && self.connection == ConnectionState::Ready
+            && self.reachability.down().is_none();
         let idle = active.task.limits.idle.filter(|_| is_in_contact)?;
         Some(active.last_news.max(active.contact_since).after(idle))
     }
@@ -685,7 +690,8 @@ impl Link {
         } else {
             "your hard limit is over"
         };
-        let can_send = self.connection == ConnectionState::Ready && self.path.may_send(self.now);
+        let can_send =
+            self.connection == ConnectionState::Ready && self.reachability.may_send(self.now);
         let request_id = active.request_id().map(str::to_owned);
         let server_task = active
             .served

@@ -11,7 +11,7 @@ use super::{ConnectionState, InFlight, Link, RequestKind, negotiation::Negotiati
 use crate::{
     link::{
         ExchangeId,
-        active_task::{ActiveTask, Line},
+        active_task::{ActiveTask, StreamState},
     },
     protocol::{Body, ExchangeEvent, Method, Refusal},
 };
@@ -43,7 +43,7 @@ impl InFlight {
 impl Link {
     /// Asks for the stream; its first event has to name the endpoint.
     pub(super) fn ask_for_wire(&mut self) {
-        if self.path.spend(self.now).is_err() {
+        if self.reachability.spend(self.now).is_err() {
             return;
         }
         self.send(
@@ -62,9 +62,9 @@ impl Link {
         }
         self.hears_modern = !self.record.is_stateful();
         let now = self.now;
-        self.path_worked();
+        self.mark_reachable();
         for active in self.tasks.values_mut() {
-            if matches!(active.line, Line::Open { .. }) {
+            if matches!(active.stream, StreamState::Open { .. }) {
                 active.heard(now);
                 active.last_news = now.mono;
             }
@@ -120,7 +120,7 @@ impl Link {
                     let id = id.clone();
                     self.stream_opened(&id, exchange, &Body::Stream);
                 }
-                self.path_worked();
+                self.mark_reachable();
                 true
             }
             // Some answer here as well, or instead.
@@ -150,7 +150,7 @@ impl Link {
         }
     }
 
-    /// HTTP+SSE is no way either: the refusal of the handshake says most. A server that was known by it is greeted anew.
+    /// HTTP+SSE is no way either: the refusal of the handshake says most. A server that was known by it is negotiated with again.
     pub(super) fn is_no_wire(&mut self) {
         self.negotiate_with(NegotiationStep::Discover);
         if let Some(refusal) = self.negotiation.no_handshake.take() {

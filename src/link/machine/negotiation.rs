@@ -16,7 +16,7 @@ use crate::{
     },
     link::{
         Choice,
-        active_task::{ActiveTask, Line},
+        active_task::{ActiveTask, StreamState},
     },
     protocol::{self, Discovery, Refusal, RpcError, encode},
 };
@@ -33,14 +33,14 @@ pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
 /// finds the handshake behind it, and is asked again where it does not take that.
 const PROGRAM_TELLS_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a server is greeted.
+/// The next step of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NegotiationStep {
     /// `server/discover`.
     Discover,
     /// `initialize`.
     Initialize,
-    /// A stream of HTTP+SSE first, and `initialize` on it; a process is spoken to on its pipes, whatever the greeting.
+    /// A stream of HTTP+SSE first, and `initialize` on it; a process is spoken to on its pipes, whatever the step.
     LegacySse,
 }
 
@@ -49,12 +49,12 @@ pub(super) enum NegotiationStep {
 pub(super) struct Negotiation {
     pinned: Option<ProtocolVersion>,
     pub(super) step: NegotiationStep,
-    /// Greetings that were refused since one last worked.
+    /// Handshakes that were refused since one last worked.
     refusals: u32,
     /// A program said nothing to `server/discover`, and the handshake follows on the same pipes: one of old may break by a
     /// method that it does not know.
     pub(super) is_unheard: bool,
-    /// The greeting follows from what was found out in an earlier process, and so does the reason for it.
+    /// The step follows from what was found out in an earlier process, and so does the reason for it.
     pub(super) is_remembered: bool,
     /// A modern server without tasks: second best, if it takes no handshake.
     second_best: Option<Discovery>,
@@ -132,7 +132,7 @@ impl Negotiation {
 impl Link {
     /// Asks whether the server is modern; nothing is run by it, whatever the server is.
     pub(super) fn discover(&mut self) {
-        if self.path.spend(self.now).is_err() {
+        if self.reachability.spend(self.now).is_err() {
             return;
         }
         let id = self.new_request_id();
@@ -550,7 +550,7 @@ impl Link {
                 Some(task) if !is_spoken(task.kind) => LostReason::TaskGone { said: now_speaks() },
                 Some(_) => continue,
                 None => {
-                    let is_out = matches!(active.line, Line::Waiting { .. });
+                    let is_out = matches!(active.stream, StreamState::Waiting { .. });
                     if !is_out || version.era() == Era::Stateful {
                         continue;
                     }
@@ -585,7 +585,7 @@ impl Link {
         !is_known && matches!(refusal.status, 400 | 404 | 405 | 410)
     }
 
-    /// The server is greeted anew: what was believed of it does not hold.
+    /// The server is negotiated with again: what was believed of it does not hold.
     pub(super) fn renegotiate(&mut self, in_flight: &InFlight, said: Option<&str>) {
         if in_flight.session_number != self.record.session_number || !self.record.is_initialized {
             return;
@@ -619,7 +619,7 @@ impl Link {
         // A task of a process ends with it too.
         !self.record.is_process()
             && self.tasks.iter().any(|(id, active)| {
-                matches!(active.line, Line::Calling(_))
+                matches!(active.stream, StreamState::Calling(_))
                     && active.is_modern()
                     && self.may_become_task(id)
             })
@@ -641,7 +641,7 @@ impl Link {
         self.record.has_extension() && !attempt.is_some_and(has_moved)
     }
 
-    /// What has to be asked of the server before something that waits can go out: which greeting, and in which revision
+    /// What has to be asked of the server before something that waits can go out: which step, and in which revision
     /// where somebody insists on one.
     pub(super) fn missing(&self) -> Option<(NegotiationStep, Option<ProtocolVersion>)> {
         self.wanted_versions()
@@ -692,7 +692,7 @@ impl Link {
         }
     }
 
-    /// What waits first says which revision the server is greeted for.
+    /// What waits first says which revision to negotiate.
     pub(super) fn aim(&mut self) {
         if self.negotiation.second_best.is_some() {
             // Half of what there is to find out is known.

@@ -11,7 +11,7 @@ use crate::{
         Answer, Done, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionWay, Refused,
         Status, TaskErrorKind, TaskId,
     },
-    link::active_task::{ActiveTask, Line, new_attempt},
+    link::active_task::{ActiveTask, StreamState, new_attempt},
     protocol::{Asked, RpcError, encode},
 };
 
@@ -102,7 +102,7 @@ impl Link {
 
     /// The call that went out last and is still out.
     fn newest_call(&self) -> Option<TaskId> {
-        let is_out = |active: &ActiveTask| matches!(active.line, Line::Open { .. });
+        let is_out = |active: &ActiveTask| matches!(active.stream, StreamState::Open { .. });
         let started = |active: &ActiveTask| active.attempt().map(|attempt| attempt.started_at);
         let out = self.tasks.iter().filter(|(_, active)| is_out(active));
         let newest = out.max_by_key(|(_, active)| started(active))?;
@@ -390,7 +390,7 @@ impl Link {
 
     /// Sends the answers that wait; what a person chose is on disk before it goes out.
     pub(super) fn step_answers(&mut self, id: &TaskId) {
-        if self.connection != ConnectionState::Ready || !self.path.may_send(self.now) {
+        if self.connection != ConnectionState::Ready || !self.reachability.may_send(self.now) {
             return;
         }
         let is_due =

@@ -11,7 +11,7 @@ use crate::{
     domain::{Phase, TaskId},
     link::{
         ExchangeId,
-        active_task::Line,
+        active_task::StreamState,
         replay_gap::{Held, ReplayGap, Reread},
     },
     protocol::{self, ExchangeEvent, Incoming, Method},
@@ -31,8 +31,8 @@ impl Link {
             // A store may replay the priming events of earlier seams, so that the first is not always the one that counts.
             ReplayGap::Expected | ReplayGap::Whole if !has_data => {
                 let is_resumed = matches!(
-                    active.line,
-                    Line::Open {
+                    active.stream,
+                    StreamState::Open {
                         is_resumed: true,
                         ..
                     }
@@ -100,8 +100,8 @@ impl Link {
             && cursor.is_some()
             && self.vain_rereads.is_none_or(|times| times < IN_VAIN)
             && self.connection == ConnectionState::Ready
-            && self.path.down().is_none()
-            && self.path.spend_spare(self.now);
+            && self.reachability.down().is_none()
+            && self.reachability.spend_spare(self.now);
         if !may_read {
             active.replay_gap = ReplayGap::Passing;
             self.took(id, event);
@@ -182,7 +182,7 @@ impl Link {
         if reread.on != exchange {
             return;
         }
-        if !reread.has_answer && !matches!(active.line, Line::Open { .. }) {
+        if !reread.has_answer && !matches!(active.stream, StreamState::Open { .. }) {
             // The stream is asked for again: taking what waits now would lose what did not come.
             return self.drop_reread(id);
         }
@@ -251,16 +251,16 @@ impl Link {
         };
         in_flight.kind = RequestKind::Stream(id.clone());
         active.replay_gap = ReplayGap::Expected;
-        active.line = if in_flight.is_opened {
+        active.stream = if in_flight.is_opened {
             in_flight.until = None;
-            Line::Open {
+            StreamState::Open {
                 on,
                 is_resumed: true,
                 since: self.now.mono,
             }
         } else {
             in_flight.until = Some(self.now.mono.after(super::streams::HEAD_WITHIN));
-            Line::Asking {
+            StreamState::Asking {
                 on,
                 is_probe: false,
             }

@@ -11,7 +11,7 @@ use crate::{
     domain::{Mono, OnInput, Question, QuestionWay, TaskId},
     link::{
         active_task::RecentIds,
-        path::{doubled, jittered},
+        reachability::{doubled, jittered},
     },
 };
 
@@ -99,13 +99,13 @@ impl Link {
         }
         // What no person chose leaves room for what keeps the calls alive.
         let is_spent = match policy {
-            OnInput::Ask => self.path.spend(now).is_ok(),
-            OnInput::Defaults | OnInput::Decline => self.path.spend_spare(now),
+            OnInput::Ask => self.reachability.spend(now).is_ok(),
+            OnInput::Defaults | OnInput::Decline => self.reachability.spend_spare(now),
         };
         if is_spent {
             Turn::Now
         } else {
-            Turn::NoRoom(self.path.room_at(now, policy != OnInput::Ask))
+            Turn::NoRoom(self.reachability.room_at(now, policy != OnInput::Ask))
         }
     }
 

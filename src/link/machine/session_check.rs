@@ -82,7 +82,7 @@ impl Link {
             // A restarted server has forgotten its sessions, and the checkpoint is the better way.
             let can_continue = active.task.resumability.checkpoint
                 && self
-                    .path
+                    .reachability
                     .was_refused_lately(self.now, active.last_byte.mono);
             is_here
                 && active.is_active()

@@ -12,7 +12,7 @@ use crate::{
     domain::{Mono, Status, TaskId},
     link::{
         ExchangeId,
-        active_task::{ActiveTask, KeptConnection, Line},
+        active_task::{ActiveTask, KeptConnection, StreamState},
         replay_gap::{Held, ReplayGap},
     },
     protocol::{self, ExchangeEvent, Incoming, Refusal},
@@ -43,16 +43,16 @@ const NO_REPLAY: &str =
 impl Link {
     /// When the silence of a task's stream has to be acted on.
     pub(super) fn silence_ends(active: &ActiveTask) -> Option<Mono> {
-        if let (Some(detached), Line::Open { .. }) = (&active.detached, &active.line) {
+        if let (Some(detached), StreamState::Open { .. }) = (&active.detached, &active.stream) {
             return Some(detached.until.max(active.last_news.after(DETACHED_FOR)));
         }
         if matches!(active.replay_gap, ReplayGap::Reread(_)) {
             // The second reading has a limit of its own.
             return None;
         }
-        let Line::Open {
+        let StreamState::Open {
             is_resumed, since, ..
-        } = active.line
+        } = active.stream
         else {
             return None;
         };
@@ -84,7 +84,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Line::Open { on, is_resumed, .. } = active.line else {
+        let StreamState::Open { on, is_resumed, .. } = active.stream else {
             return;
         };
         if Self::silence_ends(active).is_none_or(|at| now < at) {
@@ -97,10 +97,10 @@ impl Link {
             active.silent_probes += 1;
             if active.silent_probes < SILENT_PROBES {
                 active.skip_to = None;
-                active.line = Line::Waiting { until: now };
+                active.stream = StreamState::Waiting { until: now };
                 return self.close(on);
             }
-            active.line = Line::None;
+            active.stream = StreamState::None;
             self.close(on);
             return self.probe_ended(id);
         }
@@ -139,11 +139,11 @@ impl Link {
             return;
         };
         // What waits behind a replay gap comes again with the stream, and could not be given to an old connection.
-        let needless = if let (ReplayGap::Reread(_), Line::Open { on, .. }) =
-            (&active.replay_gap, &active.line)
+        let needless = if let (ReplayGap::Reread(_), StreamState::Open { on, .. }) =
+            (&active.replay_gap, &active.stream)
         {
             let on = *on;
-            active.line = Line::Waiting { until: now };
+            active.stream = StreamState::Waiting { until: now };
             Some(on)
         } else {
             active.set_aside(now)
@@ -155,7 +155,7 @@ impl Link {
 
     /// Requests every open stream again that can be, because its connection may be dead.
     pub(super) fn recheck_all(&mut self) {
-        let is_open = |active: &ActiveTask| matches!(active.line, Line::Open { .. });
+        let is_open = |active: &ActiveTask| matches!(active.stream, StreamState::Open { .. });
         let open = self.tasks.iter().filter(|(_, active)| is_open(active));
         for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.recheck(&id);
@@ -206,8 +206,10 @@ impl Link {
         active.kept = None;
         active.is_shown_stale = true;
         // A clean end only says that the server serves the new connection in its place.
-        if let (ExchangeEvent::Broken { why }, Line::Waiting { .. } | Line::Asking { .. }) =
-            (arrival, &active.line)
+        if let (
+            ExchangeEvent::Broken { why },
+            StreamState::Waiting { .. } | StreamState::Asking { .. },
+        ) = (arrival, &active.stream)
         {
             active.note_cut(now, why);
         }
@@ -268,7 +270,7 @@ impl Link {
             return false;
         };
         active.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
-        let is_probe = matches!(active.line, Line::Asking { is_probe: true, .. });
+        let is_probe = matches!(active.stream, StreamState::Asking { is_probe: true, .. });
         let is_replay_refused = matches!(refusal.status, 400 | 404..=407 | 410..=424);
         // It took the newest cursor and refuses an older one: so it knows the newest.
         active.is_beyond_probing |= is_probe && is_replay_refused;
@@ -317,11 +319,11 @@ impl Link {
     }
 
     /// A ping was not answered: every socket may be dead.
-    pub(super) fn path_suspect(&mut self, why: String) {
+    pub(super) fn suspect_connections(&mut self, why: String) {
         self.recheck_all();
         self.recheck_standalone();
-        if self.path.down().is_none() {
-            self.path_failed(why, false, None);
+        if self.reachability.down().is_none() {
+            self.mark_unreachable(why, false, None);
         }
     }
 }

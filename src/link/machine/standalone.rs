@@ -14,7 +14,7 @@ use crate::{
     link::{
         ExchangeId,
         active_task::{ActiveTask, HALF_OPEN_AFTER, RecentIds},
-        path::{Budget, doubled, jittered},
+        reachability::{Budget, doubled, jittered},
     },
     protocol::{Body, ExchangeEvent, Method, Refusal},
 };
@@ -199,7 +199,7 @@ impl Link {
         }
         if now < self.standalone.next
             || self.connection != ConnectionState::Ready
-            || !self.path.may_send(self.now)
+            || !self.reachability.may_send(self.now)
         {
             return;
         }
@@ -381,7 +381,7 @@ impl Link {
         if !is_wanted {
             return due;
         }
-        let way = self.path.next_try().unwrap_or(standalone.next);
+        let way = self.reachability.next_try().unwrap_or(standalone.next);
         earliest(due, Some(standalone.next.max(way)))
     }
 }

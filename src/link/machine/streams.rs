@@ -10,9 +10,9 @@ use crate::{
     },
     link::{
         ExchangeId,
-        active_task::Line,
+        active_task::StreamState,
         checkpoint::Follow,
-        path::{doubled, jittered},
+        reachability::{doubled, jittered},
         replay_gap::{Held, ReplayGap},
     },
     protocol::{self, Body, ExchangeEvent, Incoming, Method, Refusal},
@@ -129,7 +129,7 @@ impl Link {
                 RequestKind::Standalone => self.standalone_opened(&body),
                 _ => {}
             }
-            return self.path_worked();
+            return self.mark_reachable();
         }
         // What names an endpoint on any other stream means nothing.
         if brings_more(&arrival) {
@@ -139,7 +139,7 @@ impl Link {
         let Some(in_flight) = self.forget_in_flight(exchange) else {
             return;
         };
-        self.path.prober_gone();
+        self.reachability.prober_gone();
         if let RequestKind::Stream(id) = &in_flight.kind
             && self.is_kept(id, exchange)
         {
@@ -165,10 +165,10 @@ impl Link {
             ExchangeEvent::Refused(refusal) => {
                 let is_gateway = matches!(refusal.status, 502..=504);
                 if !is_gateway {
-                    self.path_worked();
-                } else if self.path.down().is_some() {
+                    self.mark_reachable();
+                } else if self.reachability.down().is_some() {
                     // A gateway that answers for a server that is down is no sign of the server.
-                    self.path_failed(
+                    self.mark_unreachable(
                         format!("HTTP {}", refusal.status),
                         false,
                         refusal.retry_after,
@@ -193,15 +193,15 @@ impl Link {
                 }
             }
             ExchangeEvent::NotSent { why, is_refused } => {
-                self.path_failed(why.clone(), is_refused, None);
+                self.mark_unreachable(why.clone(), is_refused, None);
                 self.unanswered(&in_flight, why, true);
             }
             ExchangeEvent::NoAnswer { why } => {
-                self.path_failed(why.clone(), false, None);
+                self.mark_unreachable(why.clone(), false, None);
                 self.unanswered(&in_flight, why, false);
             }
             ExchangeEvent::Untrusted { why } => {
-                self.path_failed(
+                self.mark_unreachable(
                     format!("it could not prove who it is: {why}"),
                     false,
                     Some(SLOW_POLL),
@@ -228,14 +228,14 @@ impl Link {
         {
             Some(RequestKind::Stream(id)) => {
                 if let Some(active) = self.tasks.get_mut(id)
-                    && !matches!(active.line, Line::Calling(_))
+                    && !matches!(active.stream, StreamState::Calling(_))
                 {
                     active.budget.charge(now.mono, more);
                 }
             }
             Some(RequestKind::Standalone) => self.standalone.charge(now.mono, more),
             Some(RequestKind::Poll(_)) | None => {}
-            Some(_) => self.path.charge(now, more),
+            Some(_) => self.reachability.charge(now, more),
         }
     }
 
@@ -277,7 +277,7 @@ impl Link {
             RequestKind::Stream(id) => {
                 let id = id.clone();
                 if let Some(active) = self.tasks.get_mut(&id) {
-                    active.line = Line::None;
+                    active.stream = StreamState::None;
                 }
                 let cap = u64::try_from(cap).unwrap_or(u64::MAX);
                 self.out_of_stream(&id, Status::Lost(LostReason::TooMuch { cap }), false);
@@ -301,9 +301,9 @@ impl Link {
         (active.refusals, active.not_before) = (None, None);
         let is_stream = matches!(body, Body::Stream | Body::Json);
         active.went_out(now);
-        match active.line {
-            Line::Calling(_) if is_stream => {
-                active.line = Line::Open {
+        match active.stream {
+            StreamState::Calling(_) if is_stream => {
+                active.stream = StreamState::Open {
                     on: exchange,
                     is_resumed: false,
                     since: now.mono,
@@ -321,18 +321,18 @@ impl Link {
                 }
                 self.saver.urge(now.mono);
             }
-            Line::Calling(_) if *body == Body::Empty => {
+            StreamState::Calling(_) if *body == Body::Empty => {
                 let words = "the server took the call without answering it (HTTP 202)".to_owned();
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
-            Line::Calling(_) => {
+            StreamState::Calling(_) => {
                 if let Some(words) = no_message(body) {
                     active.remark(now, words);
                 }
                 self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
             }
-            Line::Asking { is_probe, .. } if is_stream => {
-                active.line = Line::Open {
+            StreamState::Asking { is_probe, .. } if is_stream => {
+                active.stream = StreamState::Open {
                     on: exchange,
                     is_resumed: true,
                     since: now.mono,
@@ -346,8 +346,8 @@ impl Link {
                     self.saver.touch(now.mono);
                 }
             }
-            Line::Asking { .. } => {
-                active.line = Line::None;
+            StreamState::Asking { .. } => {
+                active.stream = StreamState::None;
                 self.close(exchange);
                 self.out_of_stream(id, Status::Unknown(Window::NoReplay), false);
             }
@@ -414,7 +414,7 @@ impl Link {
             // The modern era has no ids, which says nothing of this server's other streams.
             && attempt.version.map(ProtocolVersion::era) != Some(Era::Modern)
         {
-            let is_answer = !matches!(active.line, Line::Open { .. })
+            let is_answer = !matches!(active.stream, StreamState::Open { .. })
                 || protocol::decode(&event.data)
                     .iter()
                     .any(|message| matches!(message, Incoming::Response { .. }));
@@ -503,7 +503,7 @@ impl Link {
             return;
         };
         if active.phase() == Phase::Ended || active.is_settled() || !active.is_active() {
-            active.line = Line::None;
+            active.stream = StreamState::None;
             return;
         }
         if self.recheck_ended(id, broken.is_some()) {
@@ -512,7 +512,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let line = std::mem::replace(&mut active.line, Line::None);
+        let line = std::mem::replace(&mut active.stream, StreamState::None);
         if active.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
             active.note_cut(now, &why);
@@ -551,10 +551,10 @@ impl Link {
         }
         let is_resumed = matches!(
             line,
-            Line::Open {
+            StreamState::Open {
                 is_resumed: true,
                 ..
-            } | Line::Asking { .. }
+            } | StreamState::Asking { .. }
         );
         active.skip_to = None;
         if is_resumed && !active.has_news {
@@ -606,13 +606,13 @@ impl Link {
             active.empties = active.empties.saturating_add(1);
             let times = active.empties.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
             let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);
-            active.line = Line::Waiting {
+            active.stream = StreamState::Waiting {
                 until: now.after(wait),
             };
         } else {
             // The older event may have fallen out of the server's store just now; then the newest brings what is new.
             active.has_failed_probe = true;
-            active.line = Line::Waiting { until: now };
+            active.stream = StreamState::Waiting { until: now };
         }
     }
 
@@ -646,7 +646,7 @@ impl Link {
             ),
         };
         let until = self.now.mono.after(ours.max(asked_for));
-        active.line = Line::Waiting {
+        active.stream = StreamState::Waiting {
             until: until.max(active.not_before.unwrap_or(until)),
         };
         active.is_shown_stale = true;
@@ -692,7 +692,7 @@ impl Link {
             in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
         }
         if let Some(active) = self.tasks.get_mut(id) {
-            active.line = Line::Asking {
+            active.stream = StreamState::Asking {
                 on: exchange,
                 is_probe,
             };
@@ -706,8 +706,8 @@ impl Link {
             return;
         };
         active.is_shown_stale = true;
-        match std::mem::replace(&mut active.line, Line::None) {
-            Line::Calling(_) if is_unsent && self.record.session_number == 0 => {
+        match std::mem::replace(&mut active.stream, StreamState::None) {
+            StreamState::Calling(_) if is_unsent && self.record.session_number == 0 => {
                 self.fail(
                     id,
                     TaskErrorKind::Unreachable,
@@ -715,13 +715,13 @@ impl Link {
                     format!("{why}; nothing was sent"),
                 );
             }
-            Line::Calling(_) if is_unsent => self.unsend(id),
-            Line::Calling(_) if active.is_modern() => {
+            StreamState::Calling(_) if is_unsent => self.unsend(id),
+            StreamState::Calling(_) if active.is_modern() => {
                 active.note_cut(now, why);
                 let end = self.end_of_modern_call(id, why);
                 self.out_of_stream(id, end, false);
             }
-            Line::Calling(_) => {
+            StreamState::Calling(_) => {
                 active.went_out(now);
                 active.note_cut(now, why);
                 let end = if self.record.is_process() {
@@ -749,7 +749,7 @@ impl Link {
                     active.tries = active.tries.saturating_add(1);
                     doubled(Duration::from_millis(250), active.tries, ASK_AGAIN)
                 };
-                active.line = Line::Waiting {
+                active.stream = StreamState::Waiting {
                     until: now.mono.after(jittered(wait, &mut self.rng)),
                 };
             }
@@ -778,7 +778,7 @@ impl Link {
             return;
         };
         active.is_shown_stale = true;
-        active.line = Line::None;
+        active.stream = StreamState::None;
         match refusal.status {
             401 | 403 => {
                 self.unsend(id);
@@ -826,9 +826,9 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let line = std::mem::replace(&mut active.line, Line::None);
-        let is_probe = matches!(line, Line::Asking { is_probe: true, .. });
-        let is_call = matches!(line, Line::Calling(_));
+        let line = std::mem::replace(&mut active.stream, StreamState::None);
+        let is_probe = matches!(line, StreamState::Asking { is_probe: true, .. });
+        let is_call = matches!(line, StreamState::Calling(_));
         active.skip_to = None;
         let said = refusal.said.clone();
         match refusal.status {
@@ -836,7 +836,7 @@ impl Link {
                 if is_call {
                     self.unsend(id);
                 } else {
-                    active.line = Line::Waiting { until: now.mono };
+                    active.stream = StreamState::Waiting { until: now.mono };
                 }
                 self.auth_refused(refusal);
             }
@@ -862,7 +862,7 @@ impl Link {
             }
             400 if has_session => {
                 // The cursor, the call or the session: a ping tells which.
-                active.line = Line::Verifying {
+                active.stream = StreamState::Verifying {
                     said: Some(format!("HTTP 400 {}", said.unwrap_or_default())),
                 };
                 if is_call && let Some(attempt) = active.attempt_mut() {
@@ -870,7 +870,7 @@ impl Link {
                     active.was_unsent = true;
                     active.touch(now);
                 }
-                match self.path.spend(now) {
+                match self.reachability.spend(now) {
                     Ok(()) => self.ping(Some(id.clone())),
                     Err(_) => self.verify_later(id),
                 }
@@ -941,11 +941,11 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Line::Verifying { said } = active.line.clone() else {
+        let StreamState::Verifying { said } = active.stream.clone() else {
             return;
         };
         if active.phase() == Phase::Queued {
-            active.line = Line::None;
+            active.stream = StreamState::None;
             active.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
@@ -964,10 +964,10 @@ impl Link {
     /// The ping that was to verify a session failed; the stream is asked for again later.
     pub(super) fn verify_later(&mut self, id: &TaskId) {
         if let Some(active) = self.tasks.get_mut(id)
-            && matches!(active.line, Line::Verifying { .. })
+            && matches!(active.stream, StreamState::Verifying { .. })
         {
             if active.phase() == Phase::Queued {
-                active.line = Line::None;
+                active.stream = StreamState::None;
             } else {
                 // With distance, or the asking would use up the budget that the ping needs.
                 active.tries = active.tries.saturating_add(1);
@@ -1040,7 +1040,7 @@ impl Link {
         let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let Line::Waiting { until } = active.line else {
+        let StreamState::Waiting { until } = active.stream else {
             return;
         };
         if now < until || self.connection != super::ConnectionState::Ready {
@@ -1059,20 +1059,21 @@ impl Link {
             return self.out_of_stream(id, Status::Lost(reason), false);
         }
         // What waits for the way goes on the moment the prober is answered.
-        if !self.path.may_send(self.now) {
+        if !self.reachability.may_send(self.now) {
             return;
         }
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let spent = active
-            .budget
-            .spend(now)
-            .or_else(|own| self.path.spend(self.now).map_err(|ours| ours.min(own)));
+        let spent = active.budget.spend(now).or_else(|own| {
+            self.reachability
+                .spend(self.now)
+                .map_err(|ours| ours.min(own))
+        });
         match spent {
             Ok(()) => self.ask_for_stream(id),
             Err(later) => {
-                active.line = Line::Waiting {
+                active.stream = StreamState::Waiting {
                     until: until.max(later),
                 };
                 active.is_shown_stale = true;

@@ -17,7 +17,7 @@ use crate::{
     link::{
         ExchangeId,
         active_task::ActiveTask,
-        path::{doubled, jittered},
+        reachability::{doubled, jittered},
         server_task_poll::ServerTaskPoll,
     },
     protocol::{self, Refusal, RpcError, TaskShape, encode},
@@ -220,7 +220,7 @@ impl Link {
         }
         let now = self.now.mono;
         let free = POLLS_AT_ONCE.saturating_sub(self.polls_out);
-        if free == 0 || !self.path.may_send(self.now) {
+        if free == 0 || !self.reachability.may_send(self.now) {
             return;
         }
         let mut due: Vec<(Mono, TaskId)> = self
@@ -231,7 +231,7 @@ impl Link {
             .collect();
         due.sort();
         for (_, id) in due.into_iter().take(free) {
-            if !self.path.may_send(self.now) {
+            if !self.reachability.may_send(self.now) {
                 return;
             }
             self.poll(&id);
@@ -274,7 +274,11 @@ impl Link {
         }
         let subscription = self.subscription.next.filter(|_| self.may_listen());
         let next = earliest(next, subscription)?;
-        Some(self.path.next_try().map_or(next, |way| way.max(next)))
+        Some(
+            self.reachability
+                .next_try()
+                .map_or(next, |way| way.max(next)),
+        )
     }
 
     /// A poll was answered.
@@ -332,7 +336,7 @@ impl Link {
         let RequestKind::Poll(id) = kind else {
             return None;
         };
-        let is_last = self.polls_out >= POLLS_AT_ONCE || self.path.down().is_some();
+        let is_last = self.polls_out >= POLLS_AT_ONCE || self.reachability.down().is_some();
         let seq = self.tasks.get(id)?.task.seq;
         (!is_last).then(|| (id.clone(), seq))
     }
@@ -685,7 +689,7 @@ impl Link {
         }
     }
 
-    /// A server was greeted, perhaps another one than before.
+    /// A server was negotiated with, perhaps another one than before.
     pub(super) fn session_opened(&mut self) {
         self.subscription.is_refused = false;
         if let Some(on) = self.subscription.on.take() {

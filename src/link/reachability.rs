@@ -31,7 +31,7 @@ const OF_STREAM: (f64, f64) = (30.0, 115.0);
 
 /// The way to one server: connect failures back off here, for all its streams, with one prober.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct Reachability {
     down: Option<Down>,
     refused_at: Option<Mono>,
     budget: Budget,
@@ -115,7 +115,7 @@ impl Down {
     }
 }
 
-impl Path {
+impl Reachability {
     pub(super) fn new(now: Stamp) -> Self {
         Self {
             down: None,
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn an_hour_of_failures_stays_within_the_bound() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut path = Path::new(at(0));
+        let mut path = Reachability::new(at(0));
         let (mut now, mut tries) = (0, 0);
         while now < 3_600_000 {
             path.failed(at(now), "refused".into(), true, None, &mut rng);
@@ -309,7 +309,7 @@ mod tests {
         for (outage, seed) in (0..600_u64).flat_map(|second| [(second, 1), (second, 2)]) {
             let end = outage * 1000;
             let mut rng = fastrand::Rng::with_seed(seed);
-            let mut path = Path::new(at(0));
+            let mut path = Reachability::new(at(0));
             let (mut now, mut tries) = (0, 0);
             while now < end {
                 path.failed(at(now), "refused".into(), true, None, &mut rng);
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn streams_that_fall_together_are_one_try() {
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut path = Path::new(at(0));
+        let mut path = Reachability::new(at(0));
         for _ in 0..8 {
             path.failed(at(0), "refused".into(), true, None, &mut rng);
         }
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn one_prober_at_a_time() {
-        let mut path = Path::new(at(0));
+        let mut path = Reachability::new(at(0));
         path.failed(
             at(0),
             "refused".into(),
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn the_budget_of_any_hour_is_below_a_thousand() {
-        let mut path = Path::new(at(0));
+        let mut path = Reachability::new(at(0));
         let spent = (0..3_600_000)
             .step_by(50)
             .filter(|ms| path.spend(at(*ms)).is_ok())
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn an_hour_of_redirects_is_within_the_bound() {
         // Sixteen at once, each with three hops that are known when it is answered.
-        let mut path = Path::new(at(0));
+        let mut path = Reachability::new(at(0));
         let mut requests = 0;
         for ms in (0..3_600_000).step_by(50) {
             let sent = (0..16).filter(|_| path.spend(at(ms)).is_ok()).count();

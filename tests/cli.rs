@@ -728,7 +728,7 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         &state,
         &with(&url, &["call", "hangs", "--detach"]),
     ));
-    stays.says("staying, because leaving would end");
+    stays.says("staying, because quitting would end");
     stays.signal(Signal::INT);
     stays.says("leaving ends");
     stays.signal(Signal::INT);
@@ -991,7 +991,7 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
         assert!(refused.err.contains(why), "{refused:#?}");
     }
     put("no json");
-    assert!(run(&state, &yes).err.contains("it is no JSON"));
+    assert!(run(&state, &yes).err.contains("it is not valid JSON"));
     assert_eq!(tasks(&state).len(), 1);
 }
 
@@ -1175,7 +1175,7 @@ fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
     assert_eq!(ran.code, Some(130));
     assert!(
         ran.err.contains(&format!(
-            "go on: longhaul attach {id}; stop it: longhaul cancel {id}"
+            "follow it: longhaul attach {id}; stop it: longhaul cancel {id}"
         )),
         "{ran:#?}"
     );
@@ -1382,7 +1382,7 @@ fn a_driver_stays_while_leaving_would_end_the_calls_of_others() {
     client.prints(|event| event["event"] == "progress");
     run(&elsewhere, &with(&url, &["call", "open-a"]));
     driver.prints(|event| event["event"] == "settled");
-    driver.says("staying, because leaving would end 1 call");
+    driver.says("staying, because quitting would end 1 call");
     run(&elsewhere, &with(&url, &["call", "open-b"]));
     for ran in [client.end(), driver.end()] {
         assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -1512,7 +1512,7 @@ fn a_call_that_leaving_would_end_outlives_its_readers() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut call = Running::start(command.stdout(writer));
-    call.says("nobody reads what is printed; staying");
+    call.says("stdout is not being read; staying");
     let opened = run(dir.path(), &with(&url, &["call", "open-a"]));
     assert_eq!(opened.code, Some(0), "{opened:#?}");
     assert_eq!(call.end().code, Some(0));

@@ -151,7 +151,7 @@ fn keys_of_the_users_own_act_on_the_screen_and_their_conflicts_are_messages() {
         !screen.contents().contains("Everywhere, and in the list")
     });
     screen.press("4");
-    screen.wait_for("config.toml:4: pause is passed over: Esc keeps its meaning");
+    screen.wait_for("config.toml:4: pause is ignored: Esc keeps its meaning");
     screen.wait_for("config.toml:5: mark-all takes i from import");
     screen.press("q");
     screen.wait_for("q does nothing here");

@@ -58,7 +58,7 @@ const PLACES: [Place; 15] = [
     place("tools", &["2"], "Tools of"),
     place("call form", &["n", "\r", "orders"], "orders"),
     place("question", &["/DEPLOY\r", "\r"], "─ A question ─"),
-    place("cancel dialog", &["x"], "no, let it go on"),
+    place("cancel dialog", &["x"], "no, keep it running"),
     place("leave dialog", &["q"], "Leave?"),
     place("help", &["?"], "─ Keys ─"),
     place("printed below", &["Y"], "(Enter goes back)"),

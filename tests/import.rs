@@ -463,7 +463,7 @@ fn a_hostile_file_is_refused_in_words() {
         ),
         (
             entry(r#"{"command": ["sh", "-c"]}"#),
-            "its command is no text",
+            "its command is not text",
         ),
         (
             entry(r#"{"url": "https://${X}.evil.example/"}"#),
@@ -510,7 +510,7 @@ fn a_hostile_file_is_refused_in_words() {
             "a url and a command",
         ),
         (entry("{}"), "neither a url nor a command"),
-        (entry("7"), "it is no table"),
+        (entry("7"), "it is not a table"),
         (
             r#"{"mcpServers": {"a\u202eb": {"url": "https://evil.example/"}}}"#.to_owned(),
             "characters that no name may have",
@@ -621,11 +621,11 @@ fn what_is_no_plain_file_of_text_is_refused_in_words() {
     file.write_all(b"{\"mcpServers\": \"\xe9\"}").unwrap();
     for (path, why) in [
         (link.as_path(), "it is a link, and none is followed"),
-        (&pipe, "it is no plain file"),
-        (&latin, "it is no text (UTF-8)"),
-        (&root.join("home"), "it is no plain file"),
+        (&pipe, "it is not a regular file"),
+        (&latin, "it is not UTF-8 text"),
+        (&root.join("home"), "it is not a regular file"),
         (&root.join("nowhere"), "could not import"),
-        (Path::new("/dev/zero"), "it is no plain file"),
+        (Path::new("/dev/zero"), "it is not a regular file"),
     ] {
         let ran = desk.run(&["servers", "import", path.to_str().unwrap()]);
         assert_eq!(ran.code, Some(2), "{ran:#?}");

@@ -105,7 +105,7 @@ protocol = "2025-06-18"
     assert_eq!(mode & 0o777, 0o600);
 
     refused(&add("build box", &[]), "is in the configuration already");
-    refused(&add("a\u{202e}b", &[]), "is no name for a server");
+    refused(&add("a\u{202e}b", &[]), "is not a valid server name");
     let hidden = add("secret", &["-H", "Authorization: Bearer hunter2"]);
     refused(&hidden, "'Authorization: ${SECRET_TOKEN}'");
     assert!(!hidden.err.contains("hunter2"), "{hidden:#?}");

@@ -135,11 +135,11 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     for (filter, words) in [
         (
             "status:foo",
-            "foo is no status; there are running, input-required,",
+            "foo is not a status; expected one of: running, input-required,",
         ),
         (
             "!stat:foo",
-            "stat: is no key of a filter; there are status, server, tag, tool, id",
+            "stat: is not a filter key; expected one of: status, server, tag, tool, id",
         ),
     ] {
         wrong(&run(state, &["ls", filter]), words);

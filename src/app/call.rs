@@ -313,7 +313,7 @@ impl CallForm {
                 Ok(Value::Object(object)) => arguments = object,
                 Ok(_) => complaints.push("the arguments must be a JSON object: {...}".to_owned()),
                 Err(error) => {
-                    complaints.push(format!("this is no JSON: {}", json_fault(&error)));
+                    complaints.push(format!("this is not valid JSON: {}", json_fault(&error)));
                 }
             }
         } else {
@@ -524,7 +524,8 @@ impl CallForm {
                         }
                     }
                     (Err(error), _) => {
-                        self.complaints = vec![format!("this is no JSON: {}", json_fault(&error))];
+                        self.complaints =
+                            vec![format!("this is not valid JSON: {}", json_fault(&error))];
                         let mut raw = raw;
                         go_to_fault(&mut raw);
                         self.raw = Some(raw);

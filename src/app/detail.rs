@@ -217,7 +217,7 @@ fn cases(task: &Task) -> Vec<String> {
         Some(Resumable::Task) => {
             let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
             [
-                "it is asked for again until its time is over",
+                "it is retried until it expires",
                 "it is asked for by its id, which is in the session file",
                 match bound {
                     Some(false) => "it is asked for in a new one",
@@ -246,8 +246,8 @@ fn cases(task: &Task) -> Vec<String> {
             "it is lost",
         ],
         None => [
-            "it is unknown: nobody can tell what became of it",
-            "it is unknown: nobody can tell what became of it",
+            "the outcome is unknown",
+            "the outcome is unknown",
             "it is lost",
         ],
     };

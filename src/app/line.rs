@@ -92,7 +92,7 @@ pub(super) fn pair(word: &str) -> Result<Option<Pair>, String> {
     let (key, value) = match key.strip_suffix(':') {
         Some(key) => {
             let json = serde_json::from_str(value)
-                .map_err(|error| format!("the value of {key} is no JSON: {error}"))?;
+                .map_err(|error| format!("the value of {key} is not valid JSON: {error}"))?;
             (key, Given::Json(json))
         }
         None => (key, Given::Text(value.to_owned())),

@@ -391,7 +391,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         ],
         Menu::Drive(words) => vec![
             told(text::clean_line(words)),
-            told("Everything else goes on from here."),
+            told("Everything else continues."),
         ],
         Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
         Menu::Part { part, .. } => about_part(state, part),
@@ -493,7 +493,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             items
         }
         Menu::Cancel(tasks) => vec![
-            item('n', "no, let it go on", Act::Close),
+            item('n', "no, keep it running", Act::Close),
             item(
                 'y',
                 if tasks.len() == 1 {
@@ -771,7 +771,7 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
         item('a', format!("command: {attach}"), Act::Copy(attach)),
         item(
             'n',
-            "command that calls it anew",
+            "command that calls it again",
             Act::Copy(command(
                 state,
                 task.server.as_str(),

@@ -273,7 +273,7 @@ impl Filter {
             let is_place = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
             if !KEYS.contains(&key) {
                 let words = format!(
-                    "{key}: is no key of a filter; there are {}",
+                    "{key}: is not a filter key; expected one of: {}",
                     KEYS.join(", ")
                 );
                 return (is_key && !is_place).then_some(words);
@@ -282,8 +282,12 @@ impl Filter {
                 let rest = rest.to_lowercase();
                 STATES.iter().any(|state| state.starts_with(&rest))
             };
-            (key == "status" && !is_state())
-                .then(|| format!("{rest} is no status; there are {}", STATES.join(", ")))
+            (key == "status" && !is_state()).then(|| {
+                format!(
+                    "{rest} is not a status; expected one of: {}",
+                    STATES.join(", ")
+                )
+            })
         })
     }
 

@@ -158,7 +158,7 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
             state.key(Action::Pause)
         ),
         AskedFor::Resuming => {
-            format!("{title}: asked to go on {since} ago, nothing has moved yet{at}")
+            format!("{title}: asked to resume {since} ago, no progress yet{at}")
         }
         AskedFor::Cancelling => format!("{title}: cancel asked {since} ago, no proof yet{at}"),
     })

@@ -444,7 +444,7 @@ fn take_answer(
                 Ok(0) => format!("{name} lists nothing that is not here already"),
                 count => {
                     let count = text::plural(count.unwrap_or(u64::MAX), "task");
-                    format!("{count} of {name} taken over")
+                    format!("{count} of {name} imported")
                 }
             };
             state.say(NoticeLevel::Info, &words, now);

@@ -12,7 +12,7 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
     let flags = &state.setup.flags;
     let words = match (&server.obstacle, &server.state) {
         (Some(Obstacle::Approval), _) => format!(
-            "it is a program that nobody approved; {key} shows what would be started, or longhaul servers approve {name}"
+            "it is a stdio server that you have not approved; {key} shows what would be started, or longhaul servers approve {name}"
         ),
         (Some(Obstacle::Consent(names)), _) => format!(
             "nobody said that {} may go there; {key} shows what would be sent, or longhaul servers consent {name}",
@@ -25,7 +25,7 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
             };
             // Short enough for the detail of a task, which gives it three lines.
             format!(
-                "it wants the {what} {}, which {were} not set when longhaul was started; start it anew with {it}",
+                "it wants the {what} {}, which {were} not set when longhaul was started; restart it with {it}",
                 names.join(", ")
             )
         }

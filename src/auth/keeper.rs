@@ -42,7 +42,8 @@ const NEXT_TRY: Duration = Duration::from_secs(30);
 const COURTESY: Duration = Duration::from_secs(1);
 
 /// What is said of a refresh that broke off.
-const ENDED: &str = "the job that asks for a new token ended early; `longhaul login` signs in anew";
+const ENDED: &str =
+    "the job that asks for a new token ended early; `longhaul login` signs in again";
 
 /// A refresh under way, for all who wait for it.
 type Refresh = Shared<BoxFuture<'static, Result<(), String>>>;
@@ -428,13 +429,13 @@ impl Desk {
             }
             Err(NoTokens::Later(why) | NoTokens::No(why)) => {
                 return Err(format!(
-                    "the token for {} is over, and {} gives no new one now: {why}",
+                    "the token for {} has expired, and {} did not issue a new one: {why}",
                     self.name,
                     super::host(&login.token_endpoint)
                 ));
             }
             Err(NoTokens::Never(why)) => {
-                tracing::warn!(server = %self.name, %why, "the sign-in is over");
+                tracing::warn!(server = %self.name, %why, "the sign-in has expired");
                 (login.access, login.refresh) = (None, None);
                 (login.refresh_at, login.expires_at) = (None, None);
             }

@@ -120,7 +120,7 @@ async fn register(
         return Err(refused(why));
     }
     let registered: Registered = serde_json::from_slice(&answer.body.0)
-        .map_err(|_| refused("its answer is no registration".to_owned()))?;
+        .map_err(|_| refused("its answer is not a registration".to_owned()))?;
     let auth = match registered.token_endpoint_auth_method.as_deref() {
         Some("client_secret_post") => ClientAuth::ClientSecretPost,
         Some("client_secret_basic") => ClientAuth::ClientSecretBasic,

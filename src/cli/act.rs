@@ -524,7 +524,7 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
         let more = match version.map(ProtocolVersion::era) {
             _ if !goes_on => "",
             Some(Era::Modern) => "; its connection is closed, which stops its work",
-            _ => "; the work itself goes on, nothing was sent",
+            _ => "; the call itself keeps running, nothing was sent",
         };
         context
             .terminal

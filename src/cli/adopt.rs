@@ -289,7 +289,7 @@ pub(super) fn must_keep_checkpoint(
     match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {
         Some(true) => Ok(()),
         Some(false) => Err(Fail::usage(format!(
-            "{name} keeps no checkpoint there, so it would begin anew; nothing was called"
+            "{name} keeps no checkpoint there, so it would start over; nothing was called"
         ))),
         None => Err(Fail::usage(format!(
             "the server has no tool {name}; nothing was called"

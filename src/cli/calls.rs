@@ -146,14 +146,15 @@ enum Given {
 pub(super) fn pair(text: &str) -> Result<Pair, Fail> {
     let wrong = || {
         Fail::usage(format!(
-            "{text:?} is no argument; write it as key=value, or as key:=json"
+            "{text:?} is not an argument; write it as key=value, or as key:=json"
         ))
     };
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     let (key, value) = match key.strip_suffix(':') {
         Some(key) => {
-            let json = serde_json::from_str(value)
-                .map_err(|error| Fail::usage(format!("the value of {key} is no JSON: {error}")))?;
+            let json = serde_json::from_str(value).map_err(|error| {
+                Fail::usage(format!("the value of {key} is not valid JSON: {error}"))
+            })?;
             (key, Given::Json(json))
         }
         None => (key, Given::Text(value.to_owned())),
@@ -182,9 +183,9 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
     match serde_json::from_str(&json) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Fail::usage(
-            "--args is no JSON object; write it as '{\"key\": value}'",
+            "--args is not a JSON object; write it as '{\"key\": value}'",
         )),
-        Err(error) => Err(Fail::usage(format!("--args is no JSON: {error}"))),
+        Err(error) => Err(Fail::usage(format!("--args is not valid JSON: {error}"))),
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn take_over(
         }
     }
     if offers.is_empty() && is_short_of_arguments {
-        return Err(Fail::usage("nothing was taken over"));
+        return Err(Fail::usage("nothing was imported"));
     }
     if offers.is_empty() {
         context
@@ -85,7 +85,7 @@ pub(super) fn take_over(
         context.terminal.say(&text::clean_line(&words));
     }
     if !wanted.yes && !adopt::says_yes(context, "take them over? y/N")? {
-        return Err(Fail::usage("nothing was taken over; --yes does it"));
+        return Err(Fail::usage("nothing was imported; --yes does it"));
     }
     let ids = block_on(start_all(context, server, offers))?;
     adopt::tell(context, reader, &ids)?;
@@ -215,7 +215,7 @@ pub(super) fn whole_arguments(
     let pairs = pairs.iter().map(|text| calls::pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
     let (arguments, _) = calls::arguments(base, pairs, tool)
-        .map_err(|complaint| Fail::usage(format!("{complaint}; nothing was taken over")))?;
+        .map_err(|complaint| Fail::usage(format!("{complaint}; nothing was imported")))?;
     Ok(Some(arguments))
 }
 

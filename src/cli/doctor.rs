@@ -457,7 +457,7 @@ fn proxies(checks: &mut Checks) {
             }
             _ => checks.warning(
                 OF,
-                format!("{name} is no URL"),
+                format!("{name} is not a URL"),
                 "write it as http://HOST:PORT, or unset it",
             ),
         }
@@ -533,7 +533,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
                 ..
             }) if is_over => checks.warning(
                 &of,
-                "the token of its sign-in is over",
+                "its sign-in token has expired",
                 "nothing, as long as the next call gets a new one",
             ),
             Ok(probe) => {
@@ -705,7 +705,7 @@ impl Wants {
         let (words, next) = if matches!(standing, Standing::Good(_)) {
             (
                 "refused the token of its sign-in".to_owned(),
-                format!("sign in anew with {login}"),
+                format!("sign in again with {login}"),
             )
         } else if headers.is_empty() {
             (

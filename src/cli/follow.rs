@@ -309,7 +309,7 @@ pub(super) async fn follow(
                 ),
                 _ => {
                     format!(
-                        "go on: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
+                        "follow it: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
                     )
                 }
             };
@@ -598,7 +598,7 @@ impl Follow<'_, '_> {
             }
             Detach::Never(why) => {
                 self.context.terminal.say(&format!(
-                    "longhaul: staying, because leaving would end {id}: {why}"
+                    "longhaul: staying, because quitting would end {id}: {why}"
                 ));
                 self.until = Until::TheEnd;
             }
@@ -632,7 +632,7 @@ impl Follow<'_, '_> {
                 // Most calls begin so; only of a stream without ids it is known to stay so.
                 if view.task.resumability.stream == Some(false) && self.is_first(Once::Unread) {
                     self.context.terminal.say(&format!(
-                        "longhaul: nobody reads what is printed; staying, because leaving would end {}: {}",
+                        "longhaul: stdout is not being read; staying, because quitting would end {}: {}",
                         self.id,
                         text::clean_line(why)
                     ));
@@ -790,7 +790,7 @@ pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> 
         }) => (why.clone(), credentials(context, server)),
         Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
         Some(LinkState::NotStarted { why, .. }) => {
-            (why.clone(), "It goes on once that is done".to_owned())
+            (why.clone(), "It resumes once that is done".to_owned())
         }
         _ => (format!("{server} wants credentials"), sign_in),
     }
@@ -801,7 +801,7 @@ fn credentials(context: &Context<'_>, server: &ServerName) -> String {
     let config = context.config.as_ref().ok();
     let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
     if server.is_some_and(|server| server.withheld.is_some()) {
-        return "It goes on once that is done".to_owned();
+        return "It resumes once that is done".to_owned();
     }
     match server.map(|server| server.variables()).as_deref() {
         None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),

@@ -255,7 +255,7 @@ impl Live {
         let (id, why) = dying.first()?;
         let count = u64::try_from(dying.len()).unwrap_or(u64::MAX);
         Some(format!(
-            "staying, because leaving would end {} driven from here ({id}: {why})",
+            "staying, because quitting would end {} driven from here ({id}: {why})",
             text::plural(count, "call")
         ))
     }

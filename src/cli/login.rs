@@ -116,7 +116,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
         _ => String::new(),
     };
     context.terminal.remark(&format!(
-        "signed in to {name} by {}{until}; tasks there go on by themselves",
+        "signed in to {name} by {}{until}; its tasks resume automatically",
         text::clean_line(&signed.issuer)
     ));
     let kept = match logins.is_sealed() {

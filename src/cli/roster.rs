@@ -296,7 +296,7 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail
     let name = add.name.trim();
     if !is_name(name) {
         return Err(Fail::usage(format!(
-            "{:?} is no name for a server; use a word such as lab",
+            "{:?} is not a valid server name; use a word such as lab",
             text::clean_line(name)
         )));
     }
@@ -576,7 +576,7 @@ pub(super) fn consent_on_screen(
             "nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"
         ),
         None => format!(
-            "{name} gets {} as the configuration has it; where that was refused, set it anew and start longhaul with it, or pass other credentials with -H or --bearer-env",
+            "{name} gets {} as the configuration has it; where that was refused, set it again and restart longhaul, or pass other credentials with -H or --bearer-env",
             sent.join(", ")
         ),
     };

@@ -40,8 +40,8 @@ impl Saved {
     pub fn read(json: &str) -> Result<Self, String> {
         let file: Map<String, Value> = match serde_json::from_str(json) {
             Ok(Value::Object(file)) => file,
-            Ok(_) => return Err("it is no JSON object".to_owned()),
-            Err(error) => return Err(format!("it is no JSON: {error}")),
+            Ok(_) => return Err("it is not a JSON object".to_owned()),
+            Err(error) => return Err(format!("it is not valid JSON: {error}")),
         };
         let client_id = first_text(&file, &[CLIENT_ID]);
         let read = |id: Option<&str>, task: &Value| {

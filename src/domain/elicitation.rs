@@ -201,7 +201,7 @@ impl Link {
             can_open: false,
         };
         let Ok(url) = Url::parse(sent) else {
-            return refused("this is no URL, so it is not opened");
+            return refused("this is not a URL, so it is not opened");
         };
         let Some(host) = url.host_str() else {
             return refused("it leads to no host, so it is not opened");

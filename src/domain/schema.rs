@@ -94,7 +94,7 @@ const NAMED: usize = 12;
 pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<Complaint>, String> {
     // Parsing bounds the depth of what follows.
     let mut schema: Value =
-        serde_json::from_str(schema).map_err(|_| "it is no JSON, or too deep".to_owned())?;
+        serde_json::from_str(schema).map_err(|_| "it is not valid JSON, or too deep".to_owned())?;
     let Some(root) = schema.as_object_mut() else {
         return Err("it is no object".to_owned());
     };

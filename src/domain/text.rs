@@ -379,7 +379,7 @@ pub fn left(duration: Duration) -> String {
 
 /// Reads `90s`, `10m`, `2h`, `7d`, `500ms`. A bare number is refused: who means days must not get seconds.
 pub fn read_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no length of time; write it as 90s, 10m, 2h or 7d");
+    let wrong = || format!("{text:?} is not a duration; write it as 90s, 10m, 2h or 7d");
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())
         .unwrap_or(text.len());

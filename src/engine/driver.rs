@@ -437,7 +437,7 @@ impl Driver<'_> {
                     .answer(self.snapshots, number, page.map(Done::SignIn));
             }
             SignInNews::Over(name, Ok(())) => {
-                let words = format!("signed in to {name}; its tasks go on");
+                let words = format!("signed in to {name}; its tasks resume");
                 self.notice(NoticeLevel::Info, words, now);
                 if let Some(index) = self.index_of(&name) {
                     // No ask has the number 0.

@@ -251,7 +251,7 @@ impl Writing {
             other => other.to_string(),
         };
         let words = format!(
-            "nothing more is recorded of the wire with {server}: could not {why}; calls go on"
+            "nothing more is recorded of the wire with {server}: could not {why}; calls continue"
         );
         self.snapshots.publish(News::Notice(Notice {
             at: self.clock.now().wall,

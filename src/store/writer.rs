@@ -138,7 +138,7 @@ impl Writer {
         let opened = match checked.and_then(|()| Self::try_open(&db, now)) {
             Err(Trouble::Damaged(why)) => {
                 let place = quarantine(paths, now)?;
-                let words = format!("this session begins anew ({why})");
+                let words = format!("this session starts empty ({why})");
                 remarks.push(set_aside_as("set aside whole", &db, &place, &words));
                 Self::try_open(&db, now)
             }

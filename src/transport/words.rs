@@ -101,7 +101,7 @@ fn certificate(reason: &CertificateError, has_roots: bool) -> String {
             "this machine has no root certificates to check it with".to_owned()
         }
         CertificateError::UnknownIssuer => {
-            "its certificate is signed by nobody that this machine trusts".to_owned()
+            "this machine does not trust the issuer of its certificate".to_owned()
         }
         other => format!("its certificate was not accepted ({other})"),
     }

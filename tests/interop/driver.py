@@ -351,7 +351,7 @@ class Stage:
         try:
             found = json.loads(out)
         except ValueError:
-            raise Failed(f"`show --json` is no JSON: {out[:100]!r}") from None
+            raise Failed(f"`show --json` is not valid JSON: {out[:100]!r}") from None
         return found.get("task", found)
 
     def close(self) -> None:

@@ -1439,7 +1439,7 @@ fn a_refusal_is_said_aloud() {
     screen.event(Event::News(News::Answer {
         ask,
         outcome: Err(longhaul::domain::Refused::Usage(
-            "Not paused: lab has no pause tool; the work goes on".to_owned(),
+            "Not paused: lab has no pause tool; the call keeps running".to_owned(),
         )),
     }));
     assert!(screen.draw().contains("lab has no pause tool"));
@@ -1459,7 +1459,7 @@ fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
     let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
-    let words = "Not paused: lab has no pause tool; the work goes on";
+    let words = "Not paused: lab has no pause tool; the call keeps running";
     screen.event(Event::News(News::Answer {
         ask,
         outcome: Err(longhaul::domain::Refused::Usage(words.to_owned())),
@@ -2241,11 +2241,11 @@ fn a_filter_that_is_misspelt_says_what_there_is() {
     for (typed, words) in [
         (
             "statuss:foo",
-            "statuss: is no key of a filter; there are status, server, tag, tool, id",
+            "statuss: is not a filter key; expected one of: status, server, tag, tool, id",
         ),
         (
             "status:foo",
-            "foo is no status; there are running, input-required",
+            "foo is not a status; expected one of: running, input-required",
         ),
     ] {
         screen.keys("/").type_in(typed).keys("enter");

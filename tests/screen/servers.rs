@@ -74,7 +74,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             Some(variable()),
             LinkState::Idle,
             "needs $LAB_TOKEN",
-            "start it anew with it",
+            "restart it with it",
         ),
         (
             Some(consent()),

@@ -131,7 +131,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     let Some(task_row) = state.selected() else {
         if needs_task {
             return Some(if state.tasks.is_empty() {
-                format!("there is no task yet; {} starts one", key(Action::NewCall))
+                format!("no tasks yet; {} starts one", key(Action::NewCall))
             } else {
                 "no task is shown; Esc clears the filter".to_owned()
             });
@@ -144,7 +144,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     match action {
         Action::Pause if is_alone => match &task_row.view.task.status {
             Status::Paused => Some(format!(
-                "{id} is paused already; {} goes on",
+                "{id} is already paused; {} resumes it",
                 key(Action::Resume)
             )),
             Status::Running => None,
@@ -850,7 +850,7 @@ pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
 
 fn no_server(state: &mut State) {
     let key = state.key(Action::AddServer);
-    state.answer(format!("there is no server yet; {key} adds one by its URL"));
+    state.answer(format!("no servers yet; {key} adds one by its URL"));
 }
 
 /// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it; none

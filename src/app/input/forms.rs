@@ -335,7 +335,7 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
         Some(Action::ChoiceBefore) => field.turn(false),
         Some(Action::ChoiceAfter) => field.turn(true),
         _ if chord == Chord::char(' ') => field.toggle(),
-        _ => state.answer("Space or the arrows turn this; Enter goes on"),
+        _ => state.answer("Space or arrows to change; Enter for the next field"),
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn question_key(
             }
         }
         _ if form.at.is_none() => {
-            state.answer("nothing has the keys yet; Tab goes on, Esc is later");
+            state.answer("nothing is focused yet: Tab to start, Esc to answer later");
         }
         Some(Action::Send) => send(state, &mut form, Button::Accept, todo),
         Some(Action::Accept) => match form.button() {

@@ -41,7 +41,7 @@ impl Keymap {
     pub fn with(wishes: &[Wish]) -> (Self, Vec<(usize, String)>) {
         let mut lines = Vec::new();
         let mut said = Vec::new();
-        let passed_over = |word: &str, why: &str| format!("{word} is passed over: {why}");
+        let passed_over = |word: &str, why: &str| format!("{word} is ignored: {why}");
         for (at, wish) in wishes.iter().enumerate() {
             match read(wish) {
                 Ok((binding, chords)) => lines.push(Line {
@@ -288,8 +288,8 @@ mod tests {
     fn a_wish_that_cannot_be_costs_only_itself() {
         type Lines = &'static [(&'static str, &'static [&'static str])];
         let cases: [(Lines, &str); 22] = [
-            (&[("paus", &["f5"])], "paus is passed over: unknown action"),
-            (&[("", &["f5"])], " is passed over: no action"),
+            (&[("paus", &["f5"])], "paus is ignored: unknown action"),
+            (&[("", &["f5"])], " is ignored: no action"),
             (&[("pause", &["hyper-x"])], "\"hyper-x\" names no key"),
             (&[("pause", &["\u{7}"])], "can be seen"),
             (&[("pause", &["\u{200b}"])], "can be seen"),
@@ -311,7 +311,7 @@ mod tests {
             (&[("suspend", &["ctrl-c"])], "Ctrl-C keeps its meaning"),
             (
                 &[("fold", &["f5"]), ("sort", &["f6", "f5"])],
-                "sort is passed over: F5 is the key of fold already",
+                "sort is ignored: F5 is the key of fold already",
             ),
         ];
         for (wishes, why) in cases {

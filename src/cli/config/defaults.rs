@@ -66,7 +66,8 @@ impl Reading<'_> {
                 "mouse" => defaults.takes_mouse = self.switch(name, value).unwrap_or_default(),
                 "keychain" => defaults.no_keychain = self.switch(name, value) == Some(false),
                 other => {
-                    let words = format!("{other:?} is no default; there are {KEYS}");
+                    let words =
+                        format!("{other:?} is not a key of [defaults]; expected one of: {KEYS}");
                     self.remark(key.span().start, &words);
                 }
             }
@@ -91,7 +92,7 @@ impl Reading<'_> {
                     self.config.theme = self.text("name", value, read);
                 }
                 other => {
-                    let words = format!("{other:?} says nothing of a theme; there is name");
+                    let words = format!("{other:?} is not a key of [theme]; expected: name");
                     self.remark(key.span().start, &words);
                 }
             }

@@ -20,7 +20,7 @@ impl Reading<'_> {
                 }
                 None => self.remark(
                     value.span().start,
-                    &format!("{word} is passed over: a key is a text in quotes, or a list of them"),
+                    &format!("{word} is ignored: a key is a text in quotes, or a list of them"),
                 ),
             }
         }
@@ -74,10 +74,10 @@ zoom = "y"
         assert_eq!(
             config.remarks,
             [
-                "f:5: again is passed over: a key is a text in quotes, or a list of them",
-                "f:6: wrap is passed over: a key is a text in quotes, or a list of them",
-                "f:7: rm is passed over: Delete is the key of cancel already",
-                "f:8: forward is passed over: unknown action; press : for the names",
+                "f:5: again is ignored: a key is a text in quotes, or a list of them",
+                "f:6: wrap is ignored: a key is a text in quotes, or a list of them",
+                "f:7: rm is ignored: Delete is the key of cancel already",
+                "f:8: forward is ignored: unknown action; press : for the names",
                 "f:9: zoom takes y from copy, which has no key now",
             ]
         );

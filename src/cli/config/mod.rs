@@ -284,10 +284,7 @@ impl Reading<'_> {
             None => Err("it is a text in quotes".to_owned()),
         };
         read.map_err(|why| {
-            self.remark(
-                value.span().start,
-                &format!("{key} is left as it was: {why}"),
-            );
+            self.remark(value.span().start, &format!("{key} is ignored: {why}"));
         })
         .ok()
     }
@@ -357,10 +354,10 @@ three = 3
         let begins = [
             "config.toml:1: unknown table or key \"colour\"",
             "config.toml:4: unknown key \"protocl\"",
-            "config.toml:5: protocol is left as it was: it is one of auto, 2025-03-26",
+            "config.toml:5: protocol is ignored: it is one of auto, 2025-03-26",
             "config.toml:6: progress_from_text is true or false",
-            "config.toml:8: bad is passed over: it does not begin with http",
-            "config.toml:11: secret is passed over: it holds a password",
+            "config.toml:8: bad is ignored: it does not begin with http",
+            "config.toml:11: secret is ignored: it holds a password",
             "config.toml:13: a server is a table",
             "config.toml:14: \"http://x\" is no name",
         ];
@@ -412,17 +409,17 @@ name = "pink"
         assert!(programs.next().is_none());
         assert_eq!((files.args.len(), files.env.len()), (2, 1));
         let begins = [
-            "f:6: X Y among the headers is passed over",
-            "f:6: X among the headers is passed over",
-            "f:6: Z among the headers is passed over",
-            "f:8: max_time is left as it was",
+            "f:6: X Y among the headers is ignored",
+            "f:6: X among the headers is ignored",
+            "f:6: Z among the headers is ignored",
+            "f:8: max_time is ignored",
             "f:9: headers need a url",
-            "f:11: client_id of the checkpoint is left as it was",
-            "f:11: \"other\" says nothing of a checkpoint",
-            "f:12: both is passed over: it has both a url and a command",
-            "f:18: a-b among the env is passed over",
-            "f:20: variable is passed over: it has a variable in it",
-            "f:22: name is left as it was: it is one of dark",
+            "f:11: client_id of the checkpoint is ignored",
+            "f:11: \"other\" is not a checkpoint key",
+            "f:12: both is ignored: it has both a url and a command",
+            "f:18: a-b among the env is ignored",
+            "f:20: variable is ignored: it has a variable in it",
+            "f:22: name is ignored: it is one of dark",
         ];
         assert_eq!(config.remarks.len(), begins.len(), "{:#?}", config.remarks);
         for begin in begins {

@@ -87,11 +87,11 @@ impl Reading<'_> {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
             if !is_name(name) {
-                let words = format!("{name:?} is no name for a server; passed over");
+                let words = format!("{name:?} is not a valid server name; passed over");
                 self.remark(at, &words);
             } else if let Some(table) = value.get_ref().as_table() {
                 if let Err((at, why)) = self.server(at, name, table) {
-                    self.remark(at, &format!("{name} is passed over: {why}"));
+                    self.remark(at, &format!("{name} is ignored: {why}"));
                 }
             } else {
                 self.remark(at, &format!("a server is a table; write [servers.{name}]"));
@@ -223,7 +223,7 @@ impl Reading<'_> {
                 "task_id" => &mut convention.task_id,
                 other => {
                     let words = format!(
-                        "{other:?} says nothing of a checkpoint; there are client_id, list, pause and task_id"
+                        "{other:?} is not a checkpoint key; expected client_id, list, pause and task_id"
                     );
                     self.remark(key.span().start, &words);
                     continue;
@@ -262,7 +262,7 @@ impl Reading<'_> {
             match template {
                 Ok(template) => templates.push((name.to_owned(), template)),
                 Err(why) => {
-                    let words = format!("{name} among the {key} is passed over: {why}");
+                    let words = format!("{name} among the {key} is ignored: {why}");
                     self.remark(value.span().start, &words);
                 }
             }
@@ -282,7 +282,7 @@ pub(in crate::cli) fn header(name: &str, value: &str) -> Result<Template, String
 
 fn variable(name: &str, value: &str) -> Result<Template, String> {
     if !is_variable(name) {
-        return Err("that is no name of a variable".to_owned());
+        return Err("that is not a variable name".to_owned());
     }
     Template::parse(value)
 }

@@ -57,7 +57,8 @@ impl Reading<'_> {
                 }
                 "reverse" => view.is_reversed = self.switch(word, value).unwrap_or_default(),
                 other => {
-                    let words = format!("{other:?} says nothing of a view; there are {KEYS}");
+                    let words =
+                        format!("{other:?} is not a key of a view; expected one of: {KEYS}");
                     self.remark(key.span().start, &words);
                 }
             }

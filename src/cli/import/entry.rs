@@ -85,7 +85,7 @@ pub(super) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor)
             notes: Vec::new(),
         }
         .read(),
-        None => Err("it is no table".to_owned()),
+        None => Err("it is not a table".to_owned()),
     };
     Entry {
         name: name.to_owned(),
@@ -198,7 +198,7 @@ impl<'e> Reader<'e> {
             for (header, value) in said {
                 let value = value
                     .as_str()
-                    .ok_or_else(|| format!("its header {header} is no text"))?;
+                    .ok_or_else(|| format!("its header {header} is not text"))?;
                 headers.push((header.clone(), self.header(header, value)?));
             }
         }
@@ -336,7 +336,7 @@ impl<'e> Reader<'e> {
             .text(&["command", "cmd"])
             .filter(|command| !command.trim().is_empty())
             .map(|command| self.editor.fill(command))
-            .ok_or("its command is no text")?;
+            .ok_or("its command is not text")?;
         let mut args = Vec::new();
         if let Some(said) = self.said.get("args").filter(|said| !said.is_null()) {
             for arg in said.as_array().ok_or("its args are no list")? {
@@ -406,7 +406,7 @@ impl<'e> Reader<'e> {
             Value::String(text) => self.editor.fill(text),
             Value::Number(number) => number.to_string(),
             Value::Bool(switch) => switch.to_string(),
-            _ => return Err(format!("its variable {name} is no text")),
+            _ => return Err(format!("its variable {name} is not text")),
         };
         if value.contains(text::is_hostile) {
             return Err(format!(

@@ -90,7 +90,7 @@ pub(super) fn text_of(path: &Path) -> Result<String, String> {
         .map_err(|error| error.to_string())?;
     let found = file.metadata().map_err(|error| error.to_string())?;
     if !found.is_file() {
-        return Err("it is no plain file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let too_large = || "it is too large for a list of servers".to_owned();
     if found.len() > BYTES {
@@ -99,7 +99,7 @@ pub(super) fn text_of(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = file.take(BYTES + 1).read_to_string(&mut text);
     let read = read.map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => "it is no text (UTF-8)".to_owned(),
+        ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
         _ => error.to_string(),
     })?;
     if u64::try_from(read).is_ok_and(|read| read > BYTES) {

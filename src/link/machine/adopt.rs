@@ -265,7 +265,7 @@ impl Link {
             served.next = Some(now.mono.after(wait));
             active.served = Some(served);
         }
-        active.remark(now, "taken over from the server".to_owned());
+        active.remark(now, "adopted from the server".to_owned());
         active.held = Some(self.saver.next_token());
         self.served_ids.insert(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);

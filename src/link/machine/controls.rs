@@ -72,14 +72,14 @@ impl Link {
             ))
         })?;
         let refusal = if active.task.status == Status::Paused {
-            Some("it is paused already; r goes on".to_owned())
+            Some("it is already paused; r resumes it".to_owned())
         } else if active.phase() == Phase::Queued {
             Some("it does not run yet; x takes it back".to_owned())
         } else if !has_pause {
-            Some(format!("{name} has no pause tool; the work goes on"))
+            Some(format!("{name} has no pause tool; the call keeps running"))
         } else if !active.task.resumability.checkpoint {
             Some(format!(
-                "{} keeps no checkpoint that {name}'s pause tool could stop at; the work goes on",
+                "{} keeps no checkpoint that {name}'s pause tool could stop at; the call keeps running",
                 active.task.tool
             ))
         } else if matches!(active.task.status, Status::Unknown(_)) {
@@ -688,7 +688,7 @@ impl Link {
         let which = if is_idle {
             "nothing new came within your idle limit"
         } else {
-            "your hard limit is over"
+            "your time limit was reached"
         };
         let can_send =
             self.connection == ConnectionState::Ready && self.reachability.may_send(self.now);

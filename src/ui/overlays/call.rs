@@ -343,8 +343,7 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
     if is_narrow {
         String::new()
     } else {
-        "Enter goes on, Ctrl-S starts it, Ctrl-R types JSON, Ctrl-P fills in the last call."
-            .to_owned()
+        "Enter: next field, Ctrl-S: start, Ctrl-R: JSON, Ctrl-P: fill in the last call.".to_owned()
     }
 }
 

@@ -101,7 +101,7 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
     let lines = clean.trim_end().lines().flat_map(|line| wrap(line, room));
     let mut lines: Vec<String> = lines.collect();
     if lines.is_empty() {
-        lines.push("(it says nothing)".to_owned());
+        lines.push("(no message)".to_owned());
     }
     if let Wanted::Form { warnings, .. } = &form.asked.wanted {
         let warnings = warnings.iter().map(|warning| text::clean_line(warning));

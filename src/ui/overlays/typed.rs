@@ -145,7 +145,7 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
     let (words, role) = match &form.complaint {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
-            "A limit cancels: 90s, 5m, 2h, or off. Enter goes on and saves.",
+            "A limit cancels the call: 90s, 5m, 2h, or off. Enter saves.",
             Role::Dim,
         ),
     };

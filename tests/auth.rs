@@ -1019,7 +1019,7 @@ fn doctor_looks_with_the_sign_in_and_asks_the_issuer_for_nothing() {
         login["refresh_at"] = json!(1);
     });
     let over = seen();
-    assert!(has(&over, "warning", "is over"), "{over:#}");
+    assert!(has(&over, "warning", "has expired"), "{over:#}");
     assert_eq!(world.change(|known| known.grants.len()), 1);
     longhaul::store::write_atomically(&desk.logins(), b"{").unwrap();
     let damaged = seen();

@@ -445,7 +445,7 @@ fn every_end_has_its_exit_code() {
         (
             2,
             with(&url, &["call", "plain", "--args", "[1]"]),
-            "no JSON object",
+            "not a JSON object",
         ),
         (
             2,
@@ -468,7 +468,7 @@ fn every_end_has_its_exit_code() {
         (
             7,
             with(&url, &["call", "hangs", "--max-time", "100ms"]),
-            "hard limit",
+            "time limit",
         ),
     ] {
         let ran = run(&state, &arguments);
@@ -1259,7 +1259,7 @@ fn pausing_resuming_and_cancelling_say_what_came_of_it() {
     let refused = run(&state, &["pause", forecast.out.trim()]);
     assert_eq!(refused.code, Some(2));
     assert!(
-        refused.err.contains("Not paused") && refused.err.contains("the work goes on"),
+        refused.err.contains("Not paused") && refused.err.contains("the call keeps running"),
         "{refused:#?}"
     );
     assert_eq!(run(&state, &["cancel", "--all"]).code, Some(0));
@@ -1613,7 +1613,7 @@ fn what_has_ended_is_said_as_it_is() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains("leaving ended") && !ran.err.contains("go on:"),
+        ran.err.contains("leaving ended") && !ran.err.contains("follow it:"),
         "{ran:#?}"
     );
 }

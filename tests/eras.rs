@@ -943,7 +943,7 @@ fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
 
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for(" running  0 done");
-    screen.wait_for("taken over");
+    screen.wait_for("adopted from");
     let mut paints = Vec::new();
     for _ in 0..10 {
         screen.press("?");

@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(all.pairs.len(), 2);
         assert_eq!(read("two words").unwrap().tool, "two words");
         assert!(read("t --once x").unwrap_err().contains("--once"));
-        assert!(read("t b:={").unwrap_err().contains("no JSON"));
+        assert!(read("t b:={").unwrap_err().contains("not valid JSON"));
     }
 }

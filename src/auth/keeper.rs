@@ -595,7 +595,7 @@ mod tests {
         desk.write(login).await;
         let keeper = desk.keeper();
         for _ in 0..3 {
-            assert!(keeper.token().await.unwrap_err().contains("is over"));
+            assert!(keeper.token().await.unwrap_err().contains("has expired"));
             assert_eq!(keeper.due(), Some(Wall(1_000_000).after(NEXT_TRY)));
         }
         assert_eq!(issuer.asked(), 1);

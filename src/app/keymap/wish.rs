@@ -289,7 +289,7 @@ mod tests {
         type Lines = &'static [(&'static str, &'static [&'static str])];
         let cases: [(Lines, &str); 22] = [
             (&[("paus", &["f5"])], "paus is ignored: unknown action"),
-            (&[("", &["f5"])], " is ignored: no action"),
+            (&[("", &["f5"])], " is ignored: unknown action"),
             (&[("pause", &["hyper-x"])], "\"hyper-x\" names no key"),
             (&[("pause", &["\u{7}"])], "can be seen"),
             (&[("pause", &["\u{200b}"])], "can be seen"),

@@ -359,7 +359,7 @@ three = 3
             "config.toml:8: bad is ignored: it does not begin with http",
             "config.toml:11: secret is ignored: it holds a password",
             "config.toml:13: a server is a table",
-            "config.toml:14: \"http://x\" is no name",
+            "config.toml:14: \"http://x\" is not a valid server name",
         ];
         assert_eq!(config.remarks.len(), begins.len(), "{:?}", config.remarks);
         for (remark, begin) in config.remarks.iter().zip(begins) {

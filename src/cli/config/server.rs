@@ -87,7 +87,7 @@ impl Reading<'_> {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
             if !is_name(name) {
-                let words = format!("{name:?} is not a valid server name; passed over");
+                let words = format!("{name:?} is not a valid server name; ignored");
                 self.remark(at, &words);
             } else if let Some(table) = value.get_ref().as_table() {
                 if let Err((at, why)) = self.server(at, name, table) {

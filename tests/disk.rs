@@ -162,7 +162,7 @@ fn a_disk_that_fails_under_a_call_is_said_stops_new_ones_and_costs_nothing_once_
         assert!(is_said, "{disk:?}: {refused:#?}");
         assert_eq!(refused.out, "", "{disk:?}");
         bench.becomes(Disk::Well);
-        call.says("the session is written again");
+        call.says("saving works again");
         let taken = bench.call("taken");
         assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
         let ran = call.end();

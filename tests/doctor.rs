@@ -164,7 +164,11 @@ fn each_thing_that_is_wrong_is_named_with_what_to_do() {
         "{ran:#?}"
     );
     assert!(
-        has(&of(&ran, "session driven"), "wrong", "takes no connection"),
+        has(
+            &of(&ran, "session driven"),
+            "wrong",
+            "accepts no connection"
+        ),
         "{ran:#?}"
     );
     assert!(

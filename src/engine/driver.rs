@@ -1290,7 +1290,7 @@ impl Driver<'_> {
             Saver::Link(index, token) => match outcome {
                 Ok(()) => {
                     if let Some(Trouble { tries, .. }) = self.trouble.take() {
-                        let tries = text::plural(tries, "save");
+                        let tries = text::plural(tries, "failed attempt");
                         let words = format!("saving works again after {tries}");
                         self.notice(NoticeLevel::Info, words, now);
                     }

@@ -1823,7 +1823,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
     screen.keys("esc :").type_in("pause");
     let palette = screen.draw_text();
     let mut lines = palette.lines();
-    let line = lines.find(|line| line.contains("ask the server to pause"));
+    let line = lines.find(|line| line.contains("pause; press again"));
     assert!(
         line.is_some_and(|line| line.contains("Ctrl-P")),
         "{palette}"
@@ -2591,10 +2591,7 @@ fn help_takes_typing_and_lets_nothing_through() {
     screen.keys("? p");
     let drawn = screen.draw();
     let place = |words: &str| drawn.find(words).unwrap_or(usize::MAX);
-    assert!(
-        place("ask the server to pause") < place("next pane"),
-        "{drawn}"
-    );
+    assert!(place("pause; press again") < place("next pane"), "{drawn}");
     screen.keys("esc");
     assert_eq!((asks(&screen), screen.state.overlays.len()), (vec![], 0));
 

@@ -288,7 +288,7 @@ fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
     assert_eq!(server, "lab");
     let outcome = Ok(Done::Adopted(vec![id("aaaaaa"), id("aaaaab")]));
     screen.event(Event::News(News::Answer { ask, outcome }));
-    assert!(has_toast(&screen, "2 tasks of lab taken over"));
+    assert!(has_toast(&screen, "2 tasks of lab imported"));
     screen.todo.clear();
     screen.keys(":").type_in("adopt ci").keys("enter");
     assert_eq!(adopts(&screen).1, "ci");

@@ -246,7 +246,7 @@ impl Link {
         for (ask, _) in std::mem::take(&mut self.tool_waiters) {
             self.answer(ask, Ok(Done::Tools(tools.clone())));
         }
-        // Beside a session the modern list says less: which tools can be tasks is told in the session only.
+        // The modern list has less: only the session's list says which tools can run as tasks.
         if version == self.session_version() {
             self.record.tools = tools;
             self.record.tools_at = Some(self.now.wall);

@@ -423,7 +423,7 @@ impl Link {
             return true;
         }
         if self.record.is_initialized && !self.record.is_stateful() {
-            // It was asked for a session beside the modern era, which goes on without one.
+            // The server refused a session beside the modern era; calls continue there without one.
             self.record.refuses_session = true;
             self.negotiation.pinned = self.choice.version;
             self.connection = ConnectionState::Ready;

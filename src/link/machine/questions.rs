@@ -59,7 +59,7 @@ impl Link {
             return;
         }
         let whose = match of_related.or(task) {
-            // Some servers replay the requests of other streams too: whoever had it first keeps it.
+            // Some servers also replay the requests of other streams; the first task to get a request keeps it.
             Some(id) if !had.is_empty() && !had.contains(id) => return,
             Some(id) => vec![id.clone()],
             None if !had.is_empty() => had,

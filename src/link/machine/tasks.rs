@@ -553,7 +553,7 @@ impl Link {
             .filter(move |task| task.kind == kind)
     }
 
-    /// Opens or renews what the server tells of our tasks on: the stream of the session, and the subscription.
+    /// Opens or renews the streams that report on our tasks: the session's stream and the subscription.
     pub(super) fn step_listening(&mut self) {
         let next = self.subscription.next;
         let is_due = next.is_some_and(|next| self.now.mono >= next);

@@ -1082,7 +1082,10 @@ impl Link {
         let mut rows: Vec<Row> = self.erasing.drain(..).map(Row::Erase).collect();
         if self.is_worth_saving() {
             self.is_record_dirty = false;
-            rows.push(Row::Link(Box::new(self.record.clone())));
+            let mut record = self.record.clone();
+            // A process that ends now may leave a session that the server does not serve yet.
+            record.is_initialized &= self.connection != ConnectionState::Announcing;
+            rows.push(Row::Link(Box::new(record)));
         }
         for active in self.tasks.values_mut().filter(|active| active.is_dirty) {
             active.is_dirty = false;

@@ -152,6 +152,14 @@ pub struct Refusal {
     pub said: Option<String>,
 }
 
+impl Refusal {
+    /// Whether the same request may succeed later: the server, or a gateway in front of it, was busy (RFC 9110 15.5.9
+    /// and 15.6, RFC 6585 4, RFC 8470 5.2). 500 is not among them: many servers answer it to what they don't implement.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self.status, 408 | 425 | 429 | 502..=504)
+    }
+}
+
 /// A JSON-RPC error object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcError {

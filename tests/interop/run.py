@@ -115,8 +115,7 @@ SCENARIOS = [
     of_checkpoint("pause", checkpoint.checkpoint_pause),
     of_checkpoint("pause-resume", checkpoint.checkpoint_pause_resume, quick=True, CHECKPOINT_PAUSE_WORKS="1"),
     of_checkpoint("cancel", checkpoint.checkpoint_cancel, quick=True),
-    # Not quick until a session is announced again whose first process ended before it could say `initialized`.
-    of_checkpoint("adopt-file", checkpoint.checkpoint_adopt_file),
+    of_checkpoint("adopt-file", checkpoint.checkpoint_adopt_file, quick=True),
     of_checkpoint("error", checkpoint.checkpoint_error, CHECKPOINT_FAIL_AT="20"),
     of_checkpoint("hole", checkpoint.checkpoint_hole, slow=True),
     *(Scenario(name, server, play, quick=True) for name, server, play in both.table()),

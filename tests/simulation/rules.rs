@@ -1487,6 +1487,38 @@ fn a_handshake_whose_end_cannot_be_announced_is_said_to_who_waits() {
     ));
 }
 
+#[test]
+fn a_session_is_saved_as_usable_only_after_the_server_took_notifications_initialized() {
+    let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.greet();
+    bench.secs(5);
+    let is_usable = |bench: &Bench| {
+        let saved = bench.rows.iter().rev().find_map(|row| match row {
+            Row::Link(record) => Some(record.is_initialized),
+            _ => None,
+        });
+        saved.expect("the record was saved")
+    };
+    assert!(!is_usable(&bench));
+    let (exchange, _) = bench.last_post("notifications/initialized");
+    bench.bring(exchange, refused(405));
+    bench.secs(5);
+    assert!(is_usable(&bench));
+}
+
+#[test]
+fn a_busy_gateway_in_front_of_notifications_initialized_opens_another_session() {
+    let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
+    bench.start("steps", Limits::default());
+    bench.greet();
+    let (exchange, _) = bench.last_post("notifications/initialized");
+    bench.bring(exchange, refused(503));
+    assert_eq!(bench.count("tools/list"), 0);
+    bench.secs(31);
+    assert_eq!(bench.count("initialize"), 2);
+}
+
 /// How many tasks are looked at for each of so many calls that end within as many microseconds.
 fn looks_an_end(calls: u64) -> u64 {
     let mut bench = Bench::known();

@@ -104,6 +104,8 @@ pub(crate) struct Style {
     pub(crate) hangs_up: bool,
     /// Plain tools ask on the stream of a bare GET.
     pub(crate) asks_beside: bool,
+    /// It serves a session only after `notifications/initialized`, as the Python SDK does.
+    pub(crate) is_strict: bool,
     /// So many redirects lead to it.
     pub(crate) hops: u32,
 }
@@ -170,6 +172,7 @@ impl Style {
             notices_ms: *[20, 500, 8000, 60_000].get(dice.usize(0..4)).unwrap_or(&20),
             hangs_up,
             asks_beside: dice.u32(0..4) == 0,
+            is_strict: dice.u32(0..2) == 0,
             hops: if dice.u32(0..8) == 0 {
                 dice.u32(1..4)
             } else {
@@ -272,6 +275,8 @@ pub(crate) struct Server {
     pub(crate) desk: Desk,
     pub(crate) now: u64,
     pub(crate) sessions: BTreeSet<String>,
+    /// The sessions whose `notifications/initialized` came in.
+    announced: BTreeSet<String>,
     next_session: u64,
     pub(crate) streams: Vec<Stream>,
     by_id: HashMap<EventId, (usize, usize)>,
@@ -306,6 +311,7 @@ impl Server {
             desk: Desk::new(manner.unwrap_or_else(Manner::old), is_new),
             now: 0,
             sessions: BTreeSet::new(),
+            announced: BTreeSet::new(),
             next_session: 1,
             streams: Vec::new(),
             by_id: HashMap::new(),
@@ -440,6 +446,15 @@ impl Server {
         }
         if !self.knows(request.session.as_ref()) {
             return self.no_session(conn);
+        }
+        if let Some(session) = request.session.as_ref().filter(|_| self.style.is_strict) {
+            if method == "notifications/initialized" {
+                self.announced.insert(session.clone());
+            } else if method != "ping" && !self.announced.contains(session) {
+                self.violations
+                    .push(format!("{method} before notifications/initialized"));
+                return self.refuse(conn, 400, "Received request before initialization", None);
+            }
         }
         match method.as_str() {
             "ping" => self.answer(conn, &id, &json!({}), None),

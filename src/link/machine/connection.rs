@@ -152,10 +152,12 @@ impl Link {
         self.era_is_settled();
     }
 
-    /// `notifications/initialized` was taken, or refused by a server that does not care for it.
+    /// The server took `notifications/initialized`, or refused it because it does not need it. Only now is the session
+    /// saved as usable: some servers refuse every request before this notification.
     pub(super) fn announced(&mut self) {
         if self.connection == ConnectionState::Announcing {
             self.connection = ConnectionState::Ready;
+            self.record_changed();
             self.session_opened();
             self.show_all();
         }
@@ -640,7 +642,7 @@ impl Link {
                 self.answer(*ask, Err(Refused::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => match refusal {
-                Some(refusal) if matches!(refusal.status, 408 | 425 | 429 | 502..=504) => {
+                Some(refusal) if refusal.is_transient() => {
                     self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
                 // Whoever refuses an answer does not wait for it any more.
@@ -648,8 +650,10 @@ impl Link {
                 None => self.reply_unheard(id, in_flight, None),
             },
             RequestKind::Standalone => self.standalone_ended(None),
-            RequestKind::Announce if refusal.is_some() => self.announced(),
-            // The session stands only if the server heard of it; shake hands again.
+            RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_transient()) => {
+                self.announced();
+            }
+            // The server may not have seen the notification: open another session.
             RequestKind::Announce if self.connection == ConnectionState::Announcing => {
                 self.connection = ConnectionState::Disconnected;
                 self.record.is_initialized = false;

@@ -410,7 +410,7 @@ impl Link {
         {
             return true;
         }
-        let is_transient = matches!(refusal.status, 408 | 425 | 429 | 502..=504)
+        let is_transient = refusal.is_transient()
             // Where tasks are offered nobody asks for a session but us.
             || refusal.status >= 500 && !self.record.has_extension();
         if is_transient

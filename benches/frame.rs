@@ -12,8 +12,8 @@ use std::{cell::RefCell, hint::black_box, io, rc::Rc, sync::Arc};
 use longhaul::{
     app::{Event, Setup, State, update},
     domain::{
-        Attempt, Contact, Cursors, LeaveImpact, Mono, NewCall, News, Phase, Progress, Resumability,
-        ServerName, Stamp, Task, TaskId, TaskView, Wall,
+        Attempt, Connectivity, Cursors, LeaveImpact, Mono, NewCall, Phase, Progress, Resumability,
+        ServerName, SessionEvent, Stamp, Task, TaskId, TaskView, Wall,
     },
     ui,
 };
@@ -74,7 +74,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 ),
             )
         },
-        contact: Contact::Live {
+        contact: Connectivity::Live {
             last_byte: Wall(NOW),
         },
         leaving: Some(LeaveImpact::Safe {
@@ -111,7 +111,7 @@ fn frame(state: &mut State, moves: bool) -> f64 {
     let begin = thread_cpu();
     for news in news {
         if moves {
-            update(state, Event::News(News::Task(news)), at(10));
+            update(state, Event::Session(SessionEvent::Task(news)), at(10));
         }
         terminal
             .draw(|frame| ui::view(frame, black_box(state), at(10)))
@@ -144,7 +144,7 @@ fn bytes() -> usize {
     };
     let mut terminal = Terminal::with_options(CrosstermBackend::new(ink.clone()), options).unwrap();
     for step in 0..2 {
-        let news = Event::News(News::Task(view(3, 500.0 + f64::from(step))));
+        let news = Event::Session(SessionEvent::Task(view(3, 500.0 + f64::from(step))));
         update(&mut state, news, at(0));
         *ink.0.borrow_mut() = 0;
         terminal

@@ -11,7 +11,9 @@ use futures_util::FutureExt as _;
 
 use crate::{
     app::{self, Command, Event, Input, LeaveNote, Saved, State, View},
-    domain::{Ask, AskId, Entry, Mono, News, ServerName, Stamp, TaskId},
+    domain::{
+        Entry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
+    },
 };
 
 /// A frame at most this often, unless a key was pressed: no eye sees more, and the engine needs the time.
@@ -46,7 +48,7 @@ pub trait Services {
     /// Everything new since the last call.
     fn take(&mut self) -> Vec<Event>;
     /// Asks the engine; the answer is news.
-    fn ask(&mut self, ask: AskId, what: Ask);
+    fn ask(&mut self, ask: SessionRequestId, what: SessionRequest);
     /// A task's history after an entry, at most the newest that the screen holds, and how many were left out.
     fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String>;
     /// A task's result.
@@ -214,10 +216,10 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         }
         for event in &news {
             match event {
-                Event::News(News::Trouble { words, exit }) => {
+                Event::Session(SessionEvent::Trouble { words, exit }) => {
                     trouble = Some((words.clone(), *exit));
                 }
-                Event::News(News::Driver { .. }) => trouble = None,
+                Event::Session(SessionEvent::Driver { .. }) => trouble = None,
                 _ => {}
             }
         }

@@ -13,8 +13,8 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        Ask, Done, Entry, HistoryEvent, Limits, NewCall, News, ServerName, ServerRef, Status,
-        TaskId, TaskView,
+        Entry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent, SessionRequest,
+        SessionResponse, Status, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -92,18 +92,18 @@ impl Bench {
     }
 }
 
-fn call(tool: &str, arguments: &str) -> (TaskId, Ask) {
+fn call(tool: &str, arguments: &str) -> (TaskId, SessionRequest) {
     let id = TaskId::from_bits(fastrand::u64(..));
     let (tool, arguments) = (tool.to_owned(), arguments.to_owned());
     let call = NewCall::new(id.clone(), ServerName::new("lab"), tool, arguments);
-    (id, Ask::Start(Box::new(call)))
+    (id, SessionRequest::Start(Box::new(call)))
 }
 
 /// Waits until `found` sees what it looks for in the news.
 async fn until<T>(
     what: &str,
     subscription: &Subscription,
-    mut found: impl FnMut(&News) -> Option<T>,
+    mut found: impl FnMut(&SessionEvent) -> Option<T>,
 ) -> T {
     let mut last = None;
     let wait = async {
@@ -127,7 +127,7 @@ async fn until<T>(
 
 async fn settled(subscription: &Subscription, id: &TaskId) -> Arc<TaskView> {
     until("the task to settle", subscription, |news| match news {
-        News::Task(view) if view.task.id == *id && view.task.status.ends_waiting() => {
+        SessionEvent::Task(view) if view.task.id == *id && view.task.status.ends_waiting() => {
             Some(view.clone())
         }
         _ => None,
@@ -137,7 +137,7 @@ async fn settled(subscription: &Subscription, id: &TaskId) -> Arc<TaskView> {
 
 async fn step(subscription: &Subscription, id: &TaskId, value: f64) {
     until("a step", subscription, |news| match news {
-        News::Task(view) if view.task.id == *id => view
+        SessionEvent::Task(view) if view.task.id == *id => view
             .task
             .progress
             .as_ref()
@@ -179,11 +179,11 @@ async fn a_call_runs_to_its_result_and_every_step_is_on_disk_once() {
     let (id, start) = call("resumable_data_processing", FIFTY);
     session.ask(&reader, start);
     let started = until("the answer", &reader, |news| match news {
-        News::Answer { outcome, .. } => Some(outcome.clone()),
+        SessionEvent::Answer { outcome, .. } => Some(outcome.clone()),
         _ => None,
     })
     .await;
-    assert_eq!(started, Ok(Done::Started(id.clone())));
+    assert_eq!(started, Ok(SessionResponse::Started(id.clone())));
     let view = settled(&reader, &id).await;
     assert_eq!(view.task.status, Status::Completed, "{view:#?}");
     close(session).await;
@@ -210,7 +210,7 @@ async fn a_cut_in_the_middle_costs_no_step_and_shows_as_one_line() {
     step(&reader, &id, 15.0).await;
     bench.proxy.cut();
     until("offline", &reader, |news| match news {
-        News::Task(view) if view.contact.word() == "offline" => Some(()),
+        SessionEvent::Task(view) if view.contact.word() == "offline" => Some(()),
         _ => None,
     })
     .await;
@@ -248,7 +248,7 @@ async fn a_restarted_server_goes_on_from_the_checkpoint_and_a_plain_call_is_lost
     let again = serve(dir.path(), Some(port)).await;
     let mut ended: Vec<Arc<TaskView>> = Vec::new();
     until("both to end", &reader, |news| {
-        if let News::Task(view) = news
+        if let SessionEvent::Task(view) = news
             && view.task.status.ends_waiting()
             && !ended.iter().any(|known| known.task.id == view.task.id)
         {
@@ -296,7 +296,7 @@ async fn a_second_process_is_a_client_and_takes_over_when_the_driver_leaves() {
     let second = bench.open();
     let other = second.subscribe();
     until("the driver", &other, |news| match news {
-        News::Driver { is_us, .. } => {
+        SessionEvent::Driver { is_us, .. } => {
             assert!(!is_us);
             Some(())
         }
@@ -306,7 +306,7 @@ async fn a_second_process_is_a_client_and_takes_over_when_the_driver_leaves() {
     step(&other, &id, 10.0).await;
     close(first).await;
     until("the take-over", &other, |news| match news {
-        News::Driver { is_us: true, .. } => Some(()),
+        SessionEvent::Driver { is_us: true, .. } => Some(()),
         _ => None,
     })
     .await;
@@ -326,18 +326,18 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
     session.ask(&reader, call("get_forecast", "{}").1);
     let asks: Vec<_> = (0..2)
         .map(|_| {
-            let (_, Ask::Start(mut start)) = call("get_forecast", "{}") else {
+            let (_, SessionRequest::Start(mut start)) = call("get_forecast", "{}") else {
                 panic!("a call is a start");
             };
             start.once = Some("nightly".to_owned());
-            session.ask(&reader, Ask::Start(start))
+            session.ask(&reader, SessionRequest::Start(start))
         })
         .collect();
     let mut started = Vec::new();
     until("both answers", &reader, |news| {
-        if let News::Answer {
+        if let SessionEvent::Answer {
             ask,
-            outcome: Ok(Done::Started(id)),
+            outcome: Ok(SessionResponse::Started(id)),
         } = news
             && asks.contains(ask)
         {
@@ -363,35 +363,39 @@ async fn what_is_asked_of_a_settled_task_while_an_earlier_ask_is_being_saved_und
     let session = bench.open();
     let reader = session.subscribe();
     until("the driver", &reader, |news| {
-        matches!(news, News::Driver { is_us: true, .. }).then_some(())
+        matches!(news, SessionEvent::Driver { is_us: true, .. }).then_some(())
     })
     .await;
     // Whatever is to be saved waits.
     let other = rusqlite::Connection::open(bench.paths.db()).unwrap();
     other.busy_timeout(DEADLINE).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let edit = Ask::Edit {
+    let edit = SessionRequest::Edit {
         id: id.clone(),
         name: Some("new".to_owned()),
         note: None,
         limits: Limits::default(),
     };
-    let asks = [edit, Ask::Seen(id.clone()), Ask::Forget(id.clone())];
+    let asks = [
+        edit,
+        SessionRequest::Seen(id.clone()),
+        SessionRequest::Forget(id.clone()),
+    ];
     let asks = asks.map(|ask| session.ask(&reader, ask));
     // This one is refused at once, and shows that the others were heard.
-    let last = session.ask(&reader, Ask::Pause(id.clone()));
+    let last = session.ask(&reader, SessionRequest::Pause(id.clone()));
     until("the refusal", &reader, |news| match news {
-        News::Answer { ask, .. } if *ask == last => Some(()),
+        SessionEvent::Answer { ask, .. } if *ask == last => Some(()),
         _ => None,
     })
     .await;
     other.execute_batch("COMMIT").unwrap();
     let mut saved = 0;
     until("the answers", &reader, |news| {
-        if let News::Answer { ask, outcome } = news
+        if let SessionEvent::Answer { ask, outcome } = news
             && asks.contains(ask)
         {
-            assert_eq!(outcome, &Ok(Done::Accepted));
+            assert_eq!(outcome, &Ok(SessionResponse::Accepted));
             saved += 1;
         }
         (saved == asks.len()).then_some(())
@@ -418,13 +422,15 @@ async fn a_driver_of_another_version_is_told_of_once_and_every_ask_is_refused() 
         .await
         .unwrap();
     until("the trouble", &reader, |news| {
-        matches!(news, News::Trouble { exit: 75, .. }).then_some(())
+        matches!(news, SessionEvent::Trouble { exit: 75, .. }).then_some(())
     })
     .await;
-    let asked = session.ask(&reader, Ask::RetryNow);
+    let asked = session.ask(&reader, SessionRequest::RetryNow);
     until("the refusal", &reader, |news| match news {
-        News::Answer { ask, outcome } if *ask == asked => Some(outcome.clone().unwrap_err()),
-        News::Trouble { words, .. } => panic!("said again: {words}"),
+        SessionEvent::Answer { ask, outcome } if *ask == asked => {
+            Some(outcome.clone().unwrap_err())
+        }
+        SessionEvent::Trouble { words, .. } => panic!("said again: {words}"),
         _ => None,
     })
     .await;

@@ -37,7 +37,7 @@ use futures_util::{StreamExt as _, stream};
 use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
-    domain::{LeaveImpact, LinkRecord, LinkState, News, ProtocolVersion},
+    domain::{LeaveImpact, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
     engine::{Clock, FailPoint, Options, Session},
     store::{Paths, Reader},
 };
@@ -133,7 +133,7 @@ impl Bench {
         let wait = async {
             loop {
                 for news in news.take() {
-                    if let News::Server(view) = news
+                    if let SessionEvent::Server(view) = news
                         && let LinkState::Down { tries, .. } = view.state
                         && tries >= wanted
                     {

@@ -21,9 +21,9 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State, View},
     domain::{
-        Ask, AskId, Chord, Contact, Entry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall,
-        News, Progress, Question, QuestionWay, ServerName, Stamp, Status, Task, TaskId, TaskView,
-        Wall,
+        Chord, Connectivity, Entry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall, Progress,
+        Question, QuestionWay, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
+        Status, Task, TaskId, TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -68,7 +68,7 @@ struct World {
     looks: usize,
     draws: Vec<(u64, String)>,
     commands: Vec<Command>,
-    asks: Vec<Ask>,
+    asks: Vec<SessionRequest>,
     reads: Vec<(TaskId, u64)>,
     history: Vec<Entry>,
     is_file_broken: bool,
@@ -140,7 +140,7 @@ impl Services for FakeBackstage {
         std::mem::take(&mut world.news)
     }
 
-    fn ask(&mut self, _ask: AskId, what: Ask) {
+    fn ask(&mut self, _ask: SessionRequestId, what: SessionRequest) {
         self.0.borrow_mut().asks.push(what);
     }
 
@@ -309,8 +309,8 @@ fn end(at: u64) -> (u64, Line) {
     (at, Line::TerminalEvent(TerminalEvent::Signal(15)))
 }
 
-fn news(news: News) -> Line {
-    Line::News(Event::News(news))
+fn news(news: SessionEvent) -> Line {
+    Line::News(Event::Session(news))
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     }];
     let view = TaskView {
         task: asking,
-        contact: Contact::Idle,
+        contact: Connectivity::Idle,
         leaving: None,
         saved_seq: 0,
         guess: None,
@@ -336,14 +336,17 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     };
     let asks = |keys_at: u64| {
         let keys = [Key::Enter, Key::Tab, Key::Enter].map(Chord::plain);
-        let mut script = vec![(0, news(News::Task(Arc::new(view.clone())))), end(5_000)];
+        let mut script = vec![
+            (0, news(SessionEvent::Task(Arc::new(view.clone())))),
+            end(5_000),
+        ];
         // The first opens the dialog.
         for (place, key) in keys.into_iter().enumerate() {
             let at = 1_000 + if place == 0 { 0 } else { keys_at };
             script.push((at, chord(key)));
         }
         let played = play(script);
-        let is_answer = |ask: &&Ask| matches!(ask, Ask::Answer { .. });
+        let is_answer = |ask: &&SessionRequest| matches!(ask, SessionRequest::Answer { .. });
         played.world.asks.iter().filter(is_answer).count()
     };
     // Typed ahead in one turn, and faster than anybody reads.
@@ -378,13 +381,13 @@ fn task(number: u64, status: Status) -> Task {
 fn settled(number: u64) -> Line {
     let view = TaskView {
         task: task(number, Status::Completed),
-        contact: Contact::Idle,
+        contact: Connectivity::Idle,
         leaving: None,
         saved_seq: 0,
         guess: None,
         is_unsaved: false,
     };
-    news(News::Task(Arc::new(view)))
+    news(SessionEvent::Task(Arc::new(view)))
 }
 
 fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Line {
@@ -395,7 +398,7 @@ fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Lin
             seq: saved_seq,
             ..task(number, Status::Running)
         },
-        contact: Contact::Live {
+        contact: Connectivity::Live {
             last_byte: Wall(WALL),
         },
         leaving: Some(leaving),
@@ -403,7 +406,7 @@ fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Lin
         guess: None,
         is_unsaved: false,
     };
-    news(News::Task(Arc::new(view)))
+    news(SessionEvent::Task(Arc::new(view)))
 }
 
 fn safe() -> LeaveImpact {
@@ -419,7 +422,7 @@ fn dies() -> LeaveImpact {
 }
 
 fn drives() -> Line {
-    news(News::Driver {
+    news(SessionEvent::Driver {
         pid: 1,
         is_us: true,
     })
@@ -660,7 +663,7 @@ fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
 #[test]
 fn a_session_that_cannot_be_used_is_said_and_is_the_exit_code() {
     let trouble = || {
-        news(News::Trouble {
+        news(SessionEvent::Trouble {
             words: "could not write the session: read-only file system".to_owned(),
             exit: 73,
         })
@@ -698,7 +701,7 @@ fn what_the_screen_asks_reaches_the_engine() {
         end(1_000),
     ]);
     assert!(
-        played.world.asks.contains(&Ask::Pause(id(1))),
+        played.world.asks.contains(&SessionRequest::Pause(id(1))),
         "{:?}",
         played.world.asks
     );

@@ -16,10 +16,10 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Asked, AskedFor, Attempt, Cursors, Entry, HistoryEvent, Level, LinkRecord,
-        LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question, QuestionWay,
-        Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId, Tell, Tool,
-        Wall, Window,
+        Answer, Attempt, ControlKind, ControlRequest, Cursors, Entry, HistoryEvent, Level,
+        LinkRecord, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question,
+        QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId,
+        Tell, Tool, Wall, Window,
     },
     store::{
         DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
@@ -161,8 +161,8 @@ fn rich_rows() -> Vec<Row> {
     running.tag = Some("night".into());
     running.once = Some("key-1".into());
     running.status = Status::Paused;
-    running.asked = Some(Asked {
-        what: AskedFor::Pausing,
+    running.asked = Some(ControlRequest {
+        what: ControlKind::Pausing,
         at: NOW,
     });
     running.resumability = Resumability {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use longhaul::domain::{ProtocolVersion, Tally};
-use longhaul::protocol::{Body, ExchangeEvent, Method, Refusal, Request, RpcError};
+use longhaul::protocol::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 use longhaul::transport::{DEFAULT_CAP_BYTES, Http, HttpOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -37,10 +37,10 @@ struct Server {
 }
 
 impl Server {
-    async fn start<F, Done>(handle: F) -> Self
+    async fn start<F, SessionResponse>(handle: F) -> Self
     where
-        F: Fn(TcpStream, SeenRequest) -> Done + Send + Sync + 'static,
-        Done: Future<Output = ()> + Send + 'static,
+        F: Fn(TcpStream, SeenRequest) -> SessionResponse + Send + Sync + 'static,
+        SessionResponse: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
@@ -155,7 +155,7 @@ async fn only(http: &Http, request: Request) -> ExchangeEvent {
     arrivals.remove(0)
 }
 
-async fn refusal(answer: impl AsRef<[u8]>) -> Refusal {
+async fn refusal(answer: impl AsRef<[u8]>) -> HttpError {
     let server = Server::saying(answer).await;
     match only(&server.http(), post("{}")).await {
         ExchangeEvent::Refused(refusal) => *refusal,
@@ -733,7 +733,7 @@ async fn a_refusal_brings_status_words_and_error() {
             Some("{}"),
         ),
     ] {
-        let expected = Refusal {
+        let expected = HttpError {
             status,
             retry_after: None,
             error,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use longhaul::{
     auth::{Keychain, Logins},
-    domain::{Ask, NewCall, News, ServerName, ServerRef, TaskId},
+    domain::{NewCall, ServerName, ServerRef, SessionEvent, SessionRequest, TaskId},
     engine::{Clock, FailPoint, Options, Session, Subscription},
     store::Paths,
 };
@@ -35,7 +35,7 @@ pub(crate) fn drive(url: &str, calls: usize, state: &str) {
                     "blast".to_owned(),
                     "{\"count\":1}".to_owned(),
                 );
-                session.ask(&reader, Ask::Start(Box::new(call)));
+                session.ask(&reader, SessionRequest::Start(Box::new(call)));
             }
             heed(&reader, &mut seen, &mut open, &mut ended).await;
         }
@@ -53,7 +53,7 @@ async fn heed(
 ) {
     reader.changed().await;
     for news in reader.take() {
-        let News::Task(view) = news else {
+        let SessionEvent::Task(view) = news else {
             continue;
         };
         let (is_open, has_ended) = seen.entry(view.task.id.clone()).or_default();

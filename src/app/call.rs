@@ -26,7 +26,7 @@ pub enum Stage {
 
 /// Why a form is not sent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Refusal {
+pub struct FormErrors {
     /// In words, one line each; clean.
     pub lines: Vec<String>,
     /// Where.
@@ -335,10 +335,10 @@ impl CallForm {
     }
 
     /// The arguments as they would be sent, and why nobody could check them where that is so; or what is wrong with them.
-    pub fn arguments(&self) -> Result<(Map<String, Value>, Option<String>), Refusal> {
-        let arguments = self.read().map_err(|lines| Refusal {
+    pub fn arguments(&self) -> Result<(Map<String, Value>, Option<String>), FormErrors> {
+        let arguments = self.read().map_err(|lines| FormErrors {
             lines,
-            ..Refusal::default()
+            ..FormErrors::default()
         })?;
         let checked = self
             .tool
@@ -357,7 +357,7 @@ impl CallForm {
             };
             text::clean_line(&format!("{complaint}{missing}")).into_owned()
         };
-        Err(Refusal {
+        Err(FormErrors {
             lines: checked.complaints.iter().map(line).collect(),
             wrong: checked.complaints.into_iter().map(|it| it.path).collect(),
             arguments: Some(arguments),

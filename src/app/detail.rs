@@ -1,7 +1,7 @@
 //! What the tabs of the detail pane say, as lines of text.
 
 use crate::domain::{
-    Contact, Entry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
+    Connectivity, Entry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
     ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
 };
 
@@ -126,7 +126,9 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     let task = &task_row.view.task;
     let is_cut = matches!(
         task_row.view.contact,
-        Contact::Reconnecting { .. } | Contact::Offline { .. } | Contact::Unwatched { .. }
+        Connectivity::Reconnecting { .. }
+            | Connectivity::Offline { .. }
+            | Connectivity::Unwatched { .. }
     );
     let mut lines = Vec::new();
     for attempt in &task.attempts {

@@ -29,7 +29,7 @@ pub enum Kind {
     /// A line of code inside Markdown, or what fences it in.
     Code,
     /// What is said of a part that is no text.
-    Remark,
+    Notice,
 }
 
 /// One line, without its indentation.
@@ -157,7 +157,7 @@ impl Document {
     /// Adds what is said of a part that is no text.
     pub(super) fn push_remark(&mut self, words: &str) {
         self.has_remarks = true;
-        self.push_lines(words, Kind::Remark);
+        self.push_lines(words, Kind::Notice);
     }
 
     /// Adds Markdown.

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Ask, AskId, Colour, Entry, Input, News, Notify, Overall, ServerConfigs, ServerName, ServerView,
-    TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
+    Colour, Entry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
+    SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
 };
 
 /// What the shell knows before the first frame.
@@ -96,7 +96,7 @@ pub struct Findings {
     /// How many of them are new here.
     pub new: usize,
     /// What the configuration says after they were taken over; nothing where none was.
-    pub roster: ServerConfigs,
+    pub server_configs: ServerConfigs,
     /// Those of the new ones that wait for a person's word.
     pub waiting: Vec<ServerName>,
 }
@@ -120,7 +120,7 @@ pub struct Consent {
     /// Where nothing waits for the user: how it stands.
     pub words: String,
     /// All that is configured now.
-    pub roster: ServerConfigs,
+    pub server_configs: ServerConfigs,
 }
 
 /// What an open screen takes of the configuration; the rest of it holds from the next start.
@@ -129,7 +129,7 @@ pub struct Reread {
     /// The file, for people.
     pub file: String,
     /// The servers.
-    pub roster: ServerConfigs,
+    pub server_configs: ServerConfigs,
     /// What limits a new call has.
     pub limits: UsualLimits,
     /// The colours.
@@ -150,7 +150,7 @@ pub enum Event {
     /// The user did something at the terminal.
     Input(Input),
     /// The engine has something to say.
-    News(News),
+    Session(SessionEvent),
     /// What the session file held, for the first paint.
     Restored {
         /// The tasks, with contact `Unwatched`.
@@ -219,8 +219,8 @@ pub enum Saved {
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Ask the engine; it answers with one [`News::Answer`].
-    Ask(AskId, Ask),
+    /// Ask the engine; it answers with one [`SessionEvent::Answer`].
+    Ask(SessionRequestId, SessionRequest),
     /// Read a task's history from the session file; answered by [`Event::History`].
     ReadHistory {
         /// Whose.

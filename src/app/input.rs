@@ -9,7 +9,9 @@ mod questions;
 
 use core::time::Duration;
 
-use crate::domain::{Ask, AskId, Chord, NoticeLevel, ServerName, Stamp, TaskId, text};
+use crate::domain::{
+    Chord, NoticeLevel, ServerName, SessionRequest, SessionRequestId, Stamp, TaskId, text,
+};
 
 use super::{
     Command, Group, Input, Menu, Overlay, Pane, State, TaskRow,
@@ -199,12 +201,22 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, todo: &mut Vec<Command>)
     state.is_order_stale = true;
     state.are_headings_stale = true;
     if !state.setup.readonly {
-        ask(state, Ask::Seen(id.clone()), Pending::Plain, todo);
+        ask(
+            state,
+            SessionRequest::Seen(id.clone()),
+            Pending::Plain,
+            todo,
+        );
     }
 }
 
 /// Sends an ask and remembers what it was for.
-pub(super) fn ask(state: &mut State, ask: Ask, pending: Pending, todo: &mut Vec<Command>) -> AskId {
+pub(super) fn ask(
+    state: &mut State,
+    ask: SessionRequest,
+    pending: Pending,
+    todo: &mut Vec<Command>,
+) -> SessionRequestId {
     let number = state.next_ask;
     state.next_ask = state.next_ask.wrapping_add(1);
     state.pending.insert(number, pending);
@@ -230,7 +242,7 @@ pub(super) fn ask_tools(state: &mut State, server: &ServerName, todo: &mut Vec<C
     }
     let number = ask(
         state,
-        Ask::Tools(server.clone()),
+        SessionRequest::Tools(server.clone()),
         Pending::Tools(server.clone()),
         todo,
     );

@@ -1,13 +1,13 @@
 //! The one table of keys, and the keys that hold once the user changed some: they feed dispatch, the footer, the help,
 //! the palette, and every sentence that names a key.
 
-mod wish;
+mod key_override;
 
 use std::collections::BTreeMap;
 
 use crate::domain::{Chord, Key, text};
 
-pub use wish::Wish;
+pub use key_override::KeyOverride;
 
 /// Something that the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, LeaveImpact, Mono, ServerName, SignInPage, Stamp, Status, TaskId, text};
+use crate::domain::{
+    LeaveImpact, Mono, ServerName, SessionRequest, SignInPage, Stamp, Status, TaskId, text,
+};
 
 use super::{
     Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
@@ -110,7 +112,7 @@ pub enum Act {
         lines: Vec<String>,
     },
     /// Ask the engine.
-    Ask(Vec<Ask>),
+    Ask(Vec<SessionRequest>),
     /// Copy this.
     Copy(String),
     /// Break this.
@@ -501,7 +503,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
                 } else {
                     format!("yes, cancel all {}", tasks.len())
                 },
-                Act::Ask(tasks.iter().cloned().map(Ask::Cancel).collect()),
+                Act::Ask(tasks.iter().cloned().map(SessionRequest::Cancel).collect()),
             ),
         ],
         Menu::StopNow(id) => vec![
@@ -509,7 +511,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             item(
                 's',
                 "stop it now, the checkpoint stays",
-                Act::Ask(vec![Ask::Cancel(id.clone())]),
+                Act::Ask(vec![SessionRequest::Cancel(id.clone())]),
             ),
         ],
         Menu::WhatNow(id) => what_now(state, id),
@@ -573,7 +575,7 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             item(
                 'y',
                 "yes, drive from here whatever ends",
-                Act::Ask(vec![Ask::HandOver { is_forced: true }]),
+                Act::Ask(vec![SessionRequest::HandOver { is_forced: true }]),
             ),
         ],
         Menu::Repeat { is_unchecked, .. } => vec![
@@ -714,7 +716,7 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
     let mut look = item(
         'l',
         "look for it on the server",
-        Act::Ask(vec![Ask::Resume(id.clone())]),
+        Act::Ask(vec![SessionRequest::Resume(id.clone())]),
     );
     let task = &task_row.view.task;
     let has_cursor = task
@@ -736,12 +738,12 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
         items.push(item(
             'x',
             "cancel the old request",
-            Act::Ask(vec![Ask::Cancel(id.clone())]),
+            Act::Ask(vec![SessionRequest::Cancel(id.clone())]),
         ));
         items.push(item(
             'm',
             "mark as lost",
-            Act::Ask(vec![Ask::GiveUp(id.clone())]),
+            Act::Ask(vec![SessionRequest::GiveUp(id.clone())]),
         ));
     }
     items.push(item(

@@ -33,14 +33,14 @@ mod wants;
 pub use crate::domain::Colour;
 pub use crate::domain::Input;
 pub use away::away_line;
-pub use call::{CallForm, Refusal, Stage};
+pub use call::{CallForm, FormErrors, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use document::{Document, Kind, Match, Shown, finds, matches_in};
 pub use event::{Command, Consent, Event, Findings, LeaveNote, Look, Reread, Saved, Setup};
 pub use field::Field;
 pub use form::{FormField, FormRow, FormValue};
 pub use input::why_not;
-pub use keymap::{Action, HelpLine, Keymap, Wish};
+pub use keymap::{Action, HelpLine, KeyOverride, Keymap};
 pub use leave::{Leaving, Prices, is_viewer, leave_line, leave_note};
 pub use line::{Pair, lines};
 pub use log::{Part, ResultText, TaskLog, WireText};
@@ -50,8 +50,8 @@ pub use question::{Button, QuestionForm, place_of, waits};
 pub use room::{PaneHeights, SMALLEST, detail_margin, servers_shown, tabs, tools_shown};
 pub use select::{Filter, Group, Grouping, Headcount, Line, SortKey, Title, first_line};
 pub use state::{
-    Away, Counts, EditForm, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, Remark, State,
-    Tab, TaskRow, Toast, Tools,
+    Away, Counts, EditForm, Focus, Frozen, Mark, Message, Overlay, Pane, Pending, State, Tab,
+    TaskRow, Toast, Tools, TransientMessage,
 };
 pub use status::{Attention, attention, footer_keys, in_time, pane_scope, scope, until};
 pub use update::{update, update_all};

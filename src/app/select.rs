@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cmp::Ordering, time::Duration};
 
-use crate::domain::{Contact, ServerName, Stamp, Status, Task, TaskId, text};
+use crate::domain::{Connectivity, ServerName, Stamp, Status, Task, TaskId, text};
 
 use super::{
     Pane, State,
@@ -310,7 +310,7 @@ impl Filter {
     }
 
     /// Whether a task that stands on no screen is let through.
-    pub fn fits_task(&self, task: &Task, contact: &Contact) -> bool {
+    pub fn fits_task(&self, task: &Task, contact: &Connectivity) -> bool {
         self.lets(task, contact, || {
             Cow::Owned(short_arguments(&task.arguments))
         })
@@ -319,7 +319,7 @@ impl Filter {
     fn lets<'a>(
         &self,
         task: &Task,
-        contact: &Contact,
+        contact: &Connectivity,
         arguments: impl Fn() -> Cow<'a, [(String, String)]>,
     ) -> bool {
         self.terms
@@ -332,7 +332,7 @@ impl Term {
     fn fits<'a>(
         &self,
         task: &Task,
-        contact: &Contact,
+        contact: &Connectivity,
         arguments: &impl Fn() -> Cow<'a, [(String, String)]>,
     ) -> bool {
         let has = |text: &str| text.to_lowercase().contains(&self.words);

@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::domain::{
-    AskId, AskedFor, Contact, LeaveImpact, LinkState, Mono, NoticeLevel, Pace, ServerName,
-    ServerView, Stamp, Status, TaskId, TaskView, Tool, Wall, text,
+    Connectivity, ControlKind, LeaveImpact, LinkState, Mono, NoticeLevel, Pace, ServerName,
+    ServerView, SessionRequestId, Stamp, Status, TaskId, TaskView, Tool, Wall, text,
 };
 
 use super::{
@@ -106,7 +106,7 @@ impl TaskRow {
         let (before, after) = (Arc::clone(&self.view), &view);
         if before.contact.word() != after.contact.word() {
             self.contact_since = match &after.contact {
-                Contact::Offline { since, .. } => *since,
+                Connectivity::Offline { since, .. } => *since,
                 _ => now.wall,
             };
             let (was, is) = (mark_of(&before.contact), mark_of(&after.contact));
@@ -163,7 +163,7 @@ impl TaskRow {
             .view
             .task
             .asked
-            .is_some_and(|asked| asked.what == AskedFor::Resuming);
+            .is_some_and(|asked| asked.what == ControlKind::Resuming);
         self.is_running() && !is_asked_to_go_on && mark_of(&self.view.contact) == Mark::Live
     }
 
@@ -177,7 +177,7 @@ impl TaskRow {
 
     /// The group that its facts put it in.
     pub fn belongs(&self) -> Group {
-        let needs_login = matches!(self.view.contact, Contact::NeedsLogin);
+        let needs_login = matches!(self.view.contact, Connectivity::NeedsLogin);
         match &self.view.task.status {
             status if status.needs_you(self.is_seen) => Group::NeedsYou,
             status if status.is_settled() => Group::Done,
@@ -204,11 +204,13 @@ impl TaskRow {
     }
 }
 
-pub(super) fn mark_of(contact: &Contact) -> Mark {
+pub(super) fn mark_of(contact: &Connectivity) -> Mark {
     match contact {
-        Contact::Live { .. } | Contact::Quiet { .. } | Contact::Idle => Mark::Live,
-        Contact::Reconnecting { .. } | Contact::Offline { .. } | Contact::NeedsLogin => Mark::Cut,
-        Contact::Unwatched { .. } => Mark::Unwatched,
+        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle => Mark::Live,
+        Connectivity::Reconnecting { .. }
+        | Connectivity::Offline { .. }
+        | Connectivity::NeedsLogin => Mark::Cut,
+        Connectivity::Unwatched { .. } => Mark::Unwatched,
     }
 }
 
@@ -396,7 +398,7 @@ pub struct Message {
 
 /// An answer to a key, in the attention line until the next key or for some seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct TransientMessage {
     /// In words.
     pub text: String,
     /// When it goes.
@@ -439,7 +441,7 @@ pub struct Tools {
     /// Whether a list was ever received.
     pub is_known: bool,
     /// The ask that is under way.
-    pub asked: Option<AskId>,
+    pub asked: Option<SessionRequestId>,
     /// Why the last ask failed.
     pub refused: Option<String>,
 }
@@ -610,7 +612,7 @@ pub struct State {
     /// Messages that were dropped.
     pub messages_dropped: u64,
     /// The answer to the last key.
-    pub remark: Option<Remark>,
+    pub remark: Option<TransientMessage>,
     /// The banner.
     pub away: Option<Away>,
     /// The display is frozen.
@@ -636,9 +638,9 @@ pub struct State {
     /// Servers that were just taken over and wait for a person's word, in the order in which it is asked for.
     pub(super) to_agree: VecDeque<ServerName>,
     /// Asks without an answer.
-    pub(super) pending: BTreeMap<AskId, Pending>,
+    pub(super) pending: BTreeMap<SessionRequestId, Pending>,
     /// The number of the next ask.
-    pub(super) next_ask: AskId,
+    pub(super) next_ask: SessionRequestId,
     /// How many ids were made from the seed.
     pub(super) ids_made: u64,
     /// When the last key came.
@@ -795,7 +797,7 @@ impl State {
             return;
         }
         let is_settled = task_row.view.task.status.is_settled();
-        let is_unwatched = matches!(task_row.view.contact, Contact::Unwatched { .. });
+        let is_unwatched = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
         let counts = &mut self.counts;
         let place = match (task_row.belongs(), &task_row.view.task.status) {
             (Group::NeedsYou, _) => &mut counts.needs,
@@ -891,7 +893,7 @@ impl State {
     /// Answers a key.
     pub(super) fn answer(&mut self, words: impl Into<String>) {
         let now = self.last_event.unwrap_or_default().mono;
-        self.remark = Some(Remark {
+        self.remark = Some(TransientMessage {
             text: words.into(),
             until: now.after(ANSWER),
             is_of_empty: false,
@@ -910,7 +912,8 @@ impl State {
 
     /// Notes that a task has changed as it was asked to, so that no answer announces it any longer.
     pub(super) fn has_changed(&mut self, id: &TaskId) {
-        let is_stale = |remark: &mut Remark| remark.awaits.remove(id) && remark.awaits.is_empty();
+        let is_stale =
+            |remark: &mut TransientMessage| remark.awaits.remove(id) && remark.awaits.is_empty();
         if self.remark.take_if(is_stale).is_some() {
             self.is_dirty = true;
         }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{AskedFor, Contact, ServerView, Stamp, Status, TaskId, Wall, text};
+use crate::domain::{Connectivity, ControlKind, ServerView, Stamp, Status, TaskId, Wall, text};
 
 use super::{
     Document, Focus, Leaving, Overlay, Pane, Stage, State, Tab,
@@ -136,7 +136,7 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
-        .filter(|task_row| !matches!(task_row.view.contact, Contact::Unwatched { .. }))
+        .filter(|task_row| !matches!(task_row.view.contact, Connectivity::Unwatched { .. }))
         .find_map(|task_row| task_row.view.task.asked.map(|asked| (task_row, asked)))?;
     let age = now.wall.since(asked.at);
     let title = text::clean_line(task_row.view.task.title()).into_owned();
@@ -150,17 +150,17 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
             format!(" ({})", text::amount(progress.value))
         });
     Some(match asked.what {
-        AskedFor::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
+        ControlKind::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
             "{title}: pause asked {since} ago, the server still moves{at}; at {DID_NOT_STOP_S} s this becomes \"the server did not stop\""
         ),
-        AskedFor::Pausing => format!(
+        ControlKind::Pausing => format!(
             "{title}: pause asked {since} ago, the server did not stop{at}; {} again: stop it now, the checkpoint stays",
             state.key(Action::Pause)
         ),
-        AskedFor::Resuming => {
+        ControlKind::Resuming => {
             format!("{title}: asked to resume {since} ago, no progress yet{at}")
         }
-        AskedFor::Cancelling => format!("{title}: cancel asked {since} ago, no proof yet{at}"),
+        ControlKind::Cancelling => format!("{title}: cancel asked {since} ago, no proof yet{at}"),
     })
 }
 
@@ -172,14 +172,14 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
     }
     let title = text::clean_line(task_row.view.task.title()).into_owned();
     let words = match &task_row.view.contact {
-        Contact::Reconnecting { attempt, next, why } => format!(
+        Connectivity::Reconnecting { attempt, next, why } => format!(
             "{title}: {}; try {} {} ({} now)",
             text::clean_line(why),
             attempt.saturating_add(1),
             in_time(*next, now),
             state.key(Action::Resume)
         ),
-        Contact::Offline { next, why, .. } => format!(
+        Connectivity::Offline { next, why, .. } => format!(
             "{title}: could not reach {} ({}), next try {} ({} now)",
             text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
@@ -188,7 +188,7 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
         ),
         contact => {
             let since = task_row.remark_since.max(task_row.contact_since);
-            let is_needed = status.needs_a_person() || matches!(contact, Contact::NeedsLogin);
+            let is_needed = status.needs_a_person() || matches!(contact, Connectivity::NeedsLogin);
             // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
             return task_row
                 .view

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::domain::{
-    Ask, AskId, Contact, Done, LinkState, News, NoticeLevel, Refused, ServerView, Stamp, Status,
-    TaskId, TaskView, Wall, WireEntry, text,
+    Connectivity, LinkState, NoticeLevel, RequestError, ServerView, SessionEvent, SessionRequest,
+    SessionRequestId, SessionResponse, Stamp, Status, TaskId, TaskView, Wall, WireEntry, text,
 };
 
 use super::{
@@ -54,7 +54,7 @@ pub fn update_all(
 fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
     match event {
         Event::Input(input) => input::take(state, input, now, todo),
-        Event::News(news) => take_news(state, news, now, todo),
+        Event::Session(news) => take_news(state, news, now, todo),
         Event::Restored {
             views,
             servers,
@@ -92,7 +92,12 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 lines: taken.lines,
                 scroll: 0,
             });
-            let _ = input::ask(state, Ask::Configure(taken.roster), Pending::Plain, todo);
+            let _ = input::ask(
+                state,
+                SessionRequest::Configure(taken.server_configs),
+                Pending::Plain,
+                todo,
+            );
             // Above what became of each: what waits for a word of the user's is asked for at once.
             state.to_agree = taken.waiting.into();
             input::ask_consent(state, todo);
@@ -104,7 +109,7 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 is_program,
                 is_agreed,
                 words,
-                roster,
+                server_configs,
             } = consent;
             // It is no longer looked for.
             state.remark = None;
@@ -123,7 +128,12 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 input::open_menu(state, menu);
             }
             // It may be another one than this screen was started with.
-            let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
+            let _ = input::ask(
+                state,
+                SessionRequest::Configure(server_configs),
+                Pending::Plain,
+                todo,
+            );
         }
         Event::ConfigRead(read) => take_config(state, *read, now, todo),
         Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
@@ -146,7 +156,7 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
     state.config = Some(read.clone());
     let Reread {
         file,
-        roster,
+        server_configs,
         limits,
         theme,
         takes_mouse,
@@ -154,7 +164,7 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
         keys,
         remarks,
     } = read;
-    let count = u64::try_from(roster.servers.len()).unwrap_or(u64::MAX);
+    let count = u64::try_from(server_configs.servers.len()).unwrap_or(u64::MAX);
     let setup = &mut state.setup;
     (setup.limits, setup.views, setup.keys) = (limits, views, keys);
     setup.look.theme = theme;
@@ -173,7 +183,12 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
     for remark in remarks {
         state.say(NoticeLevel::Warning, &remark, now);
     }
-    let _ = input::ask(state, Ask::Configure(roster), Pending::Plain, todo);
+    let _ = input::ask(
+        state,
+        SessionRequest::Configure(server_configs),
+        Pending::Plain,
+        todo,
+    );
 }
 
 /// What every change, and the time, may have made due.
@@ -210,17 +225,17 @@ fn notice_slept(state: &mut State, now: Stamp) {
     }
 }
 
-fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>) {
+fn take_news(state: &mut State, news: SessionEvent, now: Stamp, todo: &mut Vec<Command>) {
     match news {
-        News::Task(view) => {
+        SessionEvent::Task(view) => {
             if let Some(frozen) = &mut state.frozen {
                 frozen.held.insert(view.task.id.clone(), view);
             } else {
                 take_task(state, view, now);
             }
         }
-        News::Erased(id) => erase(state, &id),
-        News::Server(server) => {
+        SessionEvent::Erased(id) => erase(state, &id),
+        SessionEvent::Server(server) => {
             let wants = ServerView::waits_for_consent;
             let did_want = state.server(&server.name).is_some_and(wants);
             let lets_in = did_want && !wants(&server);
@@ -231,14 +246,14 @@ fn take_news(state: &mut State, news: News, now: Stamp, todo: &mut Vec<Command>)
                 input::ask_tools(state, &server.name, todo);
             }
         }
-        News::Answer { ask, outcome } => take_answer(state, ask, outcome, now, todo),
-        News::Notice(notice) => state.say(notice.level, &notice.text, now),
-        News::Driver { pid, is_us } => {
+        SessionEvent::Answer { ask, outcome } => take_answer(state, ask, outcome, now, todo),
+        SessionEvent::Notice(notice) => state.say(notice.level, &notice.text, now),
+        SessionEvent::Driver { pid, is_us } => {
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
         }
-        News::Undriven => undriven(state, now),
-        News::Trouble { words, .. } => {
+        SessionEvent::Undriven => undriven(state, now),
+        SessionEvent::Trouble { words, .. } => {
             undriven(state, now);
             state.say(NoticeLevel::Error, &words, now);
         }
@@ -283,7 +298,7 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         let (status, asked) = (task_row.view.task.status.clone(), task_row.view.task.asked);
         let was_forgotten = task_row.view.task.forgotten_at.is_some();
         let old_title = task_row.view.task.title().to_owned();
-        let was_restored = matches!(task_row.view.contact, Contact::Unwatched { .. });
+        let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
         task_row.take(view, now);
         let task = &task_row.view.task;
         has_changed = task.status != status || asked.is_some() && task.asked.is_none();
@@ -382,8 +397,8 @@ fn erase(state: &mut State, id: &TaskId) {
 
 fn take_answer(
     state: &mut State,
-    ask: AskId,
-    outcome: Result<Done, Refused>,
+    ask: SessionRequestId,
+    outcome: Result<SessionResponse, RequestError>,
     now: Stamp,
     todo: &mut Vec<Command>,
 ) {
@@ -391,7 +406,7 @@ fn take_answer(
         return;
     };
     match (pending, outcome) {
-        (Pending::Tools(server), Ok(Done::Tools(list))) => {
+        (Pending::Tools(server), Ok(SessionResponse::Tools(list))) => {
             let tools = state.tools.entry(server).or_default();
             tools.list = list
                 .into_iter()
@@ -408,7 +423,7 @@ fn take_answer(
             tools.refused = Some(refused.to_string());
             with_call_form(state, |state, form| form.tool_known(state));
         }
-        (Pending::Start(id), Ok(Done::Started(started))) => {
+        (Pending::Start(id), Ok(SessionResponse::Started(started))) => {
             state.say(NoticeLevel::Info, &format!("{started} is started"), now);
             let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
             state.overlays.retain(|overlay| !is_ours(overlay));
@@ -431,14 +446,14 @@ fn take_answer(
         (Pending::Answer { task, key, word }, outcome) => {
             input::took_answer(state, &task, &key, word, outcome, now);
         }
-        (Pending::SignIn(server), Ok(Done::SignIn(page))) => {
+        (Pending::SignIn(server), Ok(SessionResponse::SignIn(page))) => {
             state.remark = None;
             input::open_menu(state, Menu::SignIn { server, page });
         }
-        (Pending::Drive, Err(Refused::Costs(words))) => {
+        (Pending::Drive, Err(RequestError::Costs(words))) => {
             input::open_menu(state, Menu::Drive(words));
         }
-        (Pending::Adopt(server), Ok(Done::Adopted(tasks))) => {
+        (Pending::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
             let words = match u64::try_from(tasks.len()) {
                 Ok(0) => format!("{name} lists nothing that is not here already"),
@@ -449,7 +464,7 @@ fn take_answer(
             };
             state.say(NoticeLevel::Info, &words, now);
         }
-        (_, Ok(Done::Told(words))) => state.say(NoticeLevel::Info, &words, now),
+        (_, Ok(SessionResponse::Told(words))) => state.say(NoticeLevel::Info, &words, now),
         (_, Err(refused)) => {
             let words = refused.to_string();
             state.say(NoticeLevel::Error, &words, now);
@@ -465,7 +480,7 @@ fn take_answer(
 /// Says a refusal in the form that asked for it, which steps back, or as news where that was closed.
 fn refused_in_form(
     state: &mut State,
-    refused: &Refused,
+    refused: &RequestError,
     is_its: impl Fn(&CallForm) -> bool,
     step_back: impl Fn(&mut CallForm),
     now: Stamp,

@@ -1,6 +1,6 @@
 //! When the screen changes by the passing of time alone.
 
-use crate::domain::{Contact, Mono, Stamp};
+use crate::domain::{Connectivity, Mono, Stamp};
 
 use super::{
     Leaving, Line, Pane, State,
@@ -82,7 +82,7 @@ fn moves(state: &State) -> bool {
                     && task_row.view.guess.is_none()
                     && matches!(
                         task_row.view.contact,
-                        Contact::Live { .. } | Contact::Quiet { .. }
+                        Connectivity::Live { .. } | Connectivity::Quiet { .. }
                     )
             })
         })

@@ -1,7 +1,7 @@
 //! What a server wants of a person before it can be used, in words: for its own place, for the row of a task that waits
 //! for it, and for the detail of that task.
 
-use crate::domain::{Contact, LinkState, Obstacle, ServerView, text};
+use crate::domain::{Connectivity, LinkState, Obstacle, ServerView, text};
 
 use super::{State, TaskRow, keymap::Action};
 
@@ -46,7 +46,7 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
 
 /// What a task waits for before it is sent, as short as its row needs it: `needs $LAB_TOKEN`, `needs consent: L`.
 pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
-    if task_row.view.contact != Contact::NeedsLogin {
+    if task_row.view.contact != Connectivity::NeedsLogin {
         return None;
     }
     let key = state.key(Action::SignIn);

@@ -18,10 +18,10 @@ use url::Url;
 
 use super::{
     AuthError, host,
-    keeper::Now,
     logins::{Login, Logins, OwnClient},
     metadata::{Found, discover},
     random, registration, said,
+    token_manager::Now,
     tokens::{self, Grant, NoTokens, Tokens},
 };
 use crate::{domain::base64_url, protocol::both_scopes, transport::Fetcher};
@@ -52,7 +52,7 @@ const OURS: [&str; 8] = [
 
 /// How somebody wants to sign in.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct SignInOptions {
     /// An id that is registered by hand.
     pub client_id: Option<String>,
     /// Its secret.
@@ -98,7 +98,7 @@ impl fmt::Debug for Begun {
 /// Every [`AuthError`] but [`AuthError::Late`].
 pub async fn begin(
     server: &Url,
-    wish: &Wish,
+    wish: &SignInOptions,
     logins: Logins,
     fetcher: Arc<Fetcher>,
     now: Now,
@@ -265,7 +265,7 @@ pub(super) fn key_of(server: &Url) -> String {
 /// The registration of the last sign-in there, if it is ours and its address on this machine is free.
 async fn own_client(
     before: Option<&Login>,
-    wish: &Wish,
+    wish: &SignInOptions,
 ) -> Option<(TcpListener, OwnClient, String)> {
     if wish.client_id.is_some() || wish.client_metadata_url.is_some() {
         return None;

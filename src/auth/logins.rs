@@ -135,7 +135,7 @@ fn long_ago() -> Wall {
 
 /// How a sign-in stands without anything being asked of anybody.
 #[derive(Debug)]
-pub enum Standing {
+pub enum TokenState {
     /// Nobody is signed in.
     None,
     /// Its token is over, and a new one can be had.
@@ -146,13 +146,13 @@ pub enum Standing {
 
 /// What the file says, by the URL of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Book {
+pub struct LoginFile {
     version: u32,
     /// The logins.
     pub logins: BTreeMap<String, Login>,
 }
 
-impl Default for Book {
+impl Default for LoginFile {
     fn default() -> Self {
         Self {
             version: VERSION,
@@ -167,7 +167,7 @@ struct Format {
     version: u32,
 }
 
-/// The file where a keychain has its key: a [`Book`], sealed.
+/// The file where a keychain has its key: a [`LoginFile`], sealed.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     version: u32,
@@ -303,14 +303,14 @@ impl Logins {
     /// # Errors
     /// [`AuthError::Store`], [`AuthError::Damaged`] where it is no file of logins, and [`AuthError::Logins`] where a newer
     /// program wrote it.
-    pub fn read(&self) -> Result<Book, AuthError> {
+    pub fn read(&self) -> Result<LoginFile, AuthError> {
         let damaged = |why: String| AuthError::Damaged {
             path: self.path().to_owned(),
             why,
         };
         let bytes = match self.file.read() {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(Book::default()),
+            Ok(None) => return Ok(LoginFile::default()),
             Err(StoreError::Damaged { why, .. }) => return Err(damaged(why)),
             Err(error) => return Err(error.into()),
         };
@@ -354,17 +354,17 @@ impl Logins {
     ///
     /// # Errors
     /// Those of [`Self::read`].
-    pub fn standing(&self, server: &Url, now: Wall) -> Result<Standing, AuthError> {
+    pub fn standing(&self, server: &Url, now: Wall) -> Result<TokenState, AuthError> {
         let login = self.read()?.logins.remove(&key_of(server));
         Ok(match login {
             Some(login) if login.expires_at.is_some_and(|end| end <= now) => match login.refresh {
-                Some(_) => Standing::Over,
-                None => Standing::None,
+                Some(_) => TokenState::Over,
+                None => TokenState::None,
             },
             Some(login) => login
                 .access
-                .map_or(Standing::None, |access| Standing::Good(access.0)),
-            None => Standing::None,
+                .map_or(TokenState::None, |access| TokenState::Good(access.0)),
+            None => TokenState::None,
         })
     }
 
@@ -372,7 +372,7 @@ impl Logins {
     ///
     /// # Errors
     /// [`AuthError::Store`] and [`AuthError::Logins`].
-    pub fn read_held(&self, held: &Held) -> Result<(Book, Option<String>), AuthError> {
+    pub fn read_held(&self, held: &Held) -> Result<(LoginFile, Option<String>), AuthError> {
         match self.read() {
             Err(AuthError::Damaged { path, why }) => {
                 let aside = self.file.set_aside(held)?;
@@ -381,7 +381,7 @@ impl Logins {
                     path.display(),
                     aside.display()
                 );
-                Ok((Book::default(), Some(remark)))
+                Ok((LoginFile::default(), Some(remark)))
             }
             other => Ok((other?, None)),
         }
@@ -405,7 +405,7 @@ impl Logins {
     ///
     /// # Errors
     /// [`AuthError::Store`], and [`AuthError::Machine`] where there are no random numbers.
-    pub fn write(&self, held: &Held, book: &Book) -> Result<(), AuthError> {
+    pub fn write(&self, held: &Held, book: &LoginFile) -> Result<(), AuthError> {
         // Made of text and numbers, so this cannot fail; if it did, nothing would be written.
         let unwritten = |error| AuthError::Logins(format!("could not write the logins: {error}"));
         let mut bytes = serde_json::to_vec_pretty(book).map_err(unwritten)?;
@@ -425,9 +425,9 @@ mod tests {
     use super::*;
     use crate::auth::tests::login_at;
 
-    fn book() -> Book {
+    fn book() -> LoginFile {
         let issuer = Url::parse("https://issuer/token").unwrap();
-        let mut book = Book::default();
+        let mut book = LoginFile::default();
         book.logins
             .insert("https://h/mcp".to_owned(), login_at(&issuer));
         book

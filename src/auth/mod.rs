@@ -11,18 +11,18 @@
 //! crate, which brings further crates for time, dice and digests.
 
 mod flow;
-mod keeper;
 mod keychain;
 mod logins;
 mod metadata;
 mod registration;
 mod seal;
+mod token_manager;
 mod tokens;
 
-pub use flow::{Begun, Wish, begin};
-pub use keeper::{Keeper, Now, Remark};
+pub use flow::{Begun, SignInOptions, begin};
 pub use keychain::Keychain;
-pub use logins::{Book, ClientAuth, Login, Logins, OwnClient, Standing};
+pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient, TokenState};
+pub use token_manager::{Notify, Now, TokenManager};
 pub use tokens::revoke;
 
 use url::Url;

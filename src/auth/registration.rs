@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{
     AuthError,
-    flow::Wish,
+    flow::SignInOptions,
     host,
     logins::{ClientAuth, OwnClient, Secret},
     metadata::{Found, undescribed},
@@ -31,7 +31,7 @@ struct Registered {
 pub(super) async fn client(
     fetcher: &Fetcher,
     found: &Found,
-    wish: &Wish,
+    wish: &SignInOptions,
     redirect_uri: &str,
 ) -> Result<OwnClient, AuthError> {
     let methods = found.auth_methods.as_deref();

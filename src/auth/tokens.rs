@@ -212,11 +212,11 @@ async fn post(
 pub(super) fn refusal_in(answer: &Fetched, secrets: &[String]) -> (Option<String>, String) {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Refusal {
+    struct OAuthError {
         error: Option<String>,
         error_description: Option<String>,
     }
-    let refusal: Refusal = serde_json::from_slice(&answer.body.0).unwrap_or_default();
+    let refusal: OAuthError = serde_json::from_slice(&answer.body.0).unwrap_or_default();
     // Only now, as JSON has more than one way to write a letter.
     let told = |words: &str| said(&masked(words, secrets));
     let words = match (&refusal.error, &refusal.error_description) {

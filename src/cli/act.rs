@@ -11,12 +11,12 @@ use super::{
     json,
     live::{Event, Live},
     read,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     domain::{
-        Ask, Contact, Era, Limits, News, Phase, ProtocolVersion, Refused, ServerName, Status, Task,
-        TaskId, TaskView, text,
+        Connectivity, Era, Limits, Phase, ProtocolVersion, RequestError, ServerName, SessionEvent,
+        SessionRequest, Status, Task, TaskId, TaskView, text,
     },
     store::ListFilter,
 };
@@ -31,18 +31,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is asked of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum TaskAction {
     Pause,
     Resume,
     Cancel,
 }
 
-impl Wish {
-    fn ask(self, id: TaskId) -> Ask {
+impl TaskAction {
+    fn ask(self, id: TaskId) -> SessionRequest {
         match self {
-            Self::Pause => Ask::Pause(id),
-            Self::Resume => Ask::Resume(id),
-            Self::Cancel => Ask::Cancel(id),
+            Self::Pause => SessionRequest::Pause(id),
+            Self::Resume => SessionRequest::Resume(id),
+            Self::Cancel => SessionRequest::Cancel(id),
         }
     }
 
@@ -72,7 +72,7 @@ impl Came {
 }
 
 /// `pause`, `resume`, `cancel`.
-pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Result<u8, Fail> {
+pub(super) fn act(context: &mut Context<'_>, wish: TaskAction, which: &Which) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let tasks = if let Some(id) = &which.id {
@@ -87,7 +87,7 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
             .filter(|task| wish.concerns(task))
             .collect()
     };
-    let servers = Servers::of(context, &mut reader)?;
+    let servers = Targets::of(context, &mut reader)?;
     let servers = match tasks.as_slice() {
         [] => {
             context
@@ -134,14 +134,14 @@ pub(super) fn act(context: &mut Context<'_>, wish: Wish, which: &Which) -> Resul
 async fn carry_out(
     context: &mut Context<'_>,
     live: &mut Live,
-    wish: Wish,
+    wish: TaskAction,
     before: &Task,
 ) -> Result<Came, Fail> {
     let id = &before.id;
     match live.outcome(context, wish.ask(id.clone())).await? {
         Ok(_) => {}
         // It settled since it was looked up: what it came to is the answer, and is in the news.
-        Err(Refused::Settled(_)) if !before.status.is_settled() => {}
+        Err(RequestError::Settled(_)) if !before.status.is_settled() => {}
         Err(refused) => return Err(refused.into()),
     }
     let begin = tokio::time::Instant::now();
@@ -152,7 +152,7 @@ async fn carry_out(
             if view.task.forgotten_at.is_some() {
                 return Err(forgotten(context, id));
             }
-            if is_late && view.contact == Contact::NeedsLogin {
+            if is_late && view.contact == Connectivity::NeedsLogin {
                 let (why, hint) = wants(context, live, &view.task.server);
                 let words = format!("{why}; nothing came of it, {id} stays as it was. {hint}");
                 return Ok(Came::new(code::NEEDS_LOGIN, words));
@@ -171,10 +171,10 @@ async fn carry_out(
             None => Ok(live.next(context).await),
         };
         match next {
-            Ok(Ok(Event::News(News::Erased(gone)))) if gone == *id => {
+            Ok(Ok(Event::Session(SessionEvent::Erased(gone)))) if gone == *id => {
                 return Err(forgotten(context, id));
             }
-            Ok(Ok(Event::News(_))) | Err(_) => {}
+            Ok(Ok(Event::Session(_))) | Err(_) => {}
             Ok(Ok(Event::Interrupted)) if live.warns(context, None) => {}
             Ok(Ok(Event::Interrupted | Event::Ended)) => {
                 return Err(Fail::new(
@@ -189,7 +189,7 @@ async fn carry_out(
 
 /// What the newest picture says of a wish.
 fn judge(
-    wish: Wish,
+    wish: TaskAction,
     before: &Task,
     view: &TaskView,
     was_asked: bool,
@@ -199,7 +199,7 @@ fn judge(
     let id = &task.id;
     let is_over = was_asked && task.asked.is_none();
     let remark = task.remark.as_deref();
-    if is_late && let Contact::Offline { why, .. } = &view.contact {
+    if is_late && let Connectivity::Offline { why, .. } = &view.contact {
         let words = format!(
             "{} cannot be reached ({why}), so nothing came of it; {id} stays as it was",
             task.server
@@ -207,28 +207,31 @@ fn judge(
         return Some(Came::new(code::UNREACHABLE, words));
     }
     let came = match (wish, &task.status) {
-        (Wish::Cancel, Status::Cancelled) => Came::new(
+        (TaskAction::Cancel, Status::Cancelled) => Came::new(
             code::OK,
             match remark {
                 Some(remark) => format!("{id} is cancelled; {remark}"),
                 None => format!("{id} is cancelled"),
             },
         ),
-        (Wish::Pause, Status::Paused) => Came::new(
+        (TaskAction::Pause, Status::Paused) => Came::new(
             code::OK,
             match &task.progress {
                 Some(progress) => format!("{id} is paused at {}", super::lines::amount(progress)),
                 None => format!("{id} is paused"),
             },
         ),
-        (Wish::Resume, Status::Running) => {
+        (TaskAction::Resume, Status::Running) => {
             let has_new_attempt = task.attempts_made() > before.attempts_made();
             let is_taken = task
                 .attempt()
                 .is_some_and(|attempt| attempt.phase >= Phase::Open);
             if before.status != Status::Paused {
                 // Looking for it takes a connection; without one the time limit above decides.
-                if !matches!(view.contact, Contact::Live { .. } | Contact::Quiet { .. }) {
+                if !matches!(
+                    view.contact,
+                    Connectivity::Live { .. } | Connectivity::Quiet { .. }
+                ) {
                     return None;
                 }
                 Came::new(code::OK, format!("{id} is running, contact is live"))
@@ -241,8 +244,8 @@ fn judge(
                 return None;
             }
         }
-        (Wish::Pause | Wish::Cancel, status)
-            if status.is_settled() || wish == Wish::Pause && status.ends_waiting() =>
+        (TaskAction::Pause | TaskAction::Cancel, status)
+            if status.is_settled() || wish == TaskAction::Pause && status.ends_waiting() =>
         {
             let words = format!(
                 "{id} is {} already: {}",
@@ -251,7 +254,7 @@ fn judge(
             );
             Came::new(code::TOOL_FAILED, words)
         }
-        (Wish::Resume, status) if status.ends_waiting() => {
+        (TaskAction::Resume, status) if status.ends_waiting() => {
             Came::new(outcome(task), format!("{id} is {}", status.word()))
         }
         _ if is_over => Came::new(
@@ -296,7 +299,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             tasks.push(task);
         }
     }
-    let servers = Servers::of(context, &mut reader)?;
+    let servers = Targets::of(context, &mut reader)?;
     let (mut ended, mut open): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|task| task.status.ends_waiting());
@@ -369,10 +372,12 @@ async fn wait_for(
     let mut told: Vec<ServerName> = Vec::new();
     while !is_enough(wait, ended, open) {
         match live.next(context).await? {
-            Event::News(News::Erased(gone)) if open.iter().any(|task| task.id == gone) => {
+            Event::Session(SessionEvent::Erased(gone))
+                if open.iter().any(|task| task.id == gone) =>
+            {
                 return Ok(Some(forgotten(context, &gone)));
             }
-            Event::News(_) => {}
+            Event::Session(_) => {}
             Event::Interrupted if live.warns(context, None) => {}
             Event::Interrupted | Event::Ended => {
                 return Err(Fail::new(code::INTERRUPTED, "interrupted; the tasks stay"));
@@ -393,7 +398,7 @@ async fn wait_for(
             return Ok(Some(forgotten(context, &view.task.id)));
         }
         let unsigned: Vec<ServerName> = views()
-            .filter(|view| view.contact == Contact::NeedsLogin)
+            .filter(|view| view.contact == Connectivity::NeedsLogin)
             .map(|view| view.task.server.clone())
             .collect();
         let is_stuck = unsigned.len() == open.len() && !is_enough(wait, ended, open);
@@ -431,7 +436,7 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail
         idle: limit(edit.idle_timeout, task.limits.idle),
         hard: limit(edit.max_time, task.limits.hard),
     };
-    let what = Ask::Edit {
+    let what = SessionRequest::Edit {
         id: id.clone(),
         name: name.clone(),
         note: note.clone(),
@@ -503,9 +508,9 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
         .partition(|task| task.forgotten_at.is_some() == rm.undo);
     each(context, &tasks, |id| {
         if rm.undo {
-            Ask::Unforget(id)
+            SessionRequest::Unforget(id)
         } else {
-            Ask::Forget(id)
+            SessionRequest::Forget(id)
         }
     })?;
     if context.global.json {
@@ -571,7 +576,7 @@ fn forget_settled(
     tasks.sort_by_key(|task| std::cmp::Reverse(ended(task)));
     tasks.drain(..keep.min(tasks.len()));
     tasks.retain(|task| older_than.is_none_or(|older| now.since(ended(task)) >= older));
-    each(context, &tasks, Ask::Forget)?;
+    each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {
         let document = serde_json::json!({"forgotten": ids_of(&tasks)});
         context.terminal.document(&json::text_of(&document))?;
@@ -589,7 +594,7 @@ fn forget_settled(
 fn each(
     context: &mut Context<'_>,
     tasks: &[Task],
-    what: impl Fn(TaskId) -> Ask,
+    what: impl Fn(TaskId) -> SessionRequest,
 ) -> Result<(), Fail> {
     if tasks.is_empty() {
         return Ok(());

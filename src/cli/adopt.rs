@@ -21,12 +21,12 @@ use super::{
     live::{Event, Live},
     read,
     saved::{Saved, SavedTask},
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     domain::{
-        Ask, CLIENT_ID, Checkpoint, Convention, Done, Phase, ServerRef, TaskId, TaskView, Tool,
-        place, text,
+        CLIENT_ID, Checkpoint, Convention, Phase, ServerRef, SessionRequest, SessionResponse,
+        TaskId, TaskView, Tool, place, text,
     },
     store::Reader,
 };
@@ -46,16 +46,16 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail
     if let Some(client_id) = &adopt.client_id {
         return checkpoints::take_over(context, &mut reader, adopt, client_id);
     }
-    let server = Servers::of(context, &mut reader)?.one()?;
+    let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     block_on(async {
         let mut live = Live::open(context, vec![server])?;
-        let what = Ask::Adopt {
+        let what = SessionRequest::Adopt {
             server: name.clone(),
             server_task: adopt.server_task.clone(),
         };
         let ids = match live.ask(context, what).await {
-            Ok(Done::Adopted(ids)) => ids,
+            Ok(SessionResponse::Adopted(ids)) => ids,
             Ok(_) => Vec::new(),
             Err(fail) => {
                 live.close();
@@ -128,7 +128,7 @@ fn from_file(
         return Ok(code::OK);
     }
     let tasks = meant(saved.tasks, wanted.server_task.as_deref()).map_err(failed)?;
-    let servers = Servers::of(context, reader)?;
+    let servers = Targets::of(context, reader)?;
     let server = match &saved.url {
         _ if !servers.names().is_empty() => servers.one()?,
         Some(url) => servers.named(url)?,
@@ -314,7 +314,7 @@ pub(super) async fn under_way(
     };
     while is_open(live) {
         match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(Event::News(_))) => {}
+            Ok(Ok(Event::Session(_))) => {}
             Ok(Ok(Event::Interrupted | Event::Ended)) | Err(_) => break,
             Ok(Err(fail)) => return Err(fail),
         }

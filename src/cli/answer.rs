@@ -15,10 +15,10 @@ use super::{
     fail::{Fail, code},
     json as documents, lines,
     live::{Event, Live},
-    servers::Servers,
+    target::Targets,
 };
 use crate::domain::{
-    Answer, Ask, Contact, Elicitation, Question, Task, TaskView, Wall, Wanted, text,
+    Answer, Connectivity, Elicitation, Question, SessionRequest, Task, TaskView, Wall, Wanted, text,
 };
 
 /// How long the way to the server is waited for; the answer is on disk by then and goes out later.
@@ -44,7 +44,7 @@ pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail>
             .terminal
             .remark("open it yourself; longhaul opens nothing from the command line");
     }
-    let servers = Servers::of(context, &mut reader)?.for_task(&task.server)?;
+    let servers = Targets::of(context, &mut reader)?.for_task(&task.server)?;
     block_on(async {
         let mut live = Live::open(context, servers)?;
         let done = send(context, &mut live, &task, &question, answer).await;
@@ -144,7 +144,7 @@ async fn send(
 ) -> Result<u8, Fail> {
     let id = &task.id;
     let word = answer.outcome();
-    let what = Ask::Answer {
+    let what = SessionRequest::Answer {
         id: id.clone(),
         key: Some(question.key.clone()),
         answer,
@@ -158,7 +158,7 @@ async fn send(
     let until = tokio::time::Instant::now() + ARRIVE_WITHIN;
     while !live.tasks.get(id).is_some_and(|view| is_there(view)) {
         match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(Event::News(_))) => {}
+            Ok(Ok(Event::Session(_))) => {}
             Ok(Ok(Event::Interrupted | Event::Ended)) => {
                 return Err(Fail::new(
                     code::INTERRUPTED,
@@ -170,7 +170,9 @@ async fn send(
             Ok(Err(fail)) => return Err(fail),
             Err(_) => {
                 let why = match live.tasks.get(id).map(|view| &view.contact) {
-                    Some(Contact::Offline { why, .. }) => format!(" ({})", text::clean_line(why)),
+                    Some(Connectivity::Offline { why, .. }) => {
+                        format!(" ({})", text::clean_line(why))
+                    }
                     _ => String::new(),
                 };
                 let server = text::clean_line(task.server.as_str()).into_owned();

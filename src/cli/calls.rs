@@ -11,12 +11,12 @@ use super::{
     follow::{Answers, Printer, Style, Until, follow},
     json as documents,
     live::Live,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     domain::{
-        ArgumentKind, ArgumentSpec, Ask, Done, Limits, NewCall, OnInput, ServerName, ServerRef,
-        TaskId, Tool, text,
+        ArgumentKind, ArgumentSpec, Limits, NewCall, OnInput, ServerName, ServerRef,
+        SessionRequest, SessionResponse, TaskId, Tool, text,
     },
     store::Reader,
 };
@@ -27,7 +27,7 @@ const NAMED: usize = 40;
 /// `tools`.
 pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let mut reader = context.reader_to_act()?;
-    let server = Servers::of(context, &mut reader)?.one()?;
+    let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     let tools = block_on(async {
         let mut live = Live::open(context, vec![server])?;
@@ -119,8 +119,11 @@ pub(super) async fn list(
     live: &mut Live,
     server: &ServerName,
 ) -> Result<Vec<Tool>, Fail> {
-    match live.ask(context, Ask::Tools(server.clone())).await? {
-        Done::Tools(tools) => Ok(tools),
+    match live
+        .ask(context, SessionRequest::Tools(server.clone()))
+        .await?
+    {
+        SessionResponse::Tools(tools) => Ok(tools),
         _ => Err(Fail::new(
             code::BUG,
             format!("{server} gave no list of tools"),
@@ -245,7 +248,7 @@ struct Draft {
 pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
-    let server = Servers::of(context, &mut reader)?.one()?;
+    let server = Targets::of(context, &mut reader)?.one()?;
     let base = call
         .args
         .as_deref()
@@ -278,7 +281,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
-    let servers = Servers::of(context, &mut reader)?;
+    let servers = Targets::of(context, &mut reader)?;
     let server = servers
         .for_task(&old.server)?
         .into_iter()
@@ -480,8 +483,11 @@ async fn begin(
     let wanted = new.id.clone();
     let has_key = new.once.is_some();
     let (asked_tool, asked_arguments) = (new.tool.clone(), new.arguments.clone());
-    match live.ask(context, Ask::Start(Box::new(new))).await? {
-        Done::Started(id) => {
+    match live
+        .ask(context, SessionRequest::Start(Box::new(new)))
+        .await?
+    {
+        SessionResponse::Started(id) => {
             if has_key && id != wanted {
                 let before = context.find(reader, id.as_str())?;
                 let is_other = before.tool != asked_tool || before.arguments != asked_arguments;

@@ -12,11 +12,12 @@ use super::{
     fail::{Fail, code},
     live::Live,
     saved::adopted_once,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     domain::{
-        Ask, Checkpoint, Convention, Done, NewCall, Progress, ServerRef, Task, TaskId, Tool, text,
+        Checkpoint, Convention, NewCall, Progress, ServerRef, SessionRequest, SessionResponse,
+        Task, TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -40,7 +41,7 @@ pub(super) fn take_over(
     wanted: &Adopt,
     client_id: &str,
 ) -> Result<u8, Fail> {
-    let server = Servers::of(context, reader)?.one()?;
+    let server = Targets::of(context, reader)?.one()?;
     let convention = context.config()?.convention(&server.name);
     let clients = [client_id.to_owned()];
     let (mut lists, tools) = block_on(look(context, &server, &clients, &[]))?;
@@ -109,12 +110,12 @@ pub(super) async fn look(
         }
         let mut lists = Vec::new();
         for client_id in client_ids {
-            let what = Ask::Checkpoints {
+            let what = SessionRequest::Checkpoints {
                 server: server.name.clone(),
                 client_id: client_id.clone(),
             };
             lists.push(match live.ask(context, what).await? {
-                Done::Checkpoints(listed) => listed,
+                SessionResponse::Checkpoints(listed) => listed,
                 _ => Vec::new(),
             });
         }
@@ -273,7 +274,10 @@ pub(super) async fn start_all(
                 limits,
                 ..NewCall::new(id, name.clone(), offer.tool, arguments)
             };
-            if let Done::Started(id) = live.ask(context, Ask::Start(Box::new(call))).await? {
+            if let SessionResponse::Started(id) = live
+                .ask(context, SessionRequest::Start(Box::new(call)))
+                .await?
+            {
                 called.extend(is_called.then(|| id.clone()));
                 ids.push(id);
             }

@@ -17,7 +17,8 @@ use super::{
 use crate::{
     demo::{self, DemoError, Options},
     domain::{
-        Ask, LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, TaskId,
+        LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, SessionRequest,
+        TaskId,
     },
     store::{DriverLock, ListFilter},
 };
@@ -180,13 +181,13 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         Vec::new()
     };
     let extra = screen::Extra {
-        roster: ServerConfigs::default(),
+        server_configs: ServerConfigs::default(),
         drives: false,
         reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
         servers,
         asks: calls
             .into_iter()
-            .map(|call| Ask::Start(Box::new(call)))
+            .map(|call| SessionRequest::Start(Box::new(call)))
             .collect(),
         remarks,
         is_demo: true,

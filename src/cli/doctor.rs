@@ -20,11 +20,11 @@ use super::{
     fail::{Fail, code},
     json as documents,
     screen::capabilities,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     app::SMALLEST,
-    auth::{AuthError, Standing},
+    auth::{AuthError, TokenState},
     domain::{
         Colour, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
         ServerRef, place, text,
@@ -515,11 +515,11 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);
         let wants = Wants::of(context, &server.name, is_new, &headers, &standing);
-        if let Standing::Good(token) = &standing {
+        if let TokenState::Good(token) = &standing {
             let value = format!("Bearer {}", token.expose_secret());
             headers.push(("Authorization".to_owned(), value.into()));
         }
-        let is_over = matches!(standing, Standing::Over);
+        let is_over = matches!(standing, TokenState::Over);
         let recording = recording(context, &server.name, &of, checks);
         let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
         let unrecorded = probed.as_ref().ok();
@@ -691,7 +691,7 @@ impl Wants {
         name: &ServerName,
         is_new: bool,
         headers: &[(String, SecretString)],
-        standing: &Standing,
+        standing: &TokenState,
     ) -> Self {
         let login = if is_new {
             "`longhaul login URL`".to_owned()
@@ -702,7 +702,7 @@ impl Wants {
         let config = context.config.as_ref().ok();
         let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
         let variables = server.map(ServerConfig::variables).unwrap_or_default();
-        let (words, next) = if matches!(standing, Standing::Good(_)) {
+        let (words, next) = if matches!(standing, TokenState::Good(_)) {
             (
                 "refused the token of its sign-in".to_owned(),
                 format!("sign in again with {login}"),
@@ -741,20 +741,20 @@ impl Wants {
 }
 
 /// The sign-in that a driver would use there.
-fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]) -> Standing {
+fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]) -> TokenState {
     let has_own = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
     let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
-        return Standing::None;
+        return TokenState::None;
     };
     // A file that cannot be read has a line of its own.
     context
         .logins
         .standing(&url, context.clock.now().wall)
-        .unwrap_or(Standing::None)
+        .unwrap_or(TokenState::None)
 }
 
 /// A server, what goes to the engine of it, and its URL.
@@ -762,7 +762,7 @@ type Wanted = (ServerName, Result<ServerRef, Fail>, String);
 
 /// The servers to look at: the named ones, else all. What stands in the way of one says nothing of the others.
 fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<Wanted>, Fail> {
-    let all = Servers::of(context, reader)?;
+    let all = Targets::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
     let urls = all.urls();
     let mut found: Vec<Wanted> = all

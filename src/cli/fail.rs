@@ -5,7 +5,7 @@ use std::io;
 use super::terminal::Unread;
 pub(super) use crate::domain::exit as code;
 use crate::{
-    domain::{Refused, Status, Task, TaskErrorKind},
+    domain::{RequestError, Status, Task, TaskErrorKind},
     store::StoreError,
 };
 
@@ -68,13 +68,15 @@ impl From<StoreError> for Fail {
     }
 }
 
-impl From<Refused> for Fail {
-    fn from(refused: Refused) -> Self {
+impl From<RequestError> for Fail {
+    fn from(refused: RequestError) -> Self {
         let code = match refused {
-            Refused::Usage(_) | Refused::Settled(_) | Refused::Costs(_) => code::REFUSED,
-            Refused::NeedsLogin(_) => code::NEEDS_LOGIN,
-            Refused::Unreachable(_) => code::UNREACHABLE,
-            Refused::CannotSave(_) => code::CANNOT_SAVE,
+            RequestError::Usage(_) | RequestError::Settled(_) | RequestError::Costs(_) => {
+                code::REFUSED
+            }
+            RequestError::NeedsLogin(_) => code::NEEDS_LOGIN,
+            RequestError::Unreachable(_) => code::UNREACHABLE,
+            RequestError::CannotSave(_) => code::CANNOT_SAVE,
         };
         Self::new(code, refused.to_string())
     }

@@ -12,13 +12,13 @@ use super::{
     live::{Event, Live, ids_of},
     prompt::{Lines, Prompt, QuestionId, Step},
     quoted,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     domain::{
-        Ask, Contact, Elicitation, Entry, HistoryEvent, LeaveImpact, LinkState, Mono, News, Pace,
-        Phase, Progress, ServerName, Status, Task, TaskErrorKind, TaskId, TaskView, Wall, text,
-        whole_percent,
+        Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace, Phase,
+        Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind, TaskId,
+        TaskView, Wall, text, whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -173,7 +173,7 @@ impl Printer {
         }
         let now = context.clock.now();
         let contact = match view.contact.at(now) {
-            Contact::Live { .. } | Contact::Idle => String::new(),
+            Connectivity::Live { .. } | Connectivity::Idle => String::new(),
             other => format!("  {}", other.word()),
         };
         let asked = view
@@ -279,7 +279,8 @@ pub(super) async fn follow(
     context.terminal.asked(false);
     context.terminal.clear_bar();
     if matches!(outcome, Ok(Left::Ended(_) | Left::Detached)) && until == Until::TheEnd {
-        live.ask_quietly(context, Ask::Seen(id.clone())).await;
+        live.ask_quietly(context, SessionRequest::Seen(id.clone()))
+            .await;
     }
     match outcome {
         Ok(Left::Ended(code)) => {
@@ -429,9 +430,11 @@ impl Follow<'_, '_> {
     /// What an event means beside the new pictures that it may have brought; `Some` ends the follow.
     fn react(&mut self, event: &Event) -> Result<Option<Left>, Fail> {
         Ok(match event {
-            Event::News(News::Erased(gone)) if *gone == self.id => Some(Left::Forgotten),
-            Event::News(News::Undriven) => over(self.context, self.printer)?.map(Left::Ended),
-            Event::News(_) => None,
+            Event::Session(SessionEvent::Erased(gone)) if *gone == self.id => Some(Left::Forgotten),
+            Event::Session(SessionEvent::Undriven) => {
+                over(self.context, self.printer)?.map(Left::Ended)
+            }
+            Event::Session(_) => None,
             Event::Interrupted if self.live.warns(self.context, Some(&self.id)) => None,
             Event::Interrupted | Event::Ended => Some(Left::Interrupted),
         })
@@ -466,7 +469,7 @@ impl Follow<'_, '_> {
                 let question = prompt.id().clone();
                 self.prompt = None;
                 let word = answer.outcome();
-                let what = Ask::Answer {
+                let what = SessionRequest::Answer {
                     id: self.id.clone(),
                     key: Some(question.key.clone()),
                     answer,
@@ -556,7 +559,7 @@ impl Follow<'_, '_> {
             }
             return Ok(None);
         }
-        self.is_unheard = view.contact == Contact::NeedsLogin
+        self.is_unheard = view.contact == Connectivity::NeedsLogin
             && !self.live.is_driver
             && was_signed_in_just_now(self.context);
         if self.is_unheard {
@@ -652,7 +655,7 @@ impl Follow<'_, '_> {
         }
         self.was_unsaved = view.is_unsaved;
         // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
-        if let Contact::Offline { why, .. } = &view.contact
+        if let Connectivity::Offline { why, .. } = &view.contact
             && view.task.is_queued()
             && self.is_first(Once::Unreachable)
         {
@@ -744,7 +747,7 @@ fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
         _ if view.task.error.is_some() => Detach::Refused,
         // Whoever drives stays with it, and sends it when that can be done.
         (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
-            Contact::Offline { .. } => Detach::Now,
+            Connectivity::Offline { .. } => Detach::Now,
             _ => Detach::NotYet,
         },
         _ if !is_driver => Detach::Now,
@@ -820,7 +823,7 @@ async fn ended(
     view: &Arc<TaskView>,
 ) -> Result<Option<u8>, Fail> {
     let id = printer.id.clone();
-    if view.contact == Contact::NeedsLogin {
+    if view.contact == Connectivity::NeedsLogin {
         let (why, hint) = wants(context, live, &view.task.server);
         if view
             .task
@@ -829,7 +832,8 @@ async fn ended(
         {
             // The call itself may have gone out and been refused, so "sent" is not the word.
             // Left in the queue it would go out some day, beside the one that the user is about to start again.
-            live.ask_quietly(context, Ask::Cancel(id.clone())).await;
+            live.ask_quietly(context, SessionRequest::Cancel(id.clone()))
+                .await;
             printer.catch_up(context)?;
             let words = format!("nothing was run. {hint}");
             return Err(Fail::new(code::NEEDS_LOGIN, format!("{why}; {words}")));
@@ -933,7 +937,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
 
 impl Live {
     /// Asks for something whose answer changes nothing here.
-    pub(super) async fn ask_quietly(&mut self, context: &mut Context<'_>, what: Ask) {
+    pub(super) async fn ask_quietly(&mut self, context: &mut Context<'_>, what: SessionRequest) {
         // It was worth a try; the task itself is in its place.
         let _ = self.ask(context, what).await;
     }
@@ -978,7 +982,7 @@ fn follow_after(
     } else {
         Style::Lines
     };
-    let servers = Servers::of(context, &mut reader)?;
+    let servers = Targets::of(context, &mut reader)?;
     let mut printer = Printer::new(task.id.clone(), reader, style, after);
     printer.is_terse = is_terse;
     // Nothing more will come, so nobody has to be asked.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
-    Contact, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView, Tool,
-    Wall, text,
+    Connectivity, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView,
+    Tool, Wall, text,
 };
 
 /// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
@@ -80,7 +80,7 @@ fn error_of(error: &TaskError) -> Value {
 
 /// What beside the record is told of a task.
 pub(super) struct Seen<'s> {
-    pub(super) contact: &'s Contact,
+    pub(super) contact: &'s Connectivity,
     pub(super) leaving: Option<&'s LeaveImpact>,
     pub(super) result: Option<&'s str>,
 }
@@ -95,9 +95,9 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         _ => None,
     };
     let as_of = match seen.contact {
-        Contact::Unwatched { as_of } => Some(*as_of),
-        Contact::Live { last_byte } | Contact::Quiet { last_byte } => Some(*last_byte),
-        Contact::Offline { since, .. } => Some(*since),
+        Connectivity::Unwatched { as_of } => Some(*as_of),
+        Connectivity::Live { last_byte } | Connectivity::Quiet { last_byte } => Some(*last_byte),
+        Connectivity::Offline { since, .. } => Some(*since),
         _ => None,
     };
     json!({

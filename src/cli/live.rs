@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, Done, LeaveImpact, News, Notice, NoticeLevel, Refused, ServerName, ServerRef,
-        ServerView, TaskId, TaskView, text,
+        LeaveImpact, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
+        SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
     engine::{Options, Session, Subscription},
     term::{patient::end_writes_on_signals, signals::Others},
@@ -32,7 +32,7 @@ const STAYS_SILENT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Event {
     /// News of the engine; pictures of tasks are kept in [`Live::tasks`] too.
-    News(News),
+    Session(SessionEvent),
     /// Ctrl-C.
     Interrupted,
     /// A signal that leaves no choice: the terminal is gone, or the system ends us.
@@ -43,7 +43,7 @@ pub(super) enum Event {
 pub(super) struct Live {
     session: Session,
     news: Subscription,
-    waiting: VecDeque<News>,
+    waiting: VecDeque<SessionEvent>,
     /// One that [`Self::has_come`] found.
     signal: Option<Event>,
     /// The newest picture of every task.
@@ -78,7 +78,7 @@ impl Live {
             listen(SignalKind::quit())?,
         ];
         let others = Others::catch().map_err(deaf)?;
-        let config = config::roster(context.config()?.servers.clone());
+        let config = config::server_configs(context.config()?.servers.clone());
         let hook = context.config()?.hook();
         // Once is enough, also where a command opens the session twice.
         let remarks = context
@@ -131,24 +131,24 @@ impl Live {
             }
             if let Some(news) = self.waiting.pop_front() {
                 match &news {
-                    News::Task(view) => {
+                    SessionEvent::Task(view) => {
                         self.tasks.insert(view.task.id.clone(), Arc::clone(view));
                     }
-                    News::Erased(id) => {
+                    SessionEvent::Erased(id) => {
                         self.tasks.remove(id);
                     }
-                    News::Driver { is_us, .. } => self.is_driver = *is_us,
-                    News::Notice(notice) => tell(context, notice),
-                    News::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
-                    News::Server(view) => {
+                    SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
+                    SessionEvent::Notice(notice) => tell(context, notice),
+                    SessionEvent::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
+                    SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
-                    News::Undriven if context.global.readonly => context.terminal.say(
+                    SessionEvent::Undriven if context.global.readonly => context.terminal.say(
                         "longhaul: nobody drives this session; what is saved is shown, and --readonly drives nothing",
                     ),
-                    News::Undriven | News::Answer { .. } => {}
+                    SessionEvent::Undriven | SessionEvent::Answer { .. } => {}
                 }
-                return Ok(Event::News(news));
+                return Ok(Event::Session(news));
             }
             let [terminate, hangup, quit] = &mut self.ends;
             let signal = tokio::select! {
@@ -188,7 +188,11 @@ impl Live {
     }
 
     /// Asks, and waits for the answer.
-    pub(super) async fn ask(&mut self, context: &mut Context<'_>, what: Ask) -> Result<Done, Fail> {
+    pub(super) async fn ask(
+        &mut self,
+        context: &mut Context<'_>,
+        what: SessionRequest,
+    ) -> Result<SessionResponse, Fail> {
         Ok(self.outcome(context, what).await??)
     }
 
@@ -196,15 +200,15 @@ impl Live {
     pub(super) async fn outcome(
         &mut self,
         context: &mut Context<'_>,
-        what: Ask,
-    ) -> Result<Result<Done, Refused>, Fail> {
+        what: SessionRequest,
+    ) -> Result<Result<SessionResponse, RequestError>, Fail> {
         let asked = self.session.ask(&self.news, what);
         loop {
             match self.next(context).await? {
-                Event::News(News::Answer { ask, outcome }) if ask == asked => {
+                Event::Session(SessionEvent::Answer { ask, outcome }) if ask == asked => {
                     return Ok(outcome.map_err(|refused| refused.reworded(|it| context.whole(it))));
                 }
-                Event::News(_) => {}
+                Event::Session(_) => {}
                 Event::Interrupted | Event::Ended => {
                     return Err(Fail::new(
                         code::INTERRUPTED,
@@ -236,7 +240,7 @@ impl Live {
                 continue;
             };
             match event {
-                Ok(Event::News(_)) => {}
+                Ok(Event::Session(_)) => {}
                 Ok(Event::Interrupted | Event::Ended) | Err(_) => break,
             }
         }

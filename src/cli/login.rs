@@ -11,10 +11,10 @@ use super::{
     block_on,
     fail::{Fail, code},
     json as documents, quoted,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
-    auth::{self, AuthError, Wish},
+    auth::{self, AuthError, SignInOptions},
     domain::{place, text},
     term::browser::Browser,
     transport::{Fetcher, ensure_provider},
@@ -38,7 +38,7 @@ impl From<AuthError> for Fail {
 /// The server that is meant: its name and its URL.
 fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url), Fail> {
     let mut reader = context.reader_to_act()?;
-    let servers = Servers::of(context, &mut reader)?;
+    let servers = Targets::of(context, &mut reader)?;
     let server = match server {
         Some(text) => servers.named(text)?,
         None => servers.one()?,
@@ -72,7 +72,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
         })?),
         None => None,
     };
-    let wish = Wish {
+    let wish = SignInOptions {
         client_id: login.client_id.clone(),
         client_secret: secret,
         client_metadata_url: login.client_metadata_url.clone(),

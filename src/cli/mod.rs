@@ -27,11 +27,11 @@ mod login;
 mod manual;
 mod prompt;
 mod read;
-mod roster;
 mod saved;
 mod screen;
 mod servers;
 mod sessions;
+mod target;
 mod terminal;
 mod trace;
 
@@ -375,22 +375,22 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         Some(Command::Logs(logs)) => read::logs(context, &logs),
         Some(Command::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
         Some(Command::Wait(wait)) => act::wait(context, &wait),
-        Some(Command::Pause(which)) => act::act(context, act::Wish::Pause, &which),
-        Some(Command::Resume(which)) => act::act(context, act::Wish::Resume, &which),
-        Some(Command::Cancel(which)) => act::act(context, act::Wish::Cancel, &which),
+        Some(Command::Pause(which)) => act::act(context, act::TaskAction::Pause, &which),
+        Some(Command::Resume(which)) => act::act(context, act::TaskAction::Resume, &which),
+        Some(Command::Cancel(which)) => act::act(context, act::TaskAction::Cancel, &which),
         Some(Command::Answer(args)) => answer::answer(context, &args),
         Some(Command::Adopt(args)) => adopt::adopt(context, &args),
         Some(Command::Edit(edit)) => act::edit(context, edit),
         Some(Command::Rm(rm)) => act::rm(context, &rm),
         Some(Command::Clean(clean)) => act::clean(context, &clean),
         Some(Command::Servers { what }) => match what {
-            ServersCommand::List => roster::list(context),
-            ServersCommand::Add(add) => roster::add(context, &add),
-            ServersCommand::Remove(remove) => roster::remove(context, &remove),
-            ServersCommand::Test(test) => roster::test(context, &test),
+            ServersCommand::List => servers::list(context),
+            ServersCommand::Add(add) => servers::add(context, &add),
+            ServersCommand::Remove(remove) => servers::remove(context, &remove),
+            ServersCommand::Test(test) => servers::test(context, &test),
             ServersCommand::Import(import) => import::import(context, &import),
-            ServersCommand::Consent(of) => roster::consent(context, &of),
-            ServersCommand::Approve(of) => roster::approve(context, &of),
+            ServersCommand::Consent(of) => servers::consent(context, &of),
+            ServersCommand::Approve(of) => servers::approve(context, &of),
         },
         Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor, trouble),
         Some(Command::Export(which)) => export::export(context, &which),

@@ -12,13 +12,13 @@ use super::{
     fail::{Fail, code},
     follow::{self, Printer, Style},
     json as documents, lines,
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Contact, Elicitation, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Status,
-        Task, TaskId, Wall, element, text,
+        Block, Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, ProtocolVersion,
+        Status, Task, TaskId, Wall, element, text,
     },
     engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
@@ -58,17 +58,17 @@ fn is_under_way(task: &Task) -> bool {
 }
 
 /// The contact as far as the file and the driver tell it.
-fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Contact, Fail> {
+fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Connectivity, Fail> {
     if !is_under_way(task) {
-        return Ok(Contact::Idle);
+        return Ok(Connectivity::Idle);
     }
     if !driver.is_there {
-        return Ok(Contact::Unwatched {
+        return Ok(Connectivity::Unwatched {
             as_of: task.updated_at,
         });
     }
     if driver.barred.contains(&task.id) {
-        return Ok(Contact::NeedsLogin);
+        return Ok(Connectivity::NeedsLogin);
     }
     // The driver notes when contact ends and when it is back.
     let tail = reader.history_tail(&task.id, LOOK_BACK)?;
@@ -80,12 +80,12 @@ fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Contact,
         _ => None,
     });
     Ok(match last {
-        Some((state, why, at)) if state != "live" => Contact::Reconnecting {
+        Some((state, why, at)) if state != "live" => Connectivity::Reconnecting {
             attempt: 1,
             next: at,
             why,
         },
-        _ => Contact::Live {
+        _ => Connectivity::Live {
             last_byte: task.updated_at,
         },
     })
@@ -151,9 +151,9 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     // Reading needs no configuration, but for a name that only it knows.
     let servers = match context.global.server.as_slice() {
         [] => None,
-        _ => Some(Servers::of(context, &mut reader)?),
+        _ => Some(Targets::of(context, &mut reader)?),
     };
-    let servers = servers.as_ref().map_or_else(Vec::new, Servers::names);
+    let servers = servers.as_ref().map_or_else(Vec::new, Targets::names);
     let since = ls.since.map(|since| since.at(context.clock.now().wall));
     let view = match &ls.view {
         Some(name) => context.config()?.view(name)?.clone(),
@@ -239,7 +239,12 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
     ))
 }
 
-fn row(task: &Task, contact: &Contact, now: Wall, (cell, ending): (usize, &str)) -> Vec<String> {
+fn row(
+    task: &Task,
+    contact: &Connectivity,
+    now: Wall,
+    (cell, ending): (usize, &str),
+) -> Vec<String> {
     let word = if task.is_queued() {
         "queued"
     } else {
@@ -248,9 +253,9 @@ fn row(task: &Task, contact: &Contact, now: Wall, (cell, ending): (usize, &str))
     let state = match (task.asked, contact) {
         (Some(asked), _) => asked.what.word().to_owned(),
         // Nobody looks, so it may have moved on.
-        (None, Contact::Unwatched { .. }) => format!("{word}?"),
-        (None, Contact::Reconnecting { .. }) => format!("{word}, cut"),
-        (None, contact @ Contact::NeedsLogin) => format!("{word}, {}", contact.word()),
+        (None, Connectivity::Unwatched { .. }) => format!("{word}?"),
+        (None, Connectivity::Reconnecting { .. }) => format!("{word}, cut"),
+        (None, contact @ Connectivity::NeedsLogin) => format!("{word}, {}", contact.word()),
         _ => word.to_owned(),
     };
     let state = match task.forgotten_at {
@@ -331,9 +336,9 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put(
         "contact",
         match &contact {
-            Contact::Idle => None,
-            Contact::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
-            Contact::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
+            Connectivity::Idle => None,
+            Connectivity::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
+            Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
             other => Some(other.word().to_owned()),
         },
     );

@@ -7,11 +7,11 @@ use super::{
     config::{self, Config},
     dice, die_after,
     fail::{Fail, code},
-    servers::Servers,
+    target::Targets,
 };
 use crate::{
     app::{Look, Reread, Setup},
-    domain::{Ask, ServerConfigs, ServerRef, TaskId, ThemeName, text},
+    domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
     engine::{FailPoint, Options, PanicIn},
     shell::real::{Configuration, FileMark, Opening, open as open_shell},
     term::{
@@ -28,8 +28,8 @@ pub(super) struct Extra {
     pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
     /// What is configured.
-    pub(super) roster: ServerConfigs,
-    pub(super) asks: Vec<Ask>,
+    pub(super) server_configs: ServerConfigs,
+    pub(super) asks: Vec<SessionRequest>,
     /// What went wrong before there was a screen to say it on.
     pub(super) remarks: Vec<String>,
     pub(super) is_demo: bool,
@@ -119,20 +119,20 @@ pub(super) fn open(
     check(context)?;
     let (mut reader, remarks) = context.reader_to_show()?;
     let servers = context.config.as_ref().map(|it| it.servers.clone());
-    let roster = servers.map(config::roster).unwrap_or_default();
+    let server_configs = servers.map(config::server_configs).unwrap_or_default();
     // What is under way counts more than what is configured: the screen opens, and says so there.
     let unreadable = match &mut context.config {
         Ok(_) => None,
         told => std::mem::replace(told, Ok(Config::default())).err(),
     };
-    let servers = Servers::of(context, &mut reader)?.all()?;
+    let servers = Targets::of(context, &mut reader)?.all()?;
     show(
         context,
         attach,
         Extra {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
-            roster,
+            server_configs,
             remarks: unreadable.into_iter().chain(remarks).collect(),
             asks: Vec::new(),
             is_demo: false,
@@ -156,7 +156,7 @@ fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String
         views: config.views,
         keys: config.keys,
         remarks: config.remarks,
-        roster: config::roster(config.servers),
+        server_configs: config::server_configs(config.servers),
     });
     Some(read.map_err(|why| format!("{why}; until then all is as it was before")))
 }
@@ -186,10 +186,12 @@ pub(super) fn show(
         Ok(config) => (config, None),
         Err(words) => (Config::default(), Some(words)),
     };
-    let mut roster = extra.roster;
+    let mut server_configs = extra.server_configs;
     if context.global.readonly {
         // Not even one that is approved is started.
-        roster.servers.retain(|server| server.program.is_none());
+        server_configs
+            .servers
+            .retain(|server| server.program.is_none());
     }
     let read_config = if extra.is_demo || context.global.readonly {
         || None
@@ -206,7 +208,7 @@ pub(super) fn show(
         engine: Options {
             paths: context.paths.clone(),
             servers: extra.servers,
-            config: roster,
+            config: server_configs,
             read_config,
             readonly: context.global.readonly,
             environment: super::variable,
@@ -246,7 +248,7 @@ pub(super) fn show(
             save_view: config::save_view,
             look: look_again,
             export: super::export::on_screen,
-            consent: super::roster::consent_on_screen,
+            consent: super::servers::consent_on_screen,
         },
         config_mark: context.config_mark,
         given: super::export::given(context),

@@ -5,7 +5,6 @@
 //! from a server reaches a person only through [`text`], every number only through [`Progress::reported`].
 
 mod argument;
-mod ask;
 mod base64;
 mod chord;
 mod colour;
@@ -24,6 +23,7 @@ pub mod place;
 mod progress;
 mod question;
 mod record;
+mod request;
 mod result;
 mod schema;
 mod server_task;
@@ -38,10 +38,6 @@ mod view;
 mod wire;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
-pub use ask::{
-    Ask, AskId, Checkpoint, Done, Limits, NewCall, News, Notice, NoticeLevel, Refused, ServerRef,
-    SignInPage,
-};
 pub use base64::{base64, base64_url, read_base64};
 pub use chord::{Chord, Key, NoSuchChord};
 pub use colour::Colour;
@@ -63,12 +59,18 @@ pub use record::{
     Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
     TaskError, TaskErrorKind,
 };
+pub use request::{
+    Checkpoint, Limits, NewCall, Notice, NoticeLevel, RequestError, ServerRef, SessionEvent,
+    SessionRequest, SessionRequestId, SessionResponse, SignInPage,
+};
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use schema::{Checked, Complaint, Step, path_text};
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use shape::{Shape, Within};
 pub use stamp::{Mono, Stamp, Wall};
-pub use status::{Asked, AskedFor, Contact, LostReason, Resumability, Resumable, Status, Window};
+pub use status::{
+    Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status, Window,
+};
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use tally::{Part, Tally};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};

@@ -1,6 +1,6 @@
 //! What is told beside the screen, and how: the bell, the desktop, the taskbar, the title, a command of the user.
 
-use super::{Contact, Status, Task, TaskView};
+use super::{Connectivity, Status, Task, TaskView};
 
 /// Something that a person may want to hear of while he looks elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ impl Occasion {
 impl TaskView {
     /// What its picture is worth telling of; `None` while it goes on by itself.
     pub fn occasion(&self) -> Option<Occasion> {
-        let needs_login = matches!(self.contact, Contact::NeedsLogin);
+        let needs_login = matches!(self.contact, Connectivity::NeedsLogin);
         let of_task = self.task.occasion();
         of_task.or_else(|| needs_login.then_some(Occasion::NeedsYou))
     }

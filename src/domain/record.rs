@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Asked, Convention, Entries, Era, EraReason, EventId, Limits, ModernSupport, NewCall, OnInput,
-    Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status, TaskId,
-    TaskKind, TaskOffer, TaskSupport, Tool, Wall, place, share_in, text,
+    ControlRequest, Convention, Entries, Era, EraReason, EventId, Limits, ModernSupport, NewCall,
+    OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status,
+    TaskId, TaskKind, TaskOffer, TaskSupport, Tool, Wall, place, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -36,7 +36,7 @@ pub struct Task {
     /// What the server has shown.
     pub status: Status,
     /// What we asked for and have no proof of yet.
-    pub asked: Option<Asked>,
+    pub asked: Option<ControlRequest>,
     /// The ways to pick it up again.
     pub resumability: Resumability,
     /// The client id of a checkpoint tool, random per task unless the user gave one.
@@ -241,7 +241,7 @@ impl Task {
 pub struct TaskError {
     /// What kind of failure it is; decides the exit code.
     pub kind: TaskErrorKind,
-    /// JSON-RPC code, or HTTP status for [`TaskErrorKind::Refused`], where there is one.
+    /// JSON-RPC code, or HTTP status for [`TaskErrorKind::RequestError`], where there is one.
     pub code: Option<i64>,
     /// In words, as the server gave them; not yet sanitised.
     pub message: String,

@@ -244,17 +244,17 @@ impl fmt::Display for Window {
 
 /// Something the user asked of a running task, until there is proof or a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ControlRequest {
     /// What was asked.
-    pub what: AskedFor,
+    pub what: ControlKind,
     /// When.
     pub at: Wall,
 }
 
-/// The kinds of [`Asked`].
+/// The kinds of [`ControlRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum AskedFor {
+pub enum ControlKind {
     /// To pause.
     Pausing,
     /// To go on.
@@ -263,7 +263,7 @@ pub enum AskedFor {
     Cancelling,
 }
 
-impl AskedFor {
+impl ControlKind {
     /// The word of the screen and of `--json`.
     pub fn word(self) -> &'static str {
         match self {
@@ -280,7 +280,7 @@ const QUIET_AFTER: Duration = Duration::from_secs(20);
 /// Whether we are in contact with what carries a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
-pub enum Contact {
+pub enum Connectivity {
     /// A stream is open or the server's list was read lately.
     Live {
         /// When the last byte came.
@@ -320,7 +320,7 @@ pub enum Contact {
     Idle,
 }
 
-impl Contact {
+impl Connectivity {
     /// The word of the screen and of `--json`.
     pub fn word(&self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contact, LeaveImpact, ServerCapabilities, ServerName, Task, Wall};
+use super::{Connectivity, LeaveImpact, ServerCapabilities, ServerName, Task, Wall};
 
 /// A task as it stands now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct TaskView {
     /// The record.
     pub task: Task,
     /// Whether we are in contact.
-    pub contact: Contact,
+    pub contact: Connectivity,
     /// What leaving would do to it; `None` once it is settled, and while it is unknown.
     pub leaving: Option<LeaveImpact>,
     /// The newest `seq` that is on disk; history up to it can be read from the file.
@@ -29,9 +29,9 @@ impl TaskView {
     /// A task as it was saved, while nobody is in contact with its server.
     pub fn unwatched(task: Task, saved_at: Option<Wall>) -> Self {
         let contact = if task.status.is_settled() {
-            Contact::Idle
+            Connectivity::Idle
         } else {
-            Contact::Unwatched {
+            Connectivity::Unwatched {
                 as_of: saved_at.unwrap_or(task.updated_at),
             }
         };

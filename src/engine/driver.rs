@@ -15,21 +15,22 @@ use super::{
     inbox::{Batches, Inbox, Reading},
     journal::{Job, Journal, Outcome},
     rest::Rest,
-    roster::{Change, Rosters},
-    session::{Asked, FailPoint, Options, PanicIn, PendingRequests, Requester},
+    server_configs::{Change, KnownConfigs},
+    session::{Envelope, FailPoint, Options, PanicIn, PendingRequests, Requester},
     snapshots::{ReaderId, Snapshots},
     socket,
     tracer::Tracer,
 };
 use crate::{
-    auth::{self, AuthError, Keeper, Logins, Now, Remark, Wish},
+    auth::{self, AuthError, Logins, Notify, Now, SignInOptions, TokenManager},
     domain::{
-        Ask, AskId, Contact, Done, EventId, LinkRecord, Mono, NewCall, News, Notice, NoticeLevel,
-        Obstacle, Program, ProtocolVersion, Refused, Row, ServerConfig, ServerConfigs, ServerName,
-        ServerRef, SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
+        Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Obstacle, Program,
+        ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName, ServerRef,
+        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, SignInPage, Stamp, Tally,
+        Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
-    protocol::{ExchangeEvent, Method, Refusal},
+    protocol::{ExchangeEvent, HttpError, Method},
     store::{DriverLock, Lookup, Opened, Paths, Reader, RestoredTask, StoreError, Writer},
     transport::{
         Fetcher, Http, HttpOptions, Secrets, SignIn, Stdio, StdioOptions, TrafficRecorder,
@@ -78,7 +79,7 @@ struct Linked {
     /// Where the server is a process of ours; kept while that runs, whatever the configuration says since.
     stdio: Option<Stdio>,
     /// Who brings the token of a sign-in; goes with the client.
-    keeper: Option<Arc<Keeper>>,
+    keeper: Option<Arc<TokenManager>>,
     /// The job that gets a new token before the old one is over.
     refreshing: Option<tokio::task::AbortHandle>,
     /// The sign-in that waits for a browser.
@@ -102,7 +103,7 @@ struct Linked {
 
 /// A sign-in under way; dropping it ends it.
 struct SignInJob {
-    number: AskId,
+    number: SessionRequestId,
     job: tokio::task::AbortHandle,
 }
 
@@ -115,7 +116,7 @@ impl Drop for SignInJob {
 /// What comes of a sign-in.
 enum SignInNews {
     /// Its page can be opened, or why there is none: the answer to this ask.
-    Begun(AskId, Result<SignInPage, Refused>),
+    Begun(SessionRequestId, Result<SignInPage, RequestError>),
     /// It is over, with this server.
     Over(ServerName, Result<(), AuthError>),
 }
@@ -123,7 +124,7 @@ enum SignInNews {
 /// A change to a task that no link holds: shown and answered once it is on disk.
 struct OwnSave {
     number: u64,
-    ask: Option<AskId>,
+    ask: Option<SessionRequestId>,
     view: TaskView,
 }
 
@@ -141,7 +142,7 @@ struct Driver<'d> {
     looked_at: Mono,
     sign_ins: mpsc::Sender<SignInNews>,
     /// What the configuration says, also of servers that this session does not know yet.
-    rosters: Rosters,
+    configs: KnownConfigs,
     clock: Clock,
     snapshots: &'d Arc<Snapshots>,
     hooks: Option<Hooks>,
@@ -186,7 +187,7 @@ pub(super) async fn drive(
     options: &Options,
     snapshots: &Arc<Snapshots>,
     rest: &Rest,
-    asks: &mut mpsc::Receiver<Asked>,
+    asks: &mut mpsc::Receiver<Envelope>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
     lock: DriverLock,
@@ -212,7 +213,7 @@ pub(super) async fn drive(
         looked_at: now.mono,
         sign_ins,
         // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
-        rosters: Rosters::of(&options.config),
+        configs: KnownConfigs::of(&options.config),
         clock: options.clock,
         snapshots,
         hooks: options.hook.clone().and_then(|hook| {
@@ -242,7 +243,7 @@ pub(super) async fn drive(
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(&options.paths, snapshots, rest, remote_asks);
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
-        snapshots.publish(News::Notice(Notice {
+        snapshots.publish(SessionEvent::Notice(Notice {
             at: now.wall,
             level: NoticeLevel::Warning,
             text,
@@ -253,14 +254,14 @@ pub(super) async fn drive(
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
             let text = refused.to_string();
-            snapshots.publish(News::Notice(Notice {
+            snapshots.publish(SessionEvent::Notice(Notice {
                 at: now.wall,
                 level: NoticeLevel::Error,
                 text,
             }));
         }
     }
-    snapshots.publish(News::Driver {
+    snapshots.publish(SessionEvent::Driver {
         pid: std::process::id(),
         is_us: true,
     });
@@ -291,8 +292,8 @@ pub(super) async fn drive(
 impl Driver<'_> {
     async fn run(
         &mut self,
-        asks: &mut mpsc::Receiver<Asked>,
-        from_clients: &mut mpsc::Receiver<Asked>,
+        asks: &mut mpsc::Receiver<Envelope>,
+        from_clients: &mut mpsc::Receiver<Envelope>,
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         leaving: &mut oneshot::Receiver<()>,
     ) -> Result<Option<u32>, String> {
@@ -376,7 +377,7 @@ impl Driver<'_> {
     }
 
     /// Begins a sign-in; its answer comes once its page is known. An older one of the same server ends.
-    fn sign_in(&mut self, number: AskId, name: &ServerName) {
+    fn sign_in(&mut self, number: SessionRequestId, name: &ServerName) {
         let linked = self
             .index_of(name)
             .and_then(|index| self.links.get_mut(index));
@@ -392,20 +393,22 @@ impl Driver<'_> {
             );
             return self
                 .open
-                .answer(self.snapshots, number, Err(Refused::Usage(words)));
+                .answer(self.snapshots, number, Err(RequestError::Usage(words)));
         };
         let (logins, fetcher) = (self.logins.clone(), Arc::clone(&self.fetcher));
         let (clock, news) = (self.clock, self.sign_ins.clone());
         let (of, name) = (name, name.clone());
         let now: Now = Arc::new(move || clock.now().wall);
         let job = tokio::spawn(async move {
-            let begun = auth::begin(&url, &Wish::default(), logins, fetcher, now).await;
+            let begun = auth::begin(&url, &SignInOptions::default(), logins, fetcher, now).await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(error) => {
                     let refused = match error {
-                        AuthError::Unreachable { .. } => Refused::Unreachable(error.to_string()),
-                        _ => Refused::Usage(error.to_string()),
+                        AuthError::Unreachable { .. } => {
+                            RequestError::Unreachable(error.to_string())
+                        }
+                        _ => RequestError::Usage(error.to_string()),
                     };
                     // A driver that leaves has told everybody.
                     let _ = news.send(SignInNews::Begun(number, Err(refused))).await;
@@ -424,7 +427,7 @@ impl Driver<'_> {
         let job = job.abort_handle();
         let older = linked.signing_in.replace(SignInJob { number, job });
         if let Some(older) = older {
-            let refused = Refused::Usage(format!("another sign-in at {of} began since"));
+            let refused = RequestError::Usage(format!("another sign-in at {of} began since"));
             // Answered already if its page was shown.
             self.open.answer(self.snapshots, older.number, Err(refused));
         }
@@ -434,14 +437,14 @@ impl Driver<'_> {
         match news {
             SignInNews::Begun(number, page) => {
                 self.open
-                    .answer(self.snapshots, number, page.map(Done::SignIn));
+                    .answer(self.snapshots, number, page.map(SessionResponse::SignIn));
             }
             SignInNews::Over(name, Ok(())) => {
                 let words = format!("signed in to {name}; its tasks resume");
                 self.notice(NoticeLevel::Info, words, now);
                 if let Some(index) = self.index_of(&name) {
                     // No ask has the number 0.
-                    let what = Ask::RetryNow;
+                    let what = SessionRequest::RetryNow;
                     self.feed(index, Input::Ask { ask: 0, what }, now);
                 }
             }
@@ -481,7 +484,7 @@ impl Driver<'_> {
         for index in 0..self.links.len() {
             if self.links.get(index).is_some_and(has_news) {
                 // No ask has the number 0.
-                let what = Ask::RetryNow;
+                let what = SessionRequest::RetryNow;
                 self.feed(index, Input::Ask { ask: 0, what }, now);
             }
         }
@@ -501,22 +504,22 @@ impl Driver<'_> {
             // Before its tasks: what one of them waits for stands there.
             if let Some(mut view) = linked.link.take_server_view() {
                 let configured = Configured {
-                    server: self.rosters.of_name(&view.name),
+                    server: self.configs.of_name(&view.name),
                     environment: self.environment,
                     insecure_http: self.insecure_http,
                 };
                 view.obstacle = linked.obstacle(&configured);
-                self.snapshots.publish(News::Server(Arc::new(view)));
+                self.snapshots.publish(SessionEvent::Server(Arc::new(view)));
             }
             for view in linked.link.take_views() {
                 moved += 1;
                 if let Some(hooks) = &mut self.hooks {
                     hooks.look_at(&view, view.task.created_at < self.begun_at);
                 }
-                self.snapshots.publish(News::Task(Arc::new(view)));
+                self.snapshots.publish(SessionEvent::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {
-                self.snapshots.publish(News::Erased(id));
+                self.snapshots.publish(SessionEvent::Erased(id));
             }
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
@@ -535,7 +538,7 @@ impl Driver<'_> {
     ) {
         for record in records {
             let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
-            let configured = self.rosters.of_name(&record.name);
+            let configured = self.configs.of_name(&record.name);
             let configured = configured.and_then(|it| it.url.as_deref());
             let is_there = configured.is_none_or(|url| origin(url) == origin(&record.url));
             let is_it = |server: &&ServerRef| {
@@ -559,7 +562,9 @@ impl Driver<'_> {
                 Some(index) if !task.status.is_settled() && task.forgotten_at.is_none() => {
                     unsettled.entry(index).or_default().push((task, recent_ids));
                 }
-                _ => self.snapshots.publish(News::Task(Arc::new(at_rest(task)))),
+                _ => self
+                    .snapshots
+                    .publish(SessionEvent::Task(Arc::new(at_rest(task)))),
             }
         }
         for (index, tasks) in unsettled {
@@ -580,7 +585,7 @@ impl Driver<'_> {
         };
         let tap = self.tracer.tap(&record.name);
         let is_configured = self
-            .rosters
+            .configs
             .of_name(&record.name)
             .is_some_and(|it| it.trace);
         let link = Link::new(record, choice, self.dice.u64(..), now).sharing(self.unsaved.clone());
@@ -624,7 +629,11 @@ impl Driver<'_> {
     }
 
     /// The answer to the ask to record, or to stop that.
-    fn trace(&mut self, server: Option<&ServerName>, is_on: Option<bool>) -> Result<Done, Refused> {
+    fn trace(
+        &mut self,
+        server: Option<&ServerName>,
+        is_on: Option<bool>,
+    ) -> Result<SessionResponse, RequestError> {
         let (of, name) = match server {
             Some(name) => {
                 let index = self.index_of(name);
@@ -640,9 +649,10 @@ impl Driver<'_> {
             self.traces = is_on;
         }
         for index in of {
-            self.record(index, is_on).map_err(Refused::CannotSave)?;
+            self.record(index, is_on)
+                .map_err(RequestError::CannotSave)?;
         }
-        Ok(Done::Told(if is_on {
+        Ok(SessionResponse::Told(if is_on {
             format!(
                 "what goes over the wire with {name} is recorded from now on; `longhaul trace` shows it"
             )
@@ -653,8 +663,8 @@ impl Driver<'_> {
 
     /// Takes in what a file of configuration says. A server of which it says where it is becomes known by that; one that it
     /// names no more keeps its link for what is under way there.
-    fn configure(&mut self, roster: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
-        let Self { rosters, links, .. } = self;
+    fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
+        let Self { configs, links, .. } = self;
         let elsewhere = |server: &ServerConfig, was_named: bool| {
             let mut links = links.iter().map(|linked| &linked.link);
             let link = links.find(|link| link.record().name == server.name)?;
@@ -670,12 +680,12 @@ impl Driver<'_> {
             told,
             gone,
             notices,
-        } = rosters.take(roster, from, elsewhere);
+        } = configs.take(config, from, elsewhere);
         for text in notices {
             if let Some(reader) = from {
                 self.snapshots.tell(
                     reader,
-                    News::Notice(Notice {
+                    SessionEvent::Notice(Notice {
                         at: now.wall,
                         level: NoticeLevel::Warning,
                         text,
@@ -684,11 +694,11 @@ impl Driver<'_> {
             }
         }
         for name in gone {
-            let file = self.rosters.gone_from(&name).cloned();
+            let file = self.configs.gone_from(&name).cloned();
             self.show_gone_from(&name, file, now);
         }
         for (name, old) in told {
-            let Some(server) = self.rosters.of_name(&name).cloned() else {
+            let Some(server) = self.configs.of_name(&name).cloned() else {
                 continue;
             };
             let credentials = |server: &ServerConfig| {
@@ -705,7 +715,7 @@ impl Driver<'_> {
                     linked.filled.clear();
                 }
                 // What waited for a credential may have it now. No ask has the number 0.
-                let what = Ask::RetryNow;
+                let what = SessionRequest::RetryNow;
                 self.feed(index, Input::Ask { ask: 0, what }, now);
             }
             // Without a place it counts once somebody says where it is.
@@ -734,7 +744,7 @@ impl Driver<'_> {
     }
 
     fn apply_config(&mut self, name: &ServerName, now: Stamp) {
-        let (Some(config), Some(index)) = (self.rosters.of_name(name), self.index_of(name)) else {
+        let (Some(config), Some(index)) = (self.configs.of_name(name), self.index_of(name)) else {
             return;
         };
         let Some(linked) = self.links.get_mut(index) else {
@@ -759,7 +769,7 @@ impl Driver<'_> {
         }
         linked.is_touched = true;
         if let Err(text) = applied {
-            self.snapshots.publish(News::Notice(Notice {
+            self.snapshots.publish(SessionEvent::Notice(Notice {
                 at: now.wall,
                 level: NoticeLevel::Info,
                 text,
@@ -769,18 +779,18 @@ impl Driver<'_> {
 
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
     /// spoken to in.
-    fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, Refused> {
+    fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, RequestError> {
         let pinned = server.protocol.as_deref().and_then(ProtocolVersion::read);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
                 let Some(linked) = self.links.get_mut(index) else {
-                    return Err(Refused::Usage("no such server".to_owned()));
+                    return Err(RequestError::Usage("no such server".to_owned()));
                 };
                 let known_url = linked.link.record().url.clone();
                 if url.is_some_and(|url| url != known_url) {
                     let known_url = place::shown(&known_url);
-                    return Err(Refused::Usage(format!(
+                    return Err(RequestError::Usage(format!(
                         "{} is {known_url} in this session; give the new one another name or use another --session",
                         server.name
                     )));
@@ -788,7 +798,7 @@ impl Driver<'_> {
                 if let Some(version) = pinned
                     && let Err(words) = linked.link.pin_to(version)
                 {
-                    return Err(Refused::Usage(words));
+                    return Err(RequestError::Usage(words));
                 }
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
@@ -800,7 +810,7 @@ impl Driver<'_> {
             }
             (None, Some(url)) => {
                 Http::new(HttpOptions::new(url.clone()))
-                    .map_err(|error| Refused::Usage(error.to_string()))?;
+                    .map_err(|error| RequestError::Usage(error.to_string()))?;
                 let mut record = LinkRecord::new(server.name.clone(), url);
                 record.pinned_version = pinned;
                 self.add_link(record, server.headers, now);
@@ -815,14 +825,14 @@ impl Driver<'_> {
     }
 
     /// The server that a reader calls by this name, for something new.
-    fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, Refused> {
-        match self.rosters.why_not(from, name) {
-            Some(words) => Err(Refused::Usage(words)),
+    fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, RequestError> {
+        match self.configs.why_not(from, name) {
+            Some(words) => Err(RequestError::Usage(words)),
             None => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
         }
     }
 
-    fn unknown_server(&self, name: &ServerName) -> Refused {
+    fn unknown_server(&self, name: &ServerName) -> RequestError {
         let known: Vec<&str> = self
             .links
             .iter()
@@ -833,85 +843,93 @@ impl Driver<'_> {
         } else {
             known.join(", ")
         };
-        Refused::Usage(format!(
+        RequestError::Usage(format!(
             "no server {name} in this session (it has {known}); give its URL with -s URL"
         ))
     }
 
-    fn ask(&mut self, number: AskId, what: Ask, now: Stamp) {
+    fn ask(&mut self, number: SessionRequestId, what: SessionRequest, now: Stamp) {
         self.publish_every = PUBLISH_EVERY;
         self.rest.shown_every(self.publish_every);
         let from = self.open.reader(number);
         let asked = match &what {
-            Ask::In(_, what) => what.as_ref(),
+            SessionRequest::In(_, what) => what.as_ref(),
             what => what,
         };
         let index = match asked {
             // It is said where something is asked of it.
-            Ask::Server(ServerRef {
+            SessionRequest::Server(ServerRef {
                 name, url: None, ..
-            }) if self.rosters.why_not(from, name).is_some() => {
-                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
+            }) if self.configs.why_not(from, name).is_some() => {
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
             }
-            Ask::Server(server) => {
-                self.rosters.named_again(&server.name);
+            SessionRequest::Server(server) => {
+                self.configs.named_again(&server.name);
                 self.show_gone_from(&server.name, None, now);
                 self.know(server.clone(), now)
             }
-            Ask::Configure(roster) => {
+            SessionRequest::Configure(config) => {
                 let snapshots = self.snapshots;
-                self.rosters.forget_readers(|reader| snapshots.has(reader));
-                self.configure(roster.clone(), from, now);
-                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
+                self.configs.forget_readers(|reader| snapshots.has(reader));
+                self.configure(config.clone(), from, now);
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
             }
-            Ask::HandOver { is_forced } => return self.hand_over(number, *is_forced),
-            Ask::SignIn(name) => return self.sign_in(number, name),
+            SessionRequest::HandOver { is_forced } => return self.hand_over(number, *is_forced),
+            SessionRequest::SignIn(name) => return self.sign_in(number, name),
             // Nothing is asked in a revision of another.
-            Ask::In(..) => {
+            SessionRequest::In(..) => {
                 let words = "asked in two revisions at once".to_owned();
                 return self
                     .open
-                    .answer(self.snapshots, number, Err(Refused::Usage(words)));
+                    .answer(self.snapshots, number, Err(RequestError::Usage(words)));
             }
-            Ask::Trace { server, is_on } => {
+            SessionRequest::Trace { server, is_on } => {
                 let outcome = self.trace(server.as_ref(), *is_on);
                 return self.open.answer(self.snapshots, number, outcome);
             }
-            Ask::Tools(name)
-            | Ask::Adopt { server: name, .. }
-            | Ask::Checkpoints { server: name, .. } => self.to_ask(from, name),
-            Ask::Start(call) => match self.started_before(call) {
+            SessionRequest::Tools(name)
+            | SessionRequest::Adopt { server: name, .. }
+            | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name),
+            SessionRequest::Start(call) => match self.started_before(call) {
                 Ok(Some(id)) => {
-                    return self
-                        .open
-                        .answer(self.snapshots, number, Ok(Done::Started(id)));
+                    return self.open.answer(
+                        self.snapshots,
+                        number,
+                        Ok(SessionResponse::Started(id)),
+                    );
                 }
                 Ok(None) => self.to_ask(from, &call.server),
                 Err(refused) => Err(refused),
             },
-            Ask::RetryNow => {
+            SessionRequest::RetryNow => {
                 for index in 0..self.links.len() {
                     // Answered once for all below; no ask has the number 0.
                     self.feed(
                         index,
                         Input::Ask {
                             ask: 0,
-                            what: Ask::RetryNow,
+                            what: SessionRequest::RetryNow,
                         },
                         now,
                     );
                 }
-                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
             }
-            Ask::Pause(id)
-            | Ask::Resume(id)
-            | Ask::Cancel(id)
-            | Ask::GiveUp(id)
-            | Ask::Forget(id)
-            | Ask::Unforget(id)
-            | Ask::Seen(id)
-            | Ask::Answer { id, .. }
-            | Ask::Edit { id, .. } => {
+            SessionRequest::Pause(id)
+            | SessionRequest::Resume(id)
+            | SessionRequest::Cancel(id)
+            | SessionRequest::GiveUp(id)
+            | SessionRequest::Forget(id)
+            | SessionRequest::Unforget(id)
+            | SessionRequest::Seen(id)
+            | SessionRequest::Answer { id, .. }
+            | SessionRequest::Edit { id, .. } => {
                 match self.links.iter().position(|linked| linked.link.holds(id)) {
                     Some(index) => Ok(index),
                     None => return self.ask_of_house(number, &what, now),
@@ -920,7 +938,10 @@ impl Driver<'_> {
         };
         let needs_an_answer = matches!(
             asked,
-            Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. } | Ask::Start(_)
+            SessionRequest::Tools(_)
+                | SessionRequest::Adopt { .. }
+                | SessionRequest::Checkpoints { .. }
+                | SessionRequest::Start(_)
         );
         if let Some(trouble) = self.trouble.as_ref().filter(|_| !self.unsaved.has_room())
             && needs_an_answer
@@ -932,15 +953,15 @@ impl Driver<'_> {
             );
             return self
                 .open
-                .answer(self.snapshots, number, Err(Refused::CannotSave(words)));
+                .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
         }
-        if let (Ok(index), Ask::Adopt { server, .. }) = (&index, asked)
+        if let (Ok(index), SessionRequest::Adopt { server, .. }) = (&index, asked)
             && let Err(error) = self.tell_known(*index, server)
         {
             let words = format!("could not {error}, so what is known already cannot be told");
             return self
                 .open
-                .answer(self.snapshots, number, Err(Refused::CannotSave(words)));
+                .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
         }
         match index {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
@@ -949,7 +970,7 @@ impl Driver<'_> {
     }
 
     /// Lets a client drive, unless that would end something. Its answer comes once it does.
-    fn hand_over(&mut self, number: AskId, is_forced: bool) {
+    fn hand_over(&mut self, number: SessionRequestId, is_forced: bool) {
         let reader = self.open.reader(number);
         if !reader.is_some_and(|reader| self.snapshots.has(reader)) {
             // It stood in the line while we stood still, and whoever asked has gone since.
@@ -957,7 +978,7 @@ impl Driver<'_> {
         }
         let refused = match self.open.asker(number) {
             Some(Requester::Client(Some(pid))) => match self.price_of_leaving() {
-                Some(words) if !is_forced => Refused::Costs(words),
+                Some(words) if !is_forced => RequestError::Costs(words),
                 _ => {
                     self.open.pass_on(number);
                     self.heir = Some(pid);
@@ -965,10 +986,12 @@ impl Driver<'_> {
                 }
             },
             Some(Requester::Client(None)) => {
-                Refused::Usage("this system does not tell who asks to drive".to_owned())
+                RequestError::Usage("this system does not tell who asks to drive".to_owned())
             }
             Some(Requester::Us) | None => {
-                return self.open.answer(self.snapshots, number, Ok(Done::Accepted));
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
             }
         };
         self.open.answer(self.snapshots, number, Err(refused));
@@ -1016,7 +1039,7 @@ impl Driver<'_> {
     /// The task that an ask to start would repeat: the same id, or the same `--once` key.
     ///
     /// A file that cannot be read is no proof that the key is new, so then the call is refused.
-    fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, Refused> {
+    fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
         if self.snapshots.task(&call.id).is_some() {
             return Ok(Some(call.id.clone()));
         }
@@ -1038,53 +1061,53 @@ impl Driver<'_> {
         }
         Reader::open(self.paths)
             .and_then(|mut reader| reader.once(once))
-            .map_err(|error| Refused::CannotSave(format!("could not {error}")))
+            .map_err(|error| RequestError::CannotSave(format!("could not {error}")))
     }
 
     /// Asks about a task that no link holds: settled, or forgotten.
-    fn ask_of_house(&mut self, number: AskId, what: &Ask, now: Stamp) {
-        let (Ask::Pause(id)
-        | Ask::Resume(id)
-        | Ask::Cancel(id)
-        | Ask::GiveUp(id)
-        | Ask::Forget(id)
-        | Ask::Unforget(id)
-        | Ask::Seen(id)
-        | Ask::Edit { id, .. }) = what
+    fn ask_of_house(&mut self, number: SessionRequestId, what: &SessionRequest, now: Stamp) {
+        let (SessionRequest::Pause(id)
+        | SessionRequest::Resume(id)
+        | SessionRequest::Cancel(id)
+        | SessionRequest::GiveUp(id)
+        | SessionRequest::Forget(id)
+        | SessionRequest::Unforget(id)
+        | SessionRequest::Seen(id)
+        | SessionRequest::Edit { id, .. }) = what
         else {
-            let refused = Refused::Usage("nothing to do".to_owned());
+            let refused = RequestError::Usage("nothing to do".to_owned());
             return self.open.answer(self.snapshots, number, Err(refused));
         };
         let Some(mut task) = self.recall(id) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
             return self
                 .open
-                .answer(self.snapshots, number, Err(Refused::Usage(words)));
+                .answer(self.snapshots, number, Err(RequestError::Usage(words)));
         };
         let word = task.status.word();
         let refusal = match what {
-            Ask::Pause(_) => Some(format!("Not paused: {id} is {word} already")),
-            Ask::Resume(_) => Some(format!(
+            SessionRequest::Pause(_) => Some(format!("Not paused: {id} is {word} already")),
+            SessionRequest::Resume(_) => Some(format!(
                 "{id} is {word}; `longhaul again {id}` runs it again"
             )),
-            Ask::Cancel(_) | Ask::GiveUp(_) => {
+            SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
                 Some(format!("Not cancelled: {id} is {word} already"))
             }
             _ => None,
         };
         if let Some(words) = refusal {
             let refused = if task.status.is_settled() {
-                Refused::Settled(words)
+                RequestError::Settled(words)
             } else {
-                Refused::Usage(words)
+                RequestError::Usage(words)
             };
             return self.open.answer(self.snapshots, number, Err(refused));
         }
         match what {
-            Ask::Forget(_) => task.forgotten_at = Some(now.wall),
-            Ask::Unforget(_) => task.forgotten_at = None,
-            Ask::Seen(_) => task.is_seen = true,
-            Ask::Edit {
+            SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
+            SessionRequest::Unforget(_) => task.forgotten_at = None,
+            SessionRequest::Seen(_) => task.is_seen = true,
+            SessionRequest::Edit {
                 name, note, limits, ..
             } => {
                 (task.name, task.note, task.limits) = (name.clone(), note.clone(), *limits);
@@ -1101,7 +1124,7 @@ impl Driver<'_> {
             let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
             let ids = known.unwrap_or_default();
             self.feed(index, Input::Restored(vec![(task, ids)]), now);
-            let what = Ask::Edit {
+            let what = SessionRequest::Edit {
                 id: id.clone(),
                 name,
                 note,
@@ -1201,7 +1224,7 @@ impl Driver<'_> {
                 exchange, request, ..
             } => {
                 let configured = Configured {
-                    server: self.rosters.to_connect(&linked.link.record().name),
+                    server: self.configs.to_connect(&linked.link.record().name),
                     environment: self.environment,
                     insecure_http: self.insecure_http,
                 };
@@ -1275,13 +1298,14 @@ impl Driver<'_> {
                     Ok(()) => {
                         let is_forgotten = save.view.task.forgotten_at.is_some();
                         let id = save.view.task.id.clone();
-                        self.snapshots.publish(News::Task(Arc::new(save.view)));
+                        self.snapshots
+                            .publish(SessionEvent::Task(Arc::new(save.view)));
                         if is_forgotten {
-                            self.snapshots.publish(News::Erased(id));
+                            self.snapshots.publish(SessionEvent::Erased(id));
                         }
-                        Ok(Done::Accepted)
+                        Ok(SessionResponse::Accepted)
                     }
-                    Err(why) => Err(Refused::CannotSave(why)),
+                    Err(why) => Err(RequestError::CannotSave(why)),
                 };
                 if let Some(ask) = save.ask {
                     self.open.answer(self.snapshots, ask, answer);
@@ -1341,7 +1365,7 @@ impl Driver<'_> {
     }
 
     fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
-        self.snapshots.publish(News::Notice(Notice {
+        self.snapshots.publish(SessionEvent::Notice(Notice {
             at: now.wall,
             level,
             text,
@@ -1462,7 +1486,7 @@ struct SigningIn<'s> {
     logins: &'s Logins,
     fetcher: &'s Arc<Fetcher>,
     now: Now,
-    remark: Remark,
+    remark: Notify,
 }
 
 impl Linked {
@@ -1595,7 +1619,7 @@ impl Linked {
             } = sign_in;
             let name = record.name.as_str();
             let fetcher = Arc::clone(fetcher);
-            Arc::new(Keeper::new(&url, name, logins, fetcher, now, remark))
+            Arc::new(TokenManager::new(&url, name, logins, fetcher, now, remark))
         });
         let sent = configured.sent(record, &self.headers);
         let keeper = self.keeper.clone();
@@ -1612,7 +1636,7 @@ impl Linked {
 
 /// What the machine hears where it is we who refuse.
 fn refused_here() -> ExchangeEvent {
-    ExchangeEvent::Refused(Box::new(Refusal {
+    ExchangeEvent::Refused(Box::new(HttpError {
         status: 401,
         retry_after: None,
         error: None,
@@ -1721,10 +1745,10 @@ impl Configured<'_> {
 }
 
 /// Says a warning to whoever reads.
-fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> Remark {
+fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> Notify {
     let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
-        snapshots.publish(News::Notice(Notice {
+        snapshots.publish(SessionEvent::Notice(Notice {
             at: clock.now().wall,
             level: NoticeLevel::Warning,
             text,
@@ -1735,7 +1759,7 @@ fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> Remark {
 /// A task that nothing is connected for.
 fn at_rest(task: Task) -> TaskView {
     TaskView {
-        contact: Contact::Idle,
+        contact: Connectivity::Idle,
         ..TaskView::unwatched(task, None)
     }
 }

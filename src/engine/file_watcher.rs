@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::snapshots::Snapshots;
 use crate::{
-    domain::{News, TaskId, TaskView},
+    domain::{SessionEvent, TaskId, TaskView},
     store::{ListFilter, Paths, Reader, StoreError, Version},
 };
 
@@ -61,7 +61,7 @@ impl FileWatcher {
             let shown = shown.iter().map(|view| &view.task.id);
             for id in self.known.iter().chain(shown).collect::<BTreeSet<_>>() {
                 if !there.contains(id) {
-                    snapshots.publish(News::Erased(id.clone()));
+                    snapshots.publish(SessionEvent::Erased(id.clone()));
                 }
             }
             self.known = there;
@@ -72,7 +72,7 @@ impl FileWatcher {
                     .task(&view.task.id)
                     .is_none_or(|shown| *shown != view)
                 {
-                    snapshots.publish(News::Task(Arc::new(view)));
+                    snapshots.publish(SessionEvent::Task(Arc::new(view)));
                 }
             }
         }

@@ -21,7 +21,10 @@ use std::{
 
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
-    domain::{Contact, Mono, News, Notice, NoticeLevel, Occasion, TaskId, TaskView, Tell, text},
+    domain::{
+        Connectivity, Mono, Notice, NoticeLevel, Occasion, SessionEvent, TaskId, TaskView, Tell,
+        text,
+    },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -123,7 +126,7 @@ impl Hooks {
     /// that the task was there before this driver, so that its first picture is no news.
     pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
         let id = &view.task.id;
-        if view.contact != Contact::NeedsLogin || view.task.occasion().is_some() {
+        if view.contact != Connectivity::NeedsLogin || view.task.occasion().is_some() {
             self.needs_login.remove(id);
             return;
         }
@@ -329,7 +332,7 @@ impl Runner {
     }
 
     fn say(&self, text: String) {
-        self.snapshots.publish(News::Notice(Notice {
+        self.snapshots.publish(SessionEvent::Notice(Notice {
             at: self.clock.now().wall,
             level: NoticeLevel::Warning,
             text,
@@ -377,7 +380,9 @@ mod tests {
                 .await
                 .unwrap_or_else(|_| panic!("no {words:?} in {said:?}"));
             for news in reader.take() {
-                let News::Notice(notice) = news else { continue };
+                let SessionEvent::Notice(notice) = news else {
+                    continue;
+                };
                 said.push_str(&notice.text);
             }
         }

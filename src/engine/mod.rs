@@ -13,7 +13,7 @@ mod inbox;
 mod journal;
 mod probe;
 mod rest;
-mod roster;
+mod server_configs;
 mod session;
 mod snapshots;
 mod socket;

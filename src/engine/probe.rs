@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{clock::Clock, snapshots::Snapshots, tracer::Tracer};
 use crate::{
-    domain::{Convention, News, ProtocolVersion, ServerName, TaskOffer, Tool},
+    domain::{Convention, ProtocolVersion, ServerName, SessionEvent, TaskOffer, Tool},
     protocol::{
         Body, ExchangeEvent, Incoming, Method, Request, decode, discovery,
         encode::{discover, initialize, initialized, list_tools},
@@ -141,7 +141,7 @@ pub async fn probe(
         .take()
         .into_iter()
         .find_map(|news| match news {
-            News::Notice(notice) => Some(notice.text),
+            SessionEvent::Notice(notice) => Some(notice.text),
             _ => None,
         });
     Probe {

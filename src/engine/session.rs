@@ -26,8 +26,8 @@ use super::{
 use crate::{
     auth::Logins,
     domain::{
-        Ask, AskId, Done, Mono, News, Notice, NoticeLevel, ProtocolVersion, Refused, ServerConfigs,
-        ServerRef, exit,
+        Mono, Notice, NoticeLevel, ProtocolVersion, RequestError, ServerConfigs, ServerRef,
+        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, exit,
     },
     store::{DriverLock, Paths},
 };
@@ -130,11 +130,11 @@ pub(super) enum Requester {
 
 /// An ask on its way to the engine.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct Envelope {
     pub(super) reader: ReaderId,
     pub(super) asker: Requester,
-    pub(super) ask: AskId,
-    pub(super) what: Ask,
+    pub(super) ask: SessionRequestId,
+    pub(super) what: SessionRequest,
 }
 
 /// A session in use by this process.
@@ -144,14 +144,14 @@ pub struct Session {
     protocol: Option<ProtocolVersion>,
     snapshots: Arc<Snapshots>,
     rest: Rest,
-    asks: mpsc::Sender<Asked>,
+    asks: mpsc::Sender<Envelope>,
     next_ask: AtomicU64,
     leave: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Session {
-    /// Starts the network thread; returns at once. What becomes of it comes as [`News::Driver`] or [`News::Trouble`].
+    /// Starts the network thread; returns at once. What becomes of it comes as [`SessionEvent::Driver`] or [`SessionEvent::Trouble`].
     pub fn open(options: Options) -> Self {
         let snapshots = Arc::new(Snapshots::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
@@ -164,7 +164,7 @@ impl Session {
             .spawn(move || run(options, &on_thread, &rests, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
-            snapshots.publish(News::Trouble {
+            snapshots.publish(SessionEvent::Trouble {
                 words,
                 exit: exit::BUG,
             });
@@ -185,16 +185,16 @@ impl Session {
         self.snapshots.subscribe()
     }
 
-    /// Asks for something; the one answer comes to `reader` as [`News::Answer`].
-    pub fn ask(&self, reader: &Subscription, what: Ask) -> AskId {
+    /// Asks for something; the one answer comes to `reader` as [`SessionEvent::Answer`].
+    pub fn ask(&self, reader: &Subscription, what: SessionRequest) -> SessionRequestId {
         let ask = self.next_ask.fetch_add(1, Ordering::Relaxed);
         self.ask_as(reader, ask, what);
         ask
     }
 
     /// As [`Self::ask`], with a number that the caller chose; unique among this reader's asks.
-    pub fn ask_as(&self, reader: &Subscription, ask: AskId, what: Ask) {
-        let asked = Asked {
+    pub fn ask_as(&self, reader: &Subscription, ask: SessionRequestId, what: SessionRequest) {
+        let asked = Envelope {
             reader: reader.id,
             asker: Requester::Us,
             ask,
@@ -207,9 +207,9 @@ impl Session {
                 "the engine does not answer; what was asked was not done, ask again".to_owned();
             self.snapshots.tell(
                 reader.id,
-                News::Answer {
+                SessionEvent::Answer {
                     ask,
-                    outcome: Err(Refused::CannotSave(words)),
+                    outcome: Err(RequestError::CannotSave(words)),
                 },
             );
         }
@@ -243,7 +243,7 @@ impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
-            self.0.publish(News::Trouble {
+            self.0.publish(SessionEvent::Trouble {
                 words,
                 exit: exit::BUG,
             });
@@ -255,7 +255,7 @@ fn run(
     options: Options,
     snapshots: &Arc<Snapshots>,
     rest: &Rest,
-    asks: mpsc::Receiver<Asked>,
+    asks: mpsc::Receiver<Envelope>,
     leaving: oneshot::Receiver<()>,
 ) {
     let _last_words = LastWords(snapshots);
@@ -268,7 +268,7 @@ fn run(
         Ok(runtime) => runtime,
         Err(error) => {
             let words = format!("could not start the network runtime: {error}");
-            return snapshots.publish(News::Trouble {
+            return snapshots.publish(SessionEvent::Trouble {
                 words,
                 exit: exit::BUG,
             });
@@ -283,7 +283,7 @@ async fn serve(
     mut options: Options,
     snapshots: &Arc<Snapshots>,
     rest: &Rest,
-    mut asks: mpsc::Receiver<Asked>,
+    mut asks: mpsc::Receiver<Envelope>,
     mut leaving: oneshot::Receiver<()>,
 ) {
     // Asks without an answer yet: if the driver dies they are asked again, which every ask bears.
@@ -296,7 +296,7 @@ async fn serve(
     loop {
         let now = options.clock.now();
         let say = |text: String| {
-            snapshots.publish(News::Notice(Notice {
+            snapshots.publish(SessionEvent::Notice(Notice {
                 at: options.clock.now().wall,
                 level: NoticeLevel::Info,
                 text,
@@ -334,7 +334,7 @@ async fn serve(
                 match driven.await {
                     Ok(None) => return,
                     Ok(Some(pid)) => {
-                        snapshots.publish(News::Undriven);
+                        snapshots.publish(SessionEvent::Undriven);
                         say(format!("driven from another window now (process {pid})"));
                         (stuck_since, has_followed) = (None, true);
                     }
@@ -354,7 +354,7 @@ async fn serve(
         match followed.await {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => {
-                snapshots.publish(News::Undriven);
+                snapshots.publish(SessionEvent::Undriven);
                 (stuck_since, has_followed, is_undriven) = (None, true, true);
                 // It may have changed since, and what we know of it would be told to the next.
                 if let Some(config) = (options.read_config)() {
@@ -372,12 +372,12 @@ async fn serve(
             None if options.readonly && DriverLock::holder(&options.paths).is_none() => {
                 glance.look(snapshots, &options.paths, true);
                 if !std::mem::replace(&mut is_undriven, true) {
-                    snapshots.publish(News::Undriven);
+                    snapshots.publish(SessionEvent::Undriven);
                 }
                 while let Ok(asked) = asks.try_recv() {
                     open.add(asked);
                 }
-                open.refuse_all(snapshots, &Refused::Usage(NOBODY_DRIVES.to_owned()));
+                open.refuse_all(snapshots, &RequestError::Usage(NOBODY_DRIVES.to_owned()));
             }
             None => {
                 // Not the time before we drove, if we did.
@@ -423,7 +423,7 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
             "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
         )
     };
-    snapshots.publish(News::Trouble {
+    snapshots.publish(SessionEvent::Trouble {
         words,
         exit: exit::DRIVER_SILENT,
     });
@@ -440,20 +440,20 @@ fn is_stopped(pid: u32) -> bool {
 /// Nothing can be done with this session; every ask hears why until the process leaves.
 async fn end_in_trouble(
     snapshots: &Arc<Snapshots>,
-    mut asks: mpsc::Receiver<Asked>,
+    mut asks: mpsc::Receiver<Envelope>,
     mut leaving: oneshot::Receiver<()>,
     words: String,
 ) {
-    snapshots.publish(News::Trouble {
+    snapshots.publish(SessionEvent::Trouble {
         words: words.clone(),
         exit: exit::CANNOT_SAVE,
     });
     loop {
         tokio::select! {
             asked = asks.recv() => match asked {
-                Some(Asked { reader, ask, .. }) => {
-                    let outcome = Err(Refused::CannotSave(words.clone()));
-                    snapshots.tell(reader, News::Answer { ask, outcome });
+                Some(Envelope { reader, ask, .. }) => {
+                    let outcome = Err(RequestError::CannotSave(words.clone()));
+                    snapshots.tell(reader, SessionEvent::Answer { ask, outcome });
                 }
                 None => return,
             },
@@ -465,15 +465,15 @@ async fn end_in_trouble(
 /// Asks that wait for their answer, by a number of this process that the engine knows them by.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
-    next: AskId,
-    open: BTreeMap<AskId, Asked>,
+    next: SessionRequestId,
+    open: BTreeMap<SessionRequestId, Envelope>,
     /// Who was asked.
     driver: Option<u32>,
 }
 
 impl PendingRequests {
     /// Takes an ask in; the number is the engine's.
-    pub(super) fn add(&mut self, asked: Asked) -> AskId {
+    pub(super) fn add(&mut self, asked: Envelope) -> SessionRequestId {
         self.next += 1;
         self.open.insert(self.next, asked);
         self.next
@@ -483,13 +483,13 @@ impl PendingRequests {
     pub(super) fn answer(
         &mut self,
         snapshots: &Snapshots,
-        number: AskId,
-        outcome: Result<Done, Refused>,
+        number: SessionRequestId,
+        outcome: Result<SessionResponse, RequestError>,
     ) {
         if let Some(asked) = self.open.remove(&number) {
             snapshots.tell(
                 asked.reader,
-                News::Answer {
+                SessionEvent::Answer {
                     ask: asked.ask,
                     outcome,
                 },
@@ -498,17 +498,17 @@ impl PendingRequests {
     }
 
     /// Who asked.
-    pub(super) fn reader(&self, number: AskId) -> Option<ReaderId> {
+    pub(super) fn reader(&self, number: SessionRequestId) -> Option<ReaderId> {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
     /// Who asked, as a process.
-    pub(super) fn asker(&self, number: AskId) -> Option<Requester> {
+    pub(super) fn asker(&self, number: SessionRequestId) -> Option<Requester> {
         self.open.get(&number).map(|asked| asked.asker)
     }
 
     /// Leaves it to somebody else to answer.
-    pub(super) fn pass_on(&mut self, number: AskId) {
+    pub(super) fn pass_on(&mut self, number: SessionRequestId) {
         self.open.remove(&number);
     }
 
@@ -520,7 +520,9 @@ impl PendingRequests {
     /// Whether this process wants to drive.
     pub(super) fn asks_to_drive(&self) -> bool {
         let mut open = self.open.values();
-        open.any(|asked| asked.asker == Requester::Us && matches!(asked.what, Ask::HandOver { .. }))
+        open.any(|asked| {
+            asked.asker == Requester::Us && matches!(asked.what, SessionRequest::HandOver { .. })
+        })
     }
 
     /// This process is the one that is asked from here on. Whoever was asked to let us drive before is somebody else, if it is another one.
@@ -530,22 +532,22 @@ impl PendingRequests {
         }
         let who = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         for (number, what) in self.all() {
-            if matches!(what, Ask::HandOver { .. }) {
+            if matches!(what, SessionRequest::HandOver { .. }) {
                 let words = format!("{who} drives now, and was not asked for it; ask again");
-                self.answer(snapshots, number, Err(Refused::Usage(words)));
+                self.answer(snapshots, number, Err(RequestError::Usage(words)));
             }
         }
     }
 
     /// Refuses everything that waits.
-    pub(super) fn refuse_all(&mut self, snapshots: &Snapshots, refused: &Refused) {
+    pub(super) fn refuse_all(&mut self, snapshots: &Snapshots, refused: &RequestError) {
         for (number, _) in self.all() {
             self.answer(snapshots, number, Err(refused.clone()));
         }
     }
 
     /// What is still open, to be asked of the next driver.
-    pub(super) fn all(&self) -> Vec<(AskId, Ask)> {
+    pub(super) fn all(&self) -> Vec<(SessionRequestId, SessionRequest)> {
         self.open
             .iter()
             .map(|(number, asked)| (*number, asked.what.clone()))

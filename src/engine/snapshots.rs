@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::domain::{News, ServerName, ServerView, TaskId, TaskView};
+use crate::domain::{ServerName, ServerView, SessionEvent, TaskId, TaskView};
 
 /// Answers and notices kept for a reader that does not read; older ones are dropped, slots are not.
 const EVENTS_KEPT: usize = 4096;
@@ -25,9 +25,9 @@ pub(super) struct Snapshots {
 struct Inner {
     tasks: BTreeMap<TaskId, Arc<TaskView>>,
     servers: BTreeMap<ServerName, Arc<ServerView>>,
-    standing: Option<News>,
+    standing: Option<SessionEvent>,
     /// Notices from before there was anybody to read them; the first reader gets them.
-    early: VecDeque<News>,
+    early: VecDeque<SessionEvent>,
     readers: BTreeMap<ReaderId, Reader>,
     next_reader: ReaderId,
 }
@@ -36,7 +36,7 @@ struct Inner {
 struct Reader {
     tasks: BTreeSet<TaskId>,
     servers: BTreeSet<ServerName>,
-    events: VecDeque<News>,
+    events: VecDeque<SessionEvent>,
     wake: Arc<Notify>,
 }
 
@@ -71,7 +71,7 @@ impl Snapshots {
     }
 
     /// Puts news in its slot, or in the queue of everybody.
-    pub(super) fn publish(&self, news: News) {
+    pub(super) fn publish(&self, news: SessionEvent) {
         let mut inner = self.lock();
         let Inner {
             tasks,
@@ -83,10 +83,10 @@ impl Snapshots {
         } = &mut *inner;
         for reader in readers.values_mut() {
             match &news {
-                News::Task(view) => {
+                SessionEvent::Task(view) => {
                     reader.tasks.insert(view.task.id.clone());
                 }
-                News::Server(view) => {
+                SessionEvent::Server(view) => {
                     reader.servers.insert(view.name.clone());
                 }
                 other => reader.push(other.clone()),
@@ -94,28 +94,30 @@ impl Snapshots {
             reader.wake.notify_one();
         }
         match news {
-            News::Task(view) => {
+            SessionEvent::Task(view) => {
                 tasks.insert(view.task.id.clone(), view);
             }
-            News::Server(view) => {
+            SessionEvent::Server(view) => {
                 servers.insert(view.name.clone(), view);
             }
-            News::Erased(id) => {
+            SessionEvent::Erased(id) => {
                 tasks.remove(&id);
                 for reader in readers.values_mut() {
                     reader.tasks.remove(&id);
                 }
             }
-            News::Driver { .. } | News::Undriven | News::Trouble { .. } => *standing = Some(news),
-            News::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {
+            SessionEvent::Driver { .. } | SessionEvent::Undriven | SessionEvent::Trouble { .. } => {
+                *standing = Some(news);
+            }
+            SessionEvent::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {
                 early.push_back(news);
             }
-            News::Answer { .. } | News::Notice(_) => {}
+            SessionEvent::Answer { .. } | SessionEvent::Notice(_) => {}
         }
     }
 
     /// Puts news in the queue of one reader, e.g. the answer to his ask.
-    pub(super) fn tell(&self, reader: ReaderId, news: News) {
+    pub(super) fn tell(&self, reader: ReaderId, news: SessionEvent) {
         if let Some(reader) = self.lock().readers.get_mut(&reader) {
             reader.push(news);
             reader.wake.notify_one();
@@ -139,7 +141,7 @@ impl Snapshots {
 }
 
 impl Reader {
-    fn push(&mut self, news: News) {
+    fn push(&mut self, news: SessionEvent) {
         if self.events.len() >= EVENTS_KEPT {
             self.events.pop_front();
         }
@@ -162,7 +164,7 @@ impl Subscription {
     }
 
     /// Everything unseen: the newest picture of each server and task that changed, then what happened, in order.
-    pub fn take(&self) -> Vec<News> {
+    pub fn take(&self) -> Vec<SessionEvent> {
         let mut inner = self.snapshots.lock();
         let Inner {
             tasks,
@@ -173,18 +175,18 @@ impl Subscription {
         let Some(reader) = readers.get_mut(&self.id) else {
             return Vec::new();
         };
-        let mut news: Vec<News> = Vec::new();
+        let mut news: Vec<SessionEvent> = Vec::new();
         news.extend(
             std::mem::take(&mut reader.servers)
                 .iter()
                 .filter_map(|name| servers.get(name).cloned())
-                .map(News::Server),
+                .map(SessionEvent::Server),
         );
         news.extend(
             std::mem::take(&mut reader.tasks)
                 .iter()
                 .filter_map(|id| tasks.get(id).cloned())
-                .map(News::Task),
+                .map(SessionEvent::Task),
         );
         // Answers last: whoever is told that his task has started finds it on the board.
         news.extend(reader.events.drain(..));
@@ -206,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_said_before_anybody_listens_is_heard_by_who_comes_first() {
         let snapshots = Arc::new(Snapshots::default());
-        let notice = News::Notice(Notice {
+        let notice = SessionEvent::Notice(Notice {
             at: Wall(1),
             level: NoticeLevel::Warning,
             text: "the session file was damaged".to_owned(),

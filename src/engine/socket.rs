@@ -1,6 +1,6 @@
 //! The driver's socket: other longhauls on the same session ask over it and see what the driver publishes.
 //!
-//! One JSON value a line. A client sends [`ToDriver`], the driver sends [`News`]. The socket is 0600 in a directory of the
+//! One JSON value a line. A client sends [`ToDriver`], the driver sends [`SessionEvent`]. The socket is 0600 in a directory of the
 //! user's own; whoever can open it may do what the user may. Beside those lines a client asks for a sign of life with
 //! [`PING`] and gets [`PONG`], so that a driver that stands still is told from one that has nothing to say.
 
@@ -18,11 +18,14 @@ use tokio_util::codec::{Framed, LinesCodec};
 use super::{
     file_watcher::FileWatcher,
     rest::Rest,
-    session::{Asked, DRIVER_WITHIN, Ending, Options, PendingRequests, Requester},
+    session::{DRIVER_WITHIN, Ending, Envelope, Options, PendingRequests, Requester},
     snapshots::Snapshots,
 };
 use crate::{
-    domain::{Ask, AskId, Contact, News, Notice, NoticeLevel, Refused, TaskId, exit},
+    domain::{
+        Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
+        SessionRequestId, TaskId, exit,
+    },
     store::{DriverLock, Paths},
 };
 
@@ -47,13 +50,13 @@ const PINGS_UNHEARD: u32 = 3;
 const PICTURE_WITHIN: Duration = Duration::from_millis(500);
 
 /// The number under which a client makes the servers of its command line known; others begin at 1.
-const OWN_SERVER: AskId = 0;
+const OWN_SERVER: SessionRequestId = 0;
 
 /// What a client sends.
 #[derive(Debug, Serialize, Deserialize)]
 struct ToDriver {
-    ask: AskId,
-    what: Ask,
+    ask: SessionRequestId,
+    what: SessionRequest,
 }
 
 /// The listening socket; dropping it closes and removes it.
@@ -75,7 +78,7 @@ pub(super) fn listen(
     paths: &Paths,
     snapshots: &Arc<Snapshots>,
     rest: &Rest,
-    asks: mpsc::Sender<Asked>,
+    asks: mpsc::Sender<Envelope>,
 ) -> Result<Listener, String> {
     let path = paths.socket();
     let fail = |error: std::io::Error| {
@@ -120,7 +123,7 @@ async fn serve(
     stream: UnixStream,
     snapshots: Arc<Snapshots>,
     rest: Rest,
-    asks: mpsc::Sender<Asked>,
+    asks: mpsc::Sender<Envelope>,
 ) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let client = Requester::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
@@ -141,7 +144,7 @@ async fn serve(
                 }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
                 rest.attend();
-                let asked = Asked { reader: subscription.id, asker: client, ask, what };
+                let asked = Envelope { reader: subscription.id, asker: client, ask, what };
                 if asks.send(asked).await.is_err() {
                     return;
                 }
@@ -149,7 +152,7 @@ async fn serve(
             () = subscription.changed() => {
                 for news in subscription.take() {
                     let news = match news {
-                        News::Driver { pid, .. } => News::Driver { pid, is_us: false },
+                        SessionEvent::Driver { pid, .. } => SessionEvent::Driver { pid, is_us: false },
                         other => other,
                     };
                     let Ok(line) = serde_json::to_string(&news) else { continue };
@@ -172,7 +175,7 @@ async fn serve(
 pub(super) async fn follow(
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Asked>,
+    asks: &mut mpsc::Receiver<Envelope>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
     glance: &mut FileWatcher,
@@ -194,13 +197,18 @@ pub(super) async fn follow(
     let servers = options
         .servers
         .iter()
-        .map(|server| (OWN_SERVER, Ask::Server(server.clone())));
+        .map(|server| (OWN_SERVER, SessionRequest::Server(server.clone())));
     let tells = options.config.file.is_some() && !options.readonly;
-    let config = tells.then(|| (OWN_SERVER, Ask::Configure(options.config.clone())));
+    let config = tells.then(|| {
+        (
+            OWN_SERVER,
+            SessionRequest::Configure(options.config.clone()),
+        )
+    });
     let traces = options.traces && !options.readonly;
     let trace = traces.then_some((
         OWN_SERVER,
-        Ask::Trace {
+        SessionRequest::Trace {
             server: None,
             is_on: Some(true),
         },
@@ -223,18 +231,18 @@ pub(super) async fn follow(
                 if line == PONG {
                     continue;
                 }
-                let Ok(news) = serde_json::from_str::<News>(&line) else {
+                let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
                     return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
                 };
                 match news {
-                    News::Answer { ask: OWN_SERVER, outcome: Err(refused) } => {
-                        snapshots.publish(News::Notice(Notice {
+                    SessionEvent::Answer { ask: OWN_SERVER, outcome: Err(refused) } => {
+                        snapshots.publish(SessionEvent::Notice(Notice {
                             at: options.clock.now().wall,
                             level: NoticeLevel::Error,
                             text: refused.to_string(),
                         }));
                     }
-                    News::Answer { ask, outcome } => open.answer(snapshots, ask, outcome),
+                    SessionEvent::Answer { ask, outcome } => open.answer(snapshots, ask, outcome),
                     other => snapshots.publish(other),
                 }
             }
@@ -261,7 +269,7 @@ pub(super) async fn follow(
 }
 
 /// Asks the driver of a session, if it has one that answers; the session is not opened for it.
-pub async fn ask_driver(paths: &Paths, what: Ask) {
+pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let asked = async {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
         let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
@@ -270,7 +278,7 @@ pub async fn ask_driver(paths: &Paths, what: Ask) {
             say(&mut lines, OWN_SERVER, what).await.ok()?;
         }
         while let Some(Ok(line)) = lines.next().await {
-            if let Ok(News::Answer {
+            if let Ok(SessionEvent::Answer {
                 ask: OWN_SERVER, ..
             }) = serde_json::from_str(&line)
             {
@@ -299,12 +307,12 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     }
     for line in lines.map_while(Result::ok) {
         match serde_json::from_str(&line) {
-            Ok(News::Task(view)) => {
-                if view.contact == Contact::NeedsLogin {
+            Ok(SessionEvent::Task(view)) => {
+                if view.contact == Connectivity::NeedsLogin {
                     barred.push(view.task.id.clone());
                 }
             }
-            Ok(News::Server(_)) => {}
+            Ok(SessionEvent::Server(_)) => {}
             _ => break,
         }
     }
@@ -317,18 +325,18 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
 async fn sit_out(
     lines: &mut Framed<UnixStream, LinesCodec>,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Asked>,
+    asks: &mut mpsc::Receiver<Envelope>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
 ) -> Ending {
     let words =
         "the longhaul that drives this session is of another version; end it and start again";
-    snapshots.publish(News::Trouble {
+    snapshots.publish(SessionEvent::Trouble {
         words: words.to_owned(),
         exit: exit::DRIVER_SILENT,
     });
     loop {
-        open.refuse_all(snapshots, &Refused::CannotSave(words.to_owned()));
+        open.refuse_all(snapshots, &RequestError::CannotSave(words.to_owned()));
         tokio::select! {
             line = lines.next() => {
                 if !matches!(line, Some(Ok(_))) {
@@ -347,8 +355,8 @@ async fn sit_out(
 /// Asks the driver, who may have left or stand still.
 async fn say(
     lines: &mut Framed<UnixStream, LinesCodec>,
-    ask: AskId,
-    what: Ask,
+    ask: SessionRequestId,
+    what: SessionRequest,
 ) -> Result<(), Ending> {
     let Ok(line) = serde_json::to_string(&ToDriver { ask, what }) else {
         return Err(Ending::DriverGone);

@@ -17,7 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        News, Notice, NoticeLevel, Part, Passed, ServerName, Tally, TaskId, Way, WireEntry, text,
+        Notice, NoticeLevel, Part, Passed, ServerName, SessionEvent, Tally, TaskId, Way, WireEntry,
+        text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -63,9 +64,9 @@ struct Source {
     lost: AtomicU64,
 }
 
-struct Desk(Arc<Source>);
+struct ServerTraffic(Arc<Source>);
 
-impl TrafficWriter for Desk {
+impl TrafficWriter for ServerTraffic {
     fn take(&self, entry: WireEntry) {
         let source = &self.0;
         let mut part = source.waiting.part();
@@ -115,7 +116,7 @@ impl Tracer {
             lost: AtomicU64::new(0),
         };
         let clock = self.clock;
-        let desk = Arc::new(Desk(Arc::new(source)));
+        let desk = Arc::new(ServerTraffic(Arc::new(source)));
         TrafficRecorder::new(server.clone(), switch, desk, move || clock.now().wall)
     }
 
@@ -253,7 +254,7 @@ impl Writing {
         let words = format!(
             "nothing more is recorded of the wire with {server}: could not {why}; calls continue"
         );
-        self.snapshots.publish(News::Notice(Notice {
+        self.snapshots.publish(SessionEvent::Notice(Notice {
             at: self.clock.now().wall,
             level: NoticeLevel::Warning,
             text: text::clean_line(&words).into_owned(),
@@ -293,7 +294,7 @@ mod tests {
             waiting: tracer.waiting.clone(),
             lost: AtomicU64::new(0),
         };
-        let desk = Desk(Arc::new(source(tracer.notes.clone())));
+        let desk = ServerTraffic(Arc::new(source(tracer.notes.clone())));
         // Nobody writes yet.
         let (notes, todo) = mpsc::channel();
         tracer.notes.set(notes).unwrap();

@@ -16,9 +16,9 @@ use super::{
     server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
-    AskId, Asked, AskedFor, Attempt, Contact, Entry, Era, EventId, HistoryEvent, LeaveImpact,
-    LostReason, Mono, Part, Phase, ProtocolVersion, Stamp, Status, Task, TaskId, TaskKind,
-    TaskView, Wall, text,
+    Attempt, Connectivity, ControlKind, ControlRequest, Entry, Era, EventId, HistoryEvent,
+    LeaveImpact, LostReason, Mono, Part, Phase, ProtocolVersion, SessionRequestId, Stamp, Status,
+    Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -146,7 +146,7 @@ pub(super) struct Cut {
 /// What is being asked of the server for the user, beside the call itself.
 #[derive(Clone, Debug)]
 pub(super) struct PendingControl {
-    pub(super) what: AskedFor,
+    pub(super) what: ControlKind,
     /// When "the server did not react" becomes the truth.
     pub(super) until: Mono,
     /// Whether the server took the request (2xx).
@@ -160,7 +160,7 @@ pub(super) struct PendingControl {
 impl PendingControl {
     /// Whether it is a cancel that has to go out.
     pub(super) fn waits_to_cancel(&self) -> bool {
-        self.what == AskedFor::Cancelling && !self.is_sent
+        self.what == ControlKind::Cancelling && !self.is_sent
     }
 }
 
@@ -168,7 +168,7 @@ impl PendingControl {
 #[derive(Clone, Debug)]
 pub(super) struct Intent {
     pub(super) save: SaveToken,
-    pub(super) asks: Vec<AskId>,
+    pub(super) asks: Vec<SessionRequestId>,
 }
 
 /// The server no longer knows the session of an open stream; what may still come of it has a little time.
@@ -582,7 +582,7 @@ impl ActiveTask {
     pub(super) fn set_control(&mut self, now: Stamp, control: Option<PendingControl>) {
         self.task.asked = control.as_ref().map(|control| match self.task.asked {
             Some(asked) if asked.what == control.what => asked,
-            _ => Asked {
+            _ => ControlRequest {
                 what: control.what,
                 at: now.wall,
             },
@@ -621,7 +621,7 @@ impl ActiveTask {
     }
 
     /// The picture to publish.
-    pub(super) fn view(&self, contact: Contact, leaving: Option<LeaveImpact>) -> TaskView {
+    pub(super) fn view(&self, contact: Connectivity, leaving: Option<LeaveImpact>) -> TaskView {
         TaskView {
             task: self.task.clone(),
             contact,

@@ -12,16 +12,15 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Contact, Done, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono,
-        NewCall, Phase, ProtocolVersion, Refused, Row, ServerCapabilities, ServerConfig,
-        ServerView, Stamp, Task, TaskId, TaskKind, TaskView, Tool, place,
+        Connectivity, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono, NewCall, Phase,
+        ProtocolVersion, RequestError, Row, ServerCapabilities, ServerConfig, ServerView,
+        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, Tool, place,
     },
-    protocol::{Method, Refusal, Request, encode},
+    protocol::{HttpError, Method, Request, encode},
 };
 
 mod adopt;
 mod answers;
-mod asks;
 mod connection;
 mod controls;
 mod legacy_sse;
@@ -29,6 +28,7 @@ mod negotiation;
 mod questions;
 mod replay_gaps;
 mod replies;
+mod requests;
 mod session_check;
 mod silence;
 mod standalone;
@@ -108,17 +108,17 @@ enum RequestKind {
     Standalone,
     /// A page of the server's own list of tasks, for an ask.
     ListTasks {
-        ask: AskId,
+        ask: SessionRequestId,
         so_far: Vec<TaskId>,
         cursors: Vec<String>,
     },
     /// A look at the server's list of checkpoints, for an ask.
     ListCheckpoints {
-        ask: AskId,
+        ask: SessionRequestId,
     },
     /// A look at a server task that somebody named, for an ask.
     Adopt {
-        ask: AskId,
+        ask: SessionRequestId,
         server_task: String,
         kind: TaskKind,
         /// Whether it may be one of the other kind.
@@ -154,7 +154,7 @@ struct InFlight {
 impl InFlight {
     /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
     /// do so for a task that they do not know.
-    fn is_answered_by(&self, refusal: &Refusal) -> bool {
+    fn is_answered_by(&self, refusal: &HttpError) -> bool {
         let Some(error) = refusal.error.as_ref().filter(|_| self.request_id.is_some()) else {
             return false;
         };
@@ -210,7 +210,7 @@ pub struct Link {
     /// The subscription of the modern era.
     subscription: tasks::Listening,
     /// Who waits to hear of the server's tasks, and of which.
-    adopters: Vec<(AskId, adopt::Sought, Option<ProtocolVersion>)>,
+    adopters: Vec<(SessionRequestId, adopt::Sought, Option<ProtocolVersion>)>,
     /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
     known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.
@@ -225,7 +225,7 @@ pub struct Link {
     in_flight: std::collections::BTreeMap<ExchangeId, InFlight>,
     next_exchange: ExchangeId,
     /// Who waits for the list of tools, and in which revision where that matters.
-    tool_waiters: Vec<(AskId, Option<ProtocolVersion>)>,
+    tool_waiters: Vec<(SessionRequestId, Option<ProtocolVersion>)>,
     /// Whether the tools were listed by this process in the present session.
     has_fresh_tools: bool,
     saver: Saver,
@@ -530,7 +530,7 @@ impl Link {
                 }
                 (self.is_leaving, self.needs_advance) = (true, true);
                 self.saver.hurry(now.mono);
-                self.refuse_waiters(&Refused::Unreachable("longhaul is leaving".to_owned()));
+                self.refuse_waiters(&RequestError::Unreachable("longhaul is leaving".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
@@ -1219,7 +1219,10 @@ impl Link {
                 self.erasing.push(id.clone());
                 self.erased.push(id);
                 for ask in intent.asks {
-                    self.answer(ask, trouble.clone().map_or(Ok(Done::Accepted), Err));
+                    self.answer(
+                        ask,
+                        trouble.clone().map_or(Ok(SessionResponse::Accepted), Err),
+                    );
                 }
             }
         }
@@ -1256,9 +1259,9 @@ impl Link {
     }
 
     /// The words for refusing a new call while the disk fails.
-    fn disk_trouble(&self) -> Option<Refused> {
+    fn disk_trouble(&self) -> Option<RequestError> {
         self.saver.trouble().map(|why| {
-            Refused::CannotSave(format!(
+            RequestError::CannotSave(format!(
                 "not started: {why}; nothing was sent. Free the disk and ask again"
             ))
         })
@@ -1285,17 +1288,17 @@ impl Link {
     }
 
     /// The contact with one task, as one of three facts.
-    fn contact(&self, active: &ActiveTask) -> Contact {
+    fn contact(&self, active: &ActiveTask) -> Connectivity {
         if !active.is_active() || active.is_settled() {
-            return Contact::Idle;
+            return Connectivity::Idle;
         }
         if matches!(self.connection, ConnectionState::AuthRequired(_)) {
-            return Contact::NeedsLogin;
+            return Connectivity::NeedsLogin;
         }
         let last_byte = active.last_byte.wall;
         let is_kept = active.kept.is_some() && self.reachability.down().is_none();
         if is_kept || matches!(active.stream, StreamState::Open { .. }) {
-            return Contact::Live { last_byte };
+            return Connectivity::Live { last_byte };
         }
         if active
             .served
@@ -1303,10 +1306,10 @@ impl Link {
             .is_some_and(|served| served.failures == 0)
             && self.reachability.down().is_none()
         {
-            return Contact::Live { last_byte };
+            return Connectivity::Live { last_byte };
         }
         if let Some(down) = self.reachability.down() {
-            return Contact::Offline {
+            return Connectivity::Offline {
                 since: down.since.wall,
                 next: down.next_wall,
                 why: down.why.clone(),
@@ -1314,14 +1317,14 @@ impl Link {
         }
         let in_wall = |at: Mono| self.now.wall.after(at.since(self.now.mono));
         if let Some(served) = &active.served {
-            return Contact::Reconnecting {
+            return Connectivity::Reconnecting {
                 attempt: served.failures,
                 next: served.next.map_or(self.now.wall, in_wall),
                 why: served.why.clone().unwrap_or_default(),
             };
         }
         match &active.stream {
-            StreamState::Waiting { until } => Contact::Reconnecting {
+            StreamState::Waiting { until } => Connectivity::Reconnecting {
                 attempt: active.tries,
                 next: in_wall(*until),
                 why: active
@@ -1329,15 +1332,17 @@ impl Link {
                     .as_ref()
                     .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
             },
-            StreamState::Asking { .. } | StreamState::Verifying { .. } => Contact::Reconnecting {
-                attempt: active.tries + 1,
-                next: self.now.wall,
-                why: active
-                    .cut
-                    .as_ref()
-                    .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
-            },
-            _ => Contact::Live {
+            StreamState::Asking { .. } | StreamState::Verifying { .. } => {
+                Connectivity::Reconnecting {
+                    attempt: active.tries + 1,
+                    next: self.now.wall,
+                    why: active
+                        .cut
+                        .as_ref()
+                        .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
+                }
+            }
+            _ => Connectivity::Live {
                 last_byte: active
                     .follow
                     .as_ref()

@@ -27,7 +27,10 @@ pub use pending::Unsaved;
 use std::sync::Arc;
 
 use crate::{
-    domain::{Ask, AskId, Done, EventId, ProtocolVersion, Refused, Row, Task},
+    domain::{
+        EventId, ProtocolVersion, RequestError, Row, SessionRequest, SessionRequestId,
+        SessionResponse, Task,
+    },
     protocol::{ExchangeEvent, Request},
 };
 
@@ -45,9 +48,9 @@ pub enum Input {
     /// A user wants something.
     Ask {
         /// The answer carries it.
-        ask: AskId,
+        ask: SessionRequestId,
         /// What.
-        what: Ask,
+        what: SessionRequest,
     },
     /// An exchange brought something.
     Arrived {
@@ -104,9 +107,9 @@ pub enum Output {
     /// Answer an ask, but not before this save is on disk; if the save fails, forget the answer.
     Answer {
         /// Which.
-        ask: AskId,
+        ask: SessionRequestId,
         /// How it went.
-        outcome: Result<Done, Refused>,
+        outcome: Result<SessionResponse, RequestError>,
         /// The save to wait for.
         after: Option<SaveToken>,
     },

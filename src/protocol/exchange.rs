@@ -60,7 +60,7 @@ impl Method {
     }
 }
 
-/// What an exchange brings, in order: one of `Opened`, `Refused`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
+/// What an exchange brings, in order: one of `Opened`, `RequestError`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
 /// any number of `Event`, `Endpoint` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExchangeEvent {
@@ -103,7 +103,7 @@ pub enum ExchangeEvent {
         cap: usize,
     },
     /// A response other than 2xx; boxed, because every event is as large as the largest of these.
-    Refused(Box<Refusal>),
+    Refused(Box<HttpError>),
     /// Nothing reached the server: no connection was made.
     NotSent {
         /// Why, in words.
@@ -141,7 +141,7 @@ pub enum Body {
 
 /// A response other than 2xx.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct HttpError {
     /// HTTP status.
     pub status: u16,
     /// `Retry-After`, in either form.
@@ -152,7 +152,7 @@ pub struct Refusal {
     pub said: Option<String>,
 }
 
-impl Refusal {
+impl HttpError {
     /// Whether the same request may succeed later: the server, or a gateway in front of it, was busy (RFC 9110 15.5.9
     /// and 15.6, RFC 6585 4, RFC 8470 5.2). 500 is not among them: many servers answer it to what they don't implement.
     pub const fn is_transient(&self) -> bool {

@@ -12,7 +12,7 @@ mod tasks;
 
 pub use challenge::{Challenge, both_scopes, scopes};
 pub use decode::{CallResult, Handshake, Incoming, call_result, decode, handshake, tools};
-pub use exchange::{Body, ExchangeEvent, Method, Refusal, Request, RpcError};
+pub use exchange::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 pub use tasks::{
-    Asked, CallOutcome, Discovery, TaskShape, call_outcome, discovery, task_list, task_shape,
+    CallOutcome, Discovery, InputRequest, TaskShape, call_outcome, discovery, task_list, task_shape,
 };

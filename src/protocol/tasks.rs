@@ -56,7 +56,7 @@ pub fn discovery(result: &str) -> Option<Discovery> {
 
 /// One thing that a server asks while a call or a task waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct InputRequest {
     /// The server's key for it.
     pub key: String,
     /// The method that it stands for; only `elicitation/create` can be answered.
@@ -81,7 +81,7 @@ pub struct TaskShape {
     /// `lastUpdatedAt` as sent.
     pub updated: Option<String>,
     /// What it asks, all that is outstanding (extension only).
-    pub asks: Vec<Asked>,
+    pub asks: Vec<InputRequest>,
     /// The raw CallToolResult (extension only).
     pub result: Option<String>,
     /// The error that ended it (extension only).
@@ -140,7 +140,7 @@ fn milliseconds(number: f64) -> Option<u64> {
     (0.0..=TEN_YEARS).contains(&number).then_some(number as u64)
 }
 
-fn asked(requests: &RawValue) -> Vec<Asked> {
+fn asked(requests: &RawValue) -> Vec<InputRequest> {
     #[derive(Deserialize)]
     struct Request<'a> {
         #[serde(default)]
@@ -153,7 +153,7 @@ fn asked(requests: &RawValue) -> Vec<Asked> {
     let read = |(key, value): (String, Value)| {
         let text = value.to_string();
         let request: Request<'_> = serde_json::from_str(&text).ok()?;
-        Some(Asked {
+        Some(InputRequest {
             key,
             method: request.method,
             params: request.params.map_or("{}", RawValue::get).to_owned(),
@@ -206,7 +206,7 @@ pub enum CallOutcome {
     /// The server asks first (MRTR).
     InputRequired {
         /// What.
-        asks: Vec<Asked>,
+        asks: Vec<InputRequest>,
         /// `requestState`: goes back byte for byte.
         state: Option<String>,
     },

@@ -17,8 +17,8 @@ use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow
 use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
     domain::{
-        Ask, AskId, Block, Entry, Key, LinkState, Mono, News, ServerName, ServerView, Stamp,
-        TaskId, TaskView, Wall, WireEntry, element, place, text,
+        Block, Entry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent, SessionRequest,
+        SessionRequestId, Stamp, TaskId, TaskView, Wall, WireEntry, element, place, text,
     },
     engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
@@ -116,7 +116,7 @@ pub struct Opening {
     /// What went wrong before there was a screen to say it on.
     pub remarks: Vec<String>,
     /// Asked at once, e.g. the demo's first calls.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<SessionRequest>,
 }
 
 /// Opens the screen on the terminal of stdout, runs it to its end, gives the terminal back and leaves the session.
@@ -439,7 +439,7 @@ struct Engine {
     said: mpsc::Receiver<Event>,
     heard: Vec<Event>,
     /// Asks that came with the opening, which the screen knows nothing of.
-    opening: Vec<AskId>,
+    opening: Vec<SessionRequestId>,
     fuse: FailPoint,
 }
 
@@ -476,19 +476,19 @@ impl Engine {
     }
 
     /// Asks for something that only has to be said if it is refused. The screen counts its own asks from below.
-    fn ask_for_opening(&mut self, what: Ask) {
-        let ask = AskId::MAX - self.opening.len() as AskId;
+    fn ask_for_opening(&mut self, what: SessionRequest) {
+        let ask = SessionRequestId::MAX - self.opening.len() as SessionRequestId;
         self.opening.push(ask);
         self.session.ask_as(&self.subscription, ask, what);
     }
 
-    fn event(&self, news: News) -> Event {
+    fn event(&self, news: SessionEvent) -> Event {
         match news {
-            News::Answer {
+            SessionEvent::Answer {
                 ask,
                 outcome: Err(refused),
             } if self.opening.contains(&ask) => Event::Failed(refused.to_string()),
-            news => Event::News(news),
+            news => Event::Session(news),
         }
     }
 
@@ -549,7 +549,7 @@ impl Services for Engine {
         events
     }
 
-    fn ask(&mut self, ask: AskId, what: Ask) {
+    fn ask(&mut self, ask: SessionRequestId, what: SessionRequest) {
         self.session.ask_as(&self.subscription, ask, what);
     }
 

@@ -27,10 +27,10 @@ use super::frame::DEFAULT_CAP_BYTES;
 use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
-use super::tap::{Tapped, TrafficRecorder, Watched};
+use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
 use super::words;
 use crate::domain::{Part, Tally, TaskId, place::is_loopback, text};
-use crate::protocol::{Body, Challenge, ExchangeEvent, Method, Refusal, Request};
+use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -229,7 +229,7 @@ impl Http {
         let inner = Arc::clone(&self.inner);
         let tap = inner.tap.as_ref();
         let tapped = tap.map(|tap| tap.exchange(task, &inner.secrets));
-        let watched = tapped.clone().map(Watched::new);
+        let watched = tapped.clone().map(DroppedExchange::new);
         Exchange {
             stage: Stage::Opening(Box::pin(async move {
                 let mut more = 0;
@@ -354,7 +354,7 @@ impl Inner {
                         continue;
                     }
                     Err(said) => {
-                        return Opening::Over(ExchangeEvent::Refused(Box::new(Refusal {
+                        return Opening::Over(ExchangeEvent::Refused(Box::new(HttpError {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
@@ -414,7 +414,7 @@ impl Inner {
             return None;
         };
         let missing = self.secrets.missing(cursor.as_deref()?)?;
-        Some(ExchangeEvent::Refused(Box::new(Refusal {
+        Some(ExchangeEvent::Refused(Box::new(HttpError {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             retry_after: None,
             error: None,
@@ -628,7 +628,7 @@ pub(super) fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
 }
 
 /// Reads what belongs to a response other than 2xx, as far as it comes in time.
-async fn refused(response: Response, mut gate: Gate, tapped: Option<&Tapped>) -> Refusal {
+async fn refused(response: Response, mut gate: Gate, tapped: Option<&Tapped>) -> HttpError {
     let status = response.status();
     let headers = response.headers().clone();
     let mut bytes = response.bytes_stream();
@@ -654,7 +654,7 @@ async fn refused(response: Response, mut gate: Gate, tapped: Option<&Tapped>) ->
 /// The arrivals of one exchange; see [`Http::exchange`].
 pub struct Exchange {
     stage: Stage,
-    watched: Option<Watched>,
+    watched: Option<DroppedExchange>,
 }
 
 impl fmt::Debug for Exchange {

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::frame::DEFAULT_CAP_BYTES;
 use super::sse::Sse;
 use crate::domain::text;
-use crate::protocol::{ExchangeEvent, Refusal, RpcError};
+use crate::protocol::{ExchangeEvent, HttpError, RpcError};
 
 /// How many characters of a text body are kept; enough for two lines on a screen.
 const SAID_CHARS: usize = 300;
@@ -26,13 +26,13 @@ const SAID_CHARS: usize = 300;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads a refusal; `body` may be cut off anywhere.
-pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal {
+pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> HttpError {
     let error = error_in(body).or_else(|| error_in(first_event(headers, body)?.as_bytes()));
     let said = match &error {
         Some(error) if !error.message.trim().is_empty() => Some(short(&error.message)),
         _ => said_in(status, body),
     };
-    Refusal {
+    HttpError {
         status: status.as_u16(),
         retry_after: retry_after(headers),
         error,

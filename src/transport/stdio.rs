@@ -31,7 +31,7 @@ use super::{
     frame::DEFAULT_CAP_BYTES,
     http::{into_text, is_too_much, too_much},
     secrets::{Gate, Secrets},
-    tap::{Tapped, TrafficRecorder, Watched},
+    tap::{DroppedExchange, Tapped, TrafficRecorder},
 };
 use crate::{
     domain::{Part, Tally, TaskId, Way, text},
@@ -161,7 +161,7 @@ impl Stdio {
         let tapped = tapped.map(|tap| tap.exchange(task, &self.inner.options.secrets));
         match request.method {
             Method::Get { .. } => {
-                let watched = tapped.clone().map(Watched::new);
+                let watched = tapped.clone().map(DroppedExchange::new);
                 let begin = Listening::Unbegun(stdio, tapped);
                 let arrivals = stream::unfold(begin, Listening::next).boxed();
                 match watched {
@@ -270,7 +270,7 @@ impl Stdio {
         });
         let tail = Tail::default();
         let secrets = options.secrets.clone();
-        let keeper = Keeper {
+        let keeper = ProcessSupervisor {
             child,
             group,
             present: Arc::clone(&present),
@@ -337,8 +337,11 @@ fn event(data: String) -> ExchangeEvent {
 
 /// The next arrival, looked at by whoever tells of the end.
 async fn told(
-    (mut arrivals, mut watched): (BoxStream<'static, ExchangeEvent>, Watched),
-) -> Option<(ExchangeEvent, (BoxStream<'static, ExchangeEvent>, Watched))> {
+    (mut arrivals, mut watched): (BoxStream<'static, ExchangeEvent>, DroppedExchange),
+) -> Option<(
+    ExchangeEvent,
+    (BoxStream<'static, ExchangeEvent>, DroppedExchange),
+)> {
     let arrival = arrivals.next().await?;
     let is_last = matches!(
         arrival,
@@ -595,7 +598,7 @@ impl Drop for Group {
 }
 
 /// Waits for the end of a process, or sees to it.
-struct Keeper {
+struct ProcessSupervisor {
     child: Child,
     group: Group,
     present: Arc<Present>,
@@ -604,7 +607,7 @@ struct Keeper {
     tail: Tail,
 }
 
-impl Keeper {
+impl ProcessSupervisor {
     async fn keep(mut self, over: watch::Sender<Option<String>>) {
         let (status, is_ours) = tokio::select! {
             status = self.child.wait() => (status, false),

@@ -447,11 +447,11 @@ fn read(message: &str) -> Option<Whose<'_>> {
 
 /// Tells of an exchange that is dropped before its end.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct DroppedExchange {
     tapped: Option<Tapped>,
 }
 
-impl Watched {
+impl DroppedExchange {
     /// Watches over it until its end.
     pub(super) fn new(tapped: Tapped) -> Self {
         let tapped = Some(tapped);
@@ -466,7 +466,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for DroppedExchange {
     fn drop(&mut self) {
         if let Some(tapped) = self.tapped.take() {
             tapped.end(Way::Sent, "closed here");

@@ -5,8 +5,8 @@ use core::time::Duration;
 use crate::{
     app::{State, TaskRow, until},
     domain::{
-        AskedFor, Contact, LinkState, LostReason, Progress, ServerView, Stamp, Status, Wall,
-        Window, text, whole_percent,
+        Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
+        Wall, Window, text, whole_percent,
     },
 };
 
@@ -74,7 +74,7 @@ pub(crate) fn state_of(
         }
         Status::Paused | Status::Running => {}
     }
-    if let Contact::Unwatched { .. } = contact {
+    if let Connectivity::Unwatched { .. } = contact {
         let word = format!("{}?", task.status.word());
         return Shown::new(glyphs.restored, word, Role::Waiting);
     }
@@ -82,13 +82,13 @@ pub(crate) fn state_of(
         let age = brief(now.wall.since(asked.at));
         let word = match asked.what {
             // "cancelling" leaves no room for its age in the column.
-            AskedFor::Cancelling => "stopping",
+            ControlKind::Cancelling => "stopping",
             other => other.word(),
         };
         return Shown::new(glyphs.paused, format!("{word} {age}"), Role::Cut);
     }
     match contact {
-        Contact::NeedsLogin => {
+        Connectivity::NeedsLogin => {
             let server = state.server(&task.server);
             // A sign-in is a word; whatever else is wanted stands beside it.
             let wants_other = server.is_some_and(|server| {
@@ -102,16 +102,16 @@ pub(crate) fn state_of(
             let word = if wants_other { "waits" } else { "sign in" };
             Shown::new(glyphs.asks, word, Role::Needs)
         }
-        Contact::Reconnecting { .. } => {
+        Connectivity::Reconnecting { .. } => {
             let age = text::span(now.wall.since(task_row.contact_since));
             Shown::new(glyphs.cut, format!("cut {age}"), Role::Cut)
         }
-        Contact::Offline { since, .. } => {
+        Connectivity::Offline { since, .. } => {
             let age = brief(now.wall.since(since));
             Shown::new(glyphs.offline, format!("offline {age}"), Role::Cut)
         }
         _ if task.status == Status::Paused => Shown::new(glyphs.paused, "paused", Role::Waiting),
-        Contact::Quiet { last_byte } => {
+        Connectivity::Quiet { last_byte } => {
             let age = brief(now.wall.since(last_byte));
             Shown::new(glyphs.running, format!("quiet {age}"), Role::Running)
         }
@@ -154,9 +154,9 @@ pub(crate) fn unknown(window: &Window) -> String {
 }
 
 /// When the next try is due, while contact is gone.
-pub(crate) fn next_try(contact: &Contact) -> Option<Wall> {
+pub(crate) fn next_try(contact: &Connectivity) -> Option<Wall> {
     match contact {
-        Contact::Reconnecting { next, .. } | Contact::Offline { next, .. } => Some(*next),
+        Connectivity::Reconnecting { next, .. } | Connectivity::Offline { next, .. } => Some(*next),
         _ => None,
     }
 }
@@ -225,15 +225,15 @@ fn contact_at(state: &State, server: &ServerView, now: Stamp) -> Reach {
             Some(known.map_or(age, |known| known.min(age)))
         };
         match task_row.view.contact.at(now) {
-            Contact::Quiet { last_byte } => quiet = least(quiet, now.wall.since(last_byte)),
-            Contact::Reconnecting { .. } => {
+            Connectivity::Quiet { last_byte } => quiet = least(quiet, now.wall.since(last_byte)),
+            Connectivity::Reconnecting { .. } => {
                 cut = least(cut, now.wall.since(task_row.contact_since));
             }
-            Contact::Offline { since, .. } => cut = least(cut, now.wall.since(since)),
-            Contact::Live { .. }
-            | Contact::Idle
-            | Contact::NeedsLogin
-            | Contact::Unwatched { .. } => return Reach::Live,
+            Connectivity::Offline { since, .. } => cut = least(cut, now.wall.since(since)),
+            Connectivity::Live { .. }
+            | Connectivity::Idle
+            | Connectivity::NeedsLogin
+            | Connectivity::Unwatched { .. } => return Reach::Live,
         }
     }
     match (quiet, cut) {

@@ -21,8 +21,8 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input as Key, Setup, State, update},
     domain::{
-        Ask, Entry, HistoryEvent, LinkRecord, Mono, NewCall, News, ProtocolVersion, Row,
-        ServerName, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
+        Entry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
+        SessionEvent, SessionRequest, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::ExchangeEvent,
@@ -288,7 +288,7 @@ impl Day {
             kind.tool().to_owned(),
             format!(r#"{{"pace":{pace},"steps":{steps},"hurries":{hurries}}}"#),
         );
-        let (ask, what) = (self.asks, Ask::Start(Box::new(call)));
+        let (ask, what) = (self.asks, SessionRequest::Start(Box::new(call)));
         self.feed(at, Input::Ask { ask, what });
     }
 
@@ -300,17 +300,17 @@ impl Day {
                 side.link
                     .take_views()
                     .into_iter()
-                    .map(|view| News::Task(Arc::new(view))),
+                    .map(|view| SessionEvent::Task(Arc::new(view))),
             );
             events.extend(
                 side.link
                     .take_server_view()
-                    .map(|view| News::Server(Arc::new(view))),
+                    .map(|view| SessionEvent::Server(Arc::new(view))),
             );
             assert!(side.link.take_erased().is_empty());
         }
         let now = self.stamp();
-        let mut events: Vec<Event> = events.into_iter().map(Event::News).collect();
+        let mut events: Vec<Event> = events.into_iter().map(Event::Session).collect();
         while let Some(event) = events.pop() {
             for command in update(&mut self.state, event, now) {
                 if let Command::ReadHistory { task, after_seq } = command {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use longhaul::{
     link::ExchangeId,
-    protocol::{Body, ExchangeEvent, Method, Refusal, Request},
+    protocol::{Body, ExchangeEvent, HttpError, Method, Request},
 };
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ impl Server {
     }
 
     fn refuse(&mut self, exchange: ExchangeId, status: u16) {
-        let refusal = Refusal {
+        let refusal = HttpError {
             status,
             retry_after: None,
             error: None,

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Consent, Event, Focus, Group, Grouping, Input, Keymap, LeaveNote, Leaving, Line,
-        Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View, Wish,
+        Command, Consent, Event, Focus, Group, Grouping, Input, KeyOverride, Keymap, LeaveNote,
+        Leaving, Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View,
         next_wake, update,
     },
     domain::{
-        Ask, AskedFor, Chord, Contact, Done, HistoryEvent, LeaveImpact, Level, Mono, NewCall, News,
-        Notice, NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, Status,
-        TaskView, Tell, Wall,
+        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, Level, Mono, NewCall, Notice,
+        NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
+        SessionRequest, SessionResponse, Status, TaskView, Tell, Wall,
     },
 };
 
 use crate::support::*;
 
-fn asks(screen: &Screen) -> Vec<Ask> {
+fn asks(screen: &Screen) -> Vec<SessionRequest> {
     screen
         .todo
         .iter()
@@ -37,7 +37,7 @@ fn answer(screen: &Screen) -> String {
 }
 
 fn news(screen: &mut Screen, view: longhaul::domain::TaskView) {
-    screen.event(Event::News(News::Task(Arc::new(view))));
+    screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn pause_resume_and_cancel_go_to_the_engine() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
-    assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
     screen.todo.clear();
     screen.keys("r");
-    assert_eq!(asks(&screen), [Ask::Resume(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Resume(id("q7m2xk"))]);
     screen.todo.clear();
     screen.keys("x").wait(500).keys("y");
-    assert_eq!(asks(&screen), [Ask::Cancel(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
     assert!(screen.state.overlays.is_empty());
 }
 
@@ -115,7 +115,7 @@ fn a_second_pause_offers_to_stop_and_keep_the_checkpoint() {
         })
     ));
     screen.wait(500).keys("s");
-    assert_eq!(asks(&screen), [Ask::Cancel(id("t9x4gz"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("t9x4gz"))]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
     screen.keys("q").wait(500).keys("c");
     let cancelled = asks(&screen)
         .iter()
-        .filter(|ask| matches!(ask, Ask::Cancel(_)))
+        .filter(|ask| matches!(ask, SessionRequest::Cancel(_)))
         .count();
     assert_eq!(cancelled, 5);
     assert!(screen.state.is_over().is_none());
@@ -181,7 +181,7 @@ fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
 #[test]
 fn a_viewer_leaves_freely() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::News(News::Driver {
+    screen.event(Event::Session(SessionEvent::Driver {
         pid: 77,
         is_us: false,
     }));
@@ -346,7 +346,7 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
     assert_eq!(group(&screen), 2, "it moved away under the cursor");
     screen.todo.clear();
     screen.keys("j");
-    assert_eq!(asks(&screen), [Ask::Seen(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("q7m2xk"))]);
     assert_eq!(group(&screen), 2, "it moved within a second of a key");
     screen.wait(1_000);
     assert_eq!(group(&screen), 3);
@@ -382,7 +382,7 @@ fn what_ended_before_the_eyes_of_the_user_is_seen_without_visiting_it() {
     screen.wait(60_000);
     assert_eq!(asks(&screen), []);
     screen.keys("w");
-    assert_eq!(asks(&screen), [Ask::Seen(id("pd6xw8"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("pd6xw8"))]);
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn passing_over_a_row_is_not_seeing_it() {
     screen.keys("g j j j");
     assert_eq!(asks(&screen), []);
     screen.go_to("c5b8yp").wait(2_000).keys("j");
-    assert_eq!(asks(&screen), [Ask::Seen(id("c5b8yp"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("c5b8yp"))]);
 }
 
 #[test]
@@ -404,7 +404,10 @@ fn what_failed_or_is_lost_needs_you_until_you_chose() {
         // Resting on it, reading it and closing it again decide nothing.
         screen.wait(5_000).keys("k j enter").wait(500);
         screen.keys("esc esc").wait(5_000).keys("k");
-        assert!(!asks(&screen).contains(&Ask::Seen(id(name))), "{name}");
+        assert!(
+            !asks(&screen).contains(&SessionRequest::Seen(id(name))),
+            "{name}"
+        );
         assert!(screen.state.task(&id(name)).unwrap().is_new(), "{name}");
         screen.go_to(name).keys("enter").wait(500);
         if screen.state.overlays.is_empty() {
@@ -412,7 +415,10 @@ fn what_failed_or_is_lost_needs_you_until_you_chose() {
         }
         assert!(screen.draw().contains("leave it as it is"), "{name}");
         screen.keys("w");
-        assert!(asks(&screen).contains(&Ask::Seen(id(name))), "{name}");
+        assert!(
+            asks(&screen).contains(&SessionRequest::Seen(id(name))),
+            "{name}"
+        );
         screen.keys("esc").go_to("q7m2xk").wait(2_000);
         assert_eq!(screen.state.task(&id(name)).unwrap().home, Group::Done);
     }
@@ -424,9 +430,9 @@ fn a_failed_task_that_is_run_again_needs_nobody() {
     screen.keys("esc").go_to("8fw2mc");
     screen.todo.clear();
     screen.keys("R esc");
-    assert!(!asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
+    assert!(!asks(&screen).contains(&SessionRequest::Seen(id("8fw2mc"))));
     screen.keys("R ctrl-s").wait(1_000).keys("y");
-    assert!(asks(&screen).contains(&Ask::Seen(id("8fw2mc"))));
+    assert!(asks(&screen).contains(&SessionRequest::Seen(id("8fw2mc"))));
 }
 
 #[test]
@@ -443,7 +449,7 @@ fn the_first_letter_takes_the_place_of_a_default() {
         }
         screen.keys("ctrl-s");
         match asks(&screen).pop() {
-            Some(Ask::Start(call)) => call.arguments,
+            Some(SessionRequest::Start(call)) => call.arguments,
             other => panic!("{other:?}"),
         }
     };
@@ -557,7 +563,7 @@ fn the_timeline_of_what_has_settled_ends_with_it() {
     let mut ended = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
     ended.task.status = Status::Failed;
     ended.task.settled_at = Some(screen.now.wall);
-    ended.contact = Contact::Idle;
+    ended.contact = Connectivity::Idle;
     let at = screen.state.clock_seconds(screen.now.wall);
     screen.news(ended).wait(3_600_000);
     let drawn = screen.draw_text();
@@ -597,7 +603,7 @@ fn forgetting_can_be_undone_and_spares_what_is_under_way() {
     screen.todo.clear();
     screen.keys("D");
     assert!(
-        matches!(asks(&screen).as_slice(), [Ask::GiveUp(_)]),
+        matches!(asks(&screen).as_slice(), [SessionRequest::GiveUp(_)]),
         "its link knows whether it may be given up"
     );
     screen.go_to("h7r2dd");
@@ -605,7 +611,10 @@ fn forgetting_can_be_undone_and_spares_what_is_under_way() {
     screen.keys("D u");
     assert_eq!(
         asks(&screen),
-        [Ask::Forget(id("h7r2dd")), Ask::Unforget(id("h7r2dd"))]
+        [
+            SessionRequest::Forget(id("h7r2dd")),
+            SessionRequest::Unforget(id("h7r2dd"))
+        ]
     );
 }
 
@@ -625,7 +634,7 @@ fn what_is_brought_back_is_there_at_once_and_no_news() {
     }
     screen.keys("D");
     for view in &settled {
-        screen.event(Event::News(News::Erased(view.task.id.clone())));
+        screen.event(Event::Session(SessionEvent::Erased(view.task.id.clone())));
     }
     screen.keys("u");
     let messages = screen.state.messages.len();
@@ -653,19 +662,19 @@ fn a_call_is_checked_priced_and_started_once() {
         .type_in("weather")
         .keys("ctrl-s ctrl-s");
     let all = asks(&screen);
-    let [Ask::Start(call)] = all.as_slice() else {
+    let [SessionRequest::Start(call)] = all.as_slice() else {
         panic!("{all:?}");
     };
     assert_eq!(call.arguments, r#"{"city":"Lisbon"}"#);
     assert_eq!(call.name.as_deref(), Some("weather"));
     let ask = screen.todo.iter().find_map(|command| match command {
-        Command::Ask(ask, Ask::Start(_)) => Some(*ask),
+        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
     let started = call.id.clone();
-    screen.event(Event::News(News::Answer {
+    screen.event(Event::Session(SessionEvent::Answer {
         ask: ask.unwrap(),
-        outcome: Ok(Done::Started(started.clone())),
+        outcome: Ok(SessionResponse::Started(started.clone())),
     }));
     assert!(screen.state.overlays.is_empty());
     let mut view = morning().remove(3);
@@ -686,15 +695,18 @@ fn a_typed_url_becomes_a_server_and_its_tools_are_asked() {
         .type_in("http://127.0.0.1:9000/mcp")
         .keys("enter");
     let all = asks(&screen);
-    let [Ask::Server(server)] = all.as_slice() else {
+    let [SessionRequest::Server(server)] = all.as_slice() else {
         panic!("{all:?}");
     };
     assert_eq!(server.name.as_str(), "127.0.0.1:9000");
-    screen.event(Event::News(News::Answer {
+    screen.event(Event::Session(SessionEvent::Answer {
         ask: 1,
-        outcome: Ok(Done::Accepted),
+        outcome: Ok(SessionResponse::Accepted),
     }));
-    assert_eq!(asks(&screen).last(), Some(&Ask::Tools(server.name.clone())));
+    assert_eq!(
+        asks(&screen).last(),
+        Some(&SessionRequest::Tools(server.name.clone()))
+    );
     screen.answer_tools();
     assert!(screen.draw().contains("get_forecast"));
 }
@@ -762,7 +774,7 @@ fn a_history_read_twice_is_held_once_and_bounded() {
 fn of_messages_without_end_the_newest_are_held_and_the_rest_is_counted() {
     let mut screen = Screen::new(WIDE, colour());
     for number in 0..1_500 {
-        screen.event(Event::News(News::Notice(Notice {
+        screen.event(Event::Session(SessionEvent::Notice(Notice {
             at: Wall(NOW),
             level: NoticeLevel::Info,
             text: format!("message {number}"),
@@ -899,7 +911,7 @@ fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
 fn restored_rows_say_that_nobody_confirmed_them() {
     let mut screen = Screen::new(WIDE, colour());
     let mut view = morning().remove(3);
-    view.contact = Contact::Unwatched { as_of: ago(5_000) };
+    view.contact = Connectivity::Unwatched { as_of: ago(5_000) };
     screen.event(Event::Restored {
         views: vec![Arc::new(view)],
         servers: servers(),
@@ -974,7 +986,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     let mut view = morning().remove(3);
     assert_eq!(view.task.id, task);
     (view.task.seq, view.saved_seq) = (15, 15);
-    screen.event(Event::News(News::Task(Arc::new(view))));
+    screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
     assert_eq!(reads(&screen), 1);
     let entries = Vec::new();
     screen.event(Event::WireRead {
@@ -997,7 +1009,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
 
     screen.todo.clear();
     screen.keys("esc :").type_in("trace").keys("enter");
-    let ask = Ask::Trace {
+    let ask = SessionRequest::Trace {
         server: Some(server),
         is_on: None,
     };
@@ -1011,7 +1023,7 @@ fn the_palette_runs_commands_by_their_words() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys(":").type_in("pause").keys("enter");
-    assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
     screen.keys(":").type_in("filter status:lost").keys("enter");
     assert_eq!(screen.state.filter.text(), "status:lost");
     screen.keys("esc esc :").type_in("attach t9").keys("enter");
@@ -1035,10 +1047,19 @@ fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
         Some(Overlay::Call(form)) => format!("{:?} {:?}", form.origin, form.name.text()),
         other => format!("{other:?}"),
     };
-    assert_eq!(asks(&typed("pause pd6")), [Ask::Pause(id("pd6xw8"))]);
-    assert_eq!(asks(&typed("resume m2")), [Ask::Resume(id("m2hn5t"))]);
-    assert_eq!(asks(&typed("rm c5")), [Ask::Forget(id("c5b8yp"))]);
-    let forgotten = ["c5b8yp", "h7r2dd"].map(|name| Ask::Forget(id(name)));
+    assert_eq!(
+        asks(&typed("pause pd6")),
+        [SessionRequest::Pause(id("pd6xw8"))]
+    );
+    assert_eq!(
+        asks(&typed("resume m2")),
+        [SessionRequest::Resume(id("m2hn5t"))]
+    );
+    assert_eq!(
+        asks(&typed("rm c5")),
+        [SessionRequest::Forget(id("c5b8yp"))]
+    );
+    let forgotten = ["c5b8yp", "h7r2dd"].map(|name| SessionRequest::Forget(id(name)));
     assert_eq!(asks(&typed("rm c5 h7")), forgotten);
     assert_eq!(top(&typed("cancel t9")), "Cancel([TaskId(\"t9x4gz\")])");
     assert!(top(&typed("cancel --all")).contains("pd6xw8"));
@@ -1093,7 +1114,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
     screen.todo.clear();
     screen.keys("ctrl-s");
     let all = asks(&screen);
-    let [Ask::Start(call)] = all.as_slice() else {
+    let [SessionRequest::Start(call)] = all.as_slice() else {
         panic!("{all:?}");
     };
     assert_eq!(
@@ -1115,7 +1136,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
     screen.todo.clear();
     screen.keys("ctrl-s");
     let all = asks(&screen);
-    let [Ask::Start(call)] = all.as_slice() else {
+    let [SessionRequest::Start(call)] = all.as_slice() else {
         panic!("{all:?}");
     };
     assert_eq!(call.arguments, r#"{"epochs":3,"model":"a"}"#);
@@ -1393,14 +1414,14 @@ fn what_ended_unseen_is_seen_when_it_is_left_on_the_screen() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("ctrl-c ctrl-c");
-    assert_eq!(asks(&screen), [Ask::Seen(id("c5b8yp"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("c5b8yp"))]);
 }
 
 #[test]
 fn a_task_that_is_erased_takes_its_dialog_with_it() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("e");
-    screen.event(Event::News(News::Erased(id("q7m2xk"))));
+    screen.event(Event::Session(SessionEvent::Erased(id("q7m2xk"))));
     assert!(screen.state.overlays.is_empty());
     assert!(screen.state.cursor.is_some());
 }
@@ -1436,9 +1457,9 @@ fn a_refusal_is_said_aloud() {
     let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
-    screen.event(Event::News(News::Answer {
+    screen.event(Event::Session(SessionEvent::Answer {
         ask,
-        outcome: Err(longhaul::domain::Refused::Usage(
+        outcome: Err(longhaul::domain::RequestError::Usage(
             "Not paused: lab has no pause tool; the call keeps running".to_owned(),
         )),
     }));
@@ -1460,9 +1481,9 @@ fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
         panic!();
     };
     let words = "Not paused: lab has no pause tool; the call keeps running";
-    screen.event(Event::News(News::Answer {
+    screen.event(Event::Session(SessionEvent::Answer {
         ask,
-        outcome: Err(longhaul::domain::Refused::Usage(words.to_owned())),
+        outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     assert_eq!(answer(&screen), words);
     assert_eq!(screen.state.messages.back().unwrap().text, words);
@@ -1475,7 +1496,7 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     let mut view = morning().remove(4);
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("try 2 in 4 s (r now)"));
-    view.contact = Contact::Live { last_byte: ago(0) };
+    view.contact = Connectivity::Live { last_byte: ago(0) };
     view.task.remark = Some("back after 2.1 s".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: back after 2.1 s"));
@@ -1498,9 +1519,9 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
 fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
     let mut screen = Screen::new(WIDE, colour());
     let mut view = morning().remove(3);
-    view.contact = Contact::Unwatched { as_of: ago(0) };
+    view.contact = Connectivity::Unwatched { as_of: ago(0) };
     news(&mut screen, view.clone());
-    view.contact = Contact::Live { last_byte: ago(0) };
+    view.contact = Connectivity::Live { last_byte: ago(0) };
     for value in 31..49 {
         view.task.progress = progress(f64::from(value), Some(50.0), None);
         screen.wait(1);
@@ -1555,11 +1576,11 @@ fn nothing_fits_is_no_longer_said_once_a_row_fits() {
 #[test]
 fn a_driver_that_is_gone_is_not_believed_to_go_on() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::News(News::Driver {
+    screen.event(Event::Session(SessionEvent::Driver {
         pid: 77,
         is_us: false,
     }));
-    screen.event(Event::News(News::Undriven));
+    screen.event(Event::Session(SessionEvent::Undriven));
     assert!(!screen.draw().contains("process 77 drives"));
     screen.keys("q");
     assert!(screen.state.is_over().is_none());
@@ -1685,7 +1706,7 @@ fn what_now_greys_what_cannot_be_done_and_says_why() {
     unknown.task.resumability.checkpoint = true;
     news(&mut screen, unknown);
     screen.keys("enter").wait(500).keys("l");
-    assert_eq!(asks(&screen), [Ask::Resume(id("pd6xw8"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Resume(id("pd6xw8"))]);
 }
 
 #[test]
@@ -1706,9 +1727,9 @@ fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
         panic!();
     };
     let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
-    screen.event(Event::News(News::Answer {
+    screen.event(Event::Session(SessionEvent::Answer {
         ask,
-        outcome: Err(longhaul::domain::Refused::Usage(words.to_owned())),
+        outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     screen.wait(60_000).keys("4");
     let drawn = screen.draw();
@@ -1727,13 +1748,13 @@ fn leaving_offers_no_wait_where_nothing_would_die() {
 #[test]
 fn asked_words_are_those_of_the_screen() {
     for (what, word) in [
-        (AskedFor::Pausing, "pausing 8s"),
-        (AskedFor::Resuming, "resuming 8s"),
-        (AskedFor::Cancelling, "stopping 8s"),
+        (ControlKind::Pausing, "pausing 8s"),
+        (ControlKind::Resuming, "resuming 8s"),
+        (ControlKind::Cancelling, "stopping 8s"),
     ] {
         let mut screen = Screen::morning(WIDE, colour());
         let mut view = morning().remove(5);
-        view.task.asked = Some(longhaul::domain::Asked {
+        view.task.asked = Some(longhaul::domain::ControlRequest {
             what,
             at: ago(8_000),
         });
@@ -1764,9 +1785,9 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
 
 /// The screen with these keys; nothing of them is refused.
 fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
-    let wishes: Vec<Wish> = wishes
+    let wishes: Vec<KeyOverride> = wishes
         .iter()
-        .map(|(word, chords)| Wish {
+        .map(|(word, chords)| KeyOverride {
             word: (*word).to_owned(),
             chords: chords.iter().map(|chord| (*chord).to_owned()).collect(),
         })
@@ -1794,7 +1815,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
     assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
     assert_eq!(asks(&screen), []);
     screen.keys("ctrl-p");
-    assert_eq!(asks(&screen), [Ask::Pause(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
     let drawn = screen.draw_text();
     for shown in [
         "o open",
@@ -1841,7 +1862,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
 fn a_letter_of_a_choice_chooses_whatever_key_leaves() {
     let mut screen = with_keys(&[("quit", &["Q", "y"]), ("copy", &["C"])]);
     screen.keys("x").wait(500).keys("y");
-    assert_eq!(asks(&screen), [Ask::Cancel(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
     screen.todo.clear();
     screen.keys("x").wait(500).keys("Q");
     assert_eq!(asks(&screen), []);
@@ -1875,7 +1896,7 @@ fn events_after_the_end_do_nothing() {
 fn started(screen: &mut Screen) -> Vec<NewCall> {
     let asked = std::mem::take(&mut screen.todo);
     let call = |command: Command| match command {
-        Command::Ask(_, Ask::Start(call)) => Some(*call),
+        Command::Ask(_, SessionRequest::Start(call)) => Some(*call),
         _ => None,
     };
     asked.into_iter().filter_map(call).collect()
@@ -2022,7 +2043,10 @@ fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
     assert!(drawn.contains("named: ci"), "{drawn}");
     screen.todo.clear();
     screen.keys("enter");
-    assert_eq!(asks(&screen), [Ask::Tools(ServerName::new("ci"))]);
+    assert_eq!(
+        asks(&screen),
+        [SessionRequest::Tools(ServerName::new("ci"))]
+    );
     // One key back: the line of keys says so.
     assert!(screen.draw().contains("Esc back"), "{}", screen.draw());
     screen
@@ -2035,7 +2059,7 @@ fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
     );
     screen.todo.clear();
     screen.keys("enter");
-    assert!(matches!(asks(&screen)[..], [Ask::Server(_)]));
+    assert!(matches!(asks(&screen)[..], [SessionRequest::Server(_)]));
 }
 
 /// The form of a tool that takes this, on build-box.
@@ -2189,12 +2213,12 @@ fn how_long_a_server_keeps_a_task_is_not_told_as_its_end() {
 fn the_header_says_no_more_of_a_server_than_its_calls_show() {
     let mut screen = Screen::new(WIDE, colour());
     let live = server("lab", longhaul::domain::LinkState::Live);
-    screen.event(Event::News(News::Server(Arc::new(live))));
+    screen.event(Event::Session(SessionEvent::Server(Arc::new(live))));
     let first = |screen: &Screen| screen.draw().lines().next().unwrap().to_owned();
     let mut view = task("m2hn5t", "lab", "render_movie", "{}", 9 * SECOND);
     screen.news(view.clone());
     assert!(first(&screen).contains("lab live"), "{}", first(&screen));
-    view.contact = Contact::Reconnecting {
+    view.contact = Connectivity::Reconnecting {
         attempt: 1,
         next: Wall(NOW + 4 * SECOND),
         why: "silent".to_owned(),
@@ -2217,7 +2241,7 @@ fn where_not_all_servers_fit_those_that_want_something_come_first() {
         if name == "seven" {
             view.obstacle = Some(longhaul::domain::Obstacle::Approval);
         }
-        screen.event(Event::News(News::Server(Arc::new(view))));
+        screen.event(Event::Session(SessionEvent::Server(Arc::new(view))));
     }
     let drawn = screen.draw();
     let first = drawn.lines().next().unwrap();
@@ -2355,12 +2379,12 @@ fn a_new_task_opens_on_its_present() {
     screen.state.tab = Tab::Result;
     screen.keys("ctrl-s");
     let ask = screen.todo.iter().find_map(|command| match command {
-        Command::Ask(ask, Ask::Start(_)) => Some(*ask),
+        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
-    screen.event(Event::News(News::Answer {
+    screen.event(Event::Session(SessionEvent::Answer {
         ask: ask.unwrap(),
-        outcome: Ok(Done::Started(id("zzzzzz"))),
+        outcome: Ok(SessionResponse::Started(id("zzzzzz"))),
     }));
     assert_eq!(screen.state.tab, Tab::Now);
 }
@@ -2380,13 +2404,13 @@ fn at_the_start_the_cursor_is_on_what_needs_a_person_first() {
 #[test]
 fn what_was_followed_until_now_is_as_of_now() {
     let mut screen = Screen::morning(WIDE, colour());
-    let driver = News::Driver {
+    let driver = SessionEvent::Driver {
         pid: 4711,
         is_us: false,
     };
-    screen.event(Event::News(driver));
+    screen.event(Event::Session(driver));
     screen.wait(440_000);
-    screen.event(Event::News(News::Undriven));
+    screen.event(Event::Session(SessionEvent::Undriven));
     let drawn = screen.draw();
     assert!(drawn.contains("Saved as of 06:59:20"), "{drawn}");
 }
@@ -2465,7 +2489,7 @@ fn a_tool_is_found_among_those_of_all_servers_and_called_on_its_own() {
 fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.drives_not().keys("y");
-    let drives = |is_forced| Ask::HandOver { is_forced };
+    let drives = |is_forced| SessionRequest::HandOver { is_forced };
     assert_eq!(asks(&screen).last(), Some(&drives(false)), "a reflex");
     screen.wait(500).keys("enter");
     assert!(screen.state.overlays.is_empty());
@@ -2473,7 +2497,7 @@ fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
     assert_eq!(asks(&screen).last(), Some(&drives(true)));
 
     screen.todo.clear();
-    screen.event(Event::News(News::Driver {
+    screen.event(Event::Session(SessionEvent::Driver {
         pid: 7,
         is_us: true,
     }));
@@ -2498,17 +2522,20 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
         screen.todo.iter().filter(is_look).cloned().collect()
     };
     assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
-    let roster = ServerConfigs {
+    let server_configs = ServerConfigs {
         file: Some("/c".to_owned()),
         servers: Vec::new(),
     };
     screen.event(Event::ConfigRead(Box::new(Reread {
         file: "~/c".to_owned(),
-        roster: roster.clone(),
+        server_configs: server_configs.clone(),
         views: vec![View::default()],
         ..Reread::default()
     })));
-    assert_eq!(asks(&screen).last(), Some(&Ask::Configure(roster)));
+    assert_eq!(
+        asks(&screen).last(),
+        Some(&SessionRequest::Configure(server_configs))
+    );
     assert_eq!(screen.state.setup.views.len(), 1);
     screen.todo.clear();
     // Where nothing follows from it nobody looks.
@@ -2532,7 +2559,7 @@ fn a_key_dropped_by_a_dialog_is_named() {
     screen.wait(100).keys("esc");
     // Typed by somebody who knows what follows.
     screen.keys("x").wait(300).keys("y");
-    assert_eq!(asks(&screen), [Ask::Cancel(id("q7m2xk"))]);
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
 }
 
 #[test]
@@ -2558,8 +2585,8 @@ fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     screen.keys("p");
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
     let mut view = morning().remove(3);
-    view.task.asked = Some(longhaul::domain::Asked {
-        what: longhaul::domain::AskedFor::Pausing,
+    view.task.asked = Some(longhaul::domain::ControlRequest {
+        what: longhaul::domain::ControlKind::Pausing,
         at: screen.now.wall,
     });
     screen.news(view.clone());
@@ -2584,7 +2611,10 @@ fn help_takes_typing_and_lets_nothing_through() {
     );
     screen.keys("enter");
     assert!(screen.state.overlays.is_empty());
-    assert!(matches!(asks(&screen).as_slice(), [Ask::Trace { .. }]));
+    assert!(matches!(
+        asks(&screen).as_slice(),
+        [SessionRequest::Trace { .. }]
+    ));
 
     // A key finds what it does, and Esc closes without doing it.
     screen.todo.clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{Event, Look},
-    domain::{LinkState, News, ServerName, Status},
+    domain::{LinkState, ServerName, SessionEvent, Status},
 };
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Modifier};
 
@@ -18,7 +18,7 @@ fn on_servers(size: (u16, u16), names: [&str; 2]) -> Screen {
     let mut screen = Screen::new(size, colour());
     for name in names {
         let server = server(name, LinkState::Live);
-        screen.event(Event::News(News::Server(Arc::new(server))));
+        screen.event(Event::Session(SessionEvent::Server(Arc::new(server))));
     }
     for (name, mut view) in names.into_iter().cycle().zip(morning()) {
         view.task.server = ServerName::new(name);

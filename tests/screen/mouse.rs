@@ -2,7 +2,7 @@
 
 use longhaul::{
     app::{Event, Focus, Input, Overlay, Pane, Tab},
-    domain::{Ask, MouseAction},
+    domain::{MouseAction, SessionRequest},
 };
 
 use crate::support::*;
@@ -168,12 +168,10 @@ fn over_a_dialog_only_the_wheel_does_something() {
         (screen.state.cursor.clone(), screen.state.overlays.len()),
         (before, 1)
     );
-    assert!(
-        !screen
-            .todo
-            .iter()
-            .any(|it| matches!(it, longhaul::app::Command::Ask(_, Ask::Cancel(_))))
-    );
+    assert!(!screen.todo.iter().any(|it| matches!(
+        it,
+        longhaul::app::Command::Ask(_, SessionRequest::Cancel(_))
+    )));
     screen.wait(1_000);
     mouse(&mut screen, MouseAction::WheelDown, (50, 20));
     assert!(matches!(

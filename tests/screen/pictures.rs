@@ -7,8 +7,9 @@ use std::{fmt::Write as _, sync::Arc};
 use longhaul::{
     app::{Command, Event, Look},
     domain::{
-        Ask, Asked, AskedFor, Contact, LeaveImpact, LinkState, LostReason, News, Notice,
-        NoticeLevel, Phase, Refused, ServerName, Status, TaskView, Wall, Window,
+        Connectivity, ControlKind, ControlRequest, LeaveImpact, LinkState, LostReason, Notice,
+        NoticeLevel, Phase, RequestError, ServerName, SessionEvent, SessionRequest, Status,
+        TaskView, Wall, Window,
     },
 };
 
@@ -66,7 +67,7 @@ const SCENES: &[Scene] = &[
         let mut screen = pressed(size, look, "esc");
         let text = "default.db was damaged and set aside whole as default.damaged-20261121T234545159Z.db: this \
                     session begins anew (its contents contradict each other); both stand in /home/anna/.local/state/longhaul/sessions";
-        screen.event(Event::News(News::Notice(Notice {
+        screen.event(Event::Session(SessionEvent::Notice(Notice {
             at: Wall(NOW),
             level: NoticeLevel::Warning,
             text: text.to_owned(),
@@ -190,7 +191,7 @@ const SCENES: &[Scene] = &[
         let mut screen = Screen::morning(size, look);
         let mut unknown = morning().remove(3);
         unknown.task.status = Status::Unknown(Window::BeforeFirstId);
-        unknown.contact = Contact::Idle;
+        unknown.contact = Connectivity::Idle;
         unknown.leaving = None;
         screen.keys("esc").wait(2_000);
         news(&mut screen, unknown);
@@ -328,13 +329,14 @@ const SCENES: &[Scene] = &[
         screen.answer_with(safe);
         screen.todo.clear();
         screen.keys("ctrl-s");
-        let Some(Command::Ask(ask, Ask::Start(call))) = screen.todo.first().cloned() else {
+        let Some(Command::Ask(ask, SessionRequest::Start(call))) = screen.todo.first().cloned()
+        else {
             panic!("{:?}", screen.todo);
         };
         assert_eq!(call.origin, Some(id("q7m2xk")));
-        screen.event(Event::News(News::Answer {
+        screen.event(Event::Session(SessionEvent::Answer {
             ask,
-            outcome: Err(Refused::CannotSave(
+            outcome: Err(RequestError::CannotSave(
                 "could not write the session: no space left on device".to_owned(),
             )),
         }));
@@ -443,7 +445,7 @@ fn call_form(size: (u16, u16), look: Look) -> Screen {
 }
 
 fn news(screen: &mut Screen, view: TaskView) {
-    screen.event(Event::News(News::Task(Arc::new(view))));
+    screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
 }
 
 /// A call that the server made a task of: no steps, but words and a time.
@@ -478,7 +480,7 @@ fn notices(screen: &mut Screen) {
             "the fourth, which pushes the first out of sight",
         ),
     ] {
-        screen.event(Event::News(News::Notice(Notice {
+        screen.event(Event::Session(SessionEvent::Notice(Notice {
             at: Wall(NOW),
             level,
             text: words.to_owned(),
@@ -509,7 +511,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     ] {
         let mut view = named(name, "unknown one");
         view.task.status = Status::Unknown(window);
-        view.contact = Contact::Idle;
+        view.contact = Connectivity::Idle;
         view.leaving = None;
         views.push(view);
     }
@@ -519,15 +521,15 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     });
     views.push(settled(view.clone(), view.task.status.clone(), 3 * HOUR));
     let mut view = named("bbbbb2", "sign in first");
-    view.contact = Contact::NeedsLogin;
+    view.contact = Connectivity::NeedsLogin;
     views.push(view);
     let mut view = named("bbbbb3", "nothing comes");
-    view.contact = Contact::Quiet {
+    view.contact = Connectivity::Quiet {
         last_byte: ago(95 * SECOND),
     };
     views.push(view);
     let mut view = named("bbbbb4", "nobody is there");
-    view.contact = Contact::Offline {
+    view.contact = Connectivity::Offline {
         since: ago(40 * MINUTE),
         next: Wall(NOW + 26 * SECOND),
         why: "connection refused".to_owned(),
@@ -537,11 +539,11 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     view.task.status = Status::Paused;
     views.push(view);
     for (name, what) in [
-        ("bbbbb6", AskedFor::Resuming),
-        ("bbbbb7", AskedFor::Cancelling),
+        ("bbbbb6", ControlKind::Resuming),
+        ("bbbbb7", ControlKind::Cancelling),
     ] {
         let mut view = named(name, "asked for something");
-        view.task.asked = Some(Asked {
+        view.task.asked = Some(ControlRequest {
             what,
             at: ago(3 * SECOND),
         });
@@ -581,7 +583,7 @@ fn restored_offline(size: (u16, u16), look: Look) -> Screen {
         .into_iter()
         .map(|mut view| {
             if !view.task.status.is_settled() {
-                view.contact = Contact::Unwatched {
+                view.contact = Connectivity::Unwatched {
                     as_of: ago(38 * SECOND),
                 };
             }
@@ -608,11 +610,11 @@ fn demo(size: (u16, u16), look: Look) -> Screen {
     let mut screen = Screen::new(size, look);
     screen.state.setup.is_demo = true;
     screen.state.setup.session = "demo".to_owned();
-    screen.event(Event::News(News::Driver {
+    screen.event(Event::Session(SessionEvent::Driver {
         pid: 41_231,
         is_us: true,
     }));
-    screen.event(Event::News(News::Server(Arc::new(server(
+    screen.event(Event::Session(SessionEvent::Server(Arc::new(server(
         "demo",
         LinkState::Live,
     )))));

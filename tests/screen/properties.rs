@@ -5,8 +5,8 @@ use std::sync::Arc;
 use longhaul::{
     app::{Colour, Event, Input, Look, keymap},
     domain::{
-        Chord, Contact, Done, Entry, HistoryEvent, Key, Level, LinkState, LostReason, News, Notice,
-        NoticeLevel, Status, TaskId, Wall, Window,
+        Chord, Connectivity, Entry, HistoryEvent, Key, Level, LinkState, LostReason, Notice,
+        NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
     },
 };
 use proptest::prelude::*;
@@ -100,23 +100,23 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
     };
     view.task.settled_at = view.task.status.is_settled().then_some(Wall(NOW));
     view.contact = match contact % 7 {
-        0 => Contact::Idle,
-        1 => Contact::NeedsLogin,
-        2 => Contact::Reconnecting {
+        0 => Connectivity::Idle,
+        1 => Connectivity::NeedsLogin,
+        2 => Connectivity::Reconnecting {
             attempt: 3,
             next: Wall(NOW + 5),
             why: text.to_owned(),
         },
-        3 => Contact::Offline {
+        3 => Connectivity::Offline {
             since: Wall(NOW),
             next: Wall(NOW + 9),
             why: text.to_owned(),
         },
-        4 => Contact::Unwatched { as_of: Wall(NOW) },
-        5 => Contact::Quiet {
+        4 => Connectivity::Unwatched { as_of: Wall(NOW) },
+        5 => Connectivity::Quiet {
             last_byte: Wall(NOW),
         },
-        _ => Contact::Live {
+        _ => Connectivity::Live {
             last_byte: Wall(NOW),
         },
     };
@@ -141,9 +141,9 @@ fn take(screen: &mut Screen, step: &Step) {
         } => {
             let mut view = view(*number, *status, *contact, text);
             view.task.progress = progress(*value, *total, Some(text));
-            Event::News(News::Task(Arc::new(view)))
+            Event::Session(SessionEvent::Task(Arc::new(view)))
         }
-        Step::Erased(number) => Event::News(News::Erased(name_of(*number))),
+        Step::Erased(number) => Event::Session(SessionEvent::Erased(name_of(*number))),
         Step::Server(state, text) => {
             let state = match state % 5 {
                 0 => LinkState::Idle,
@@ -160,19 +160,21 @@ fn take(screen: &mut Screen, step: &Step) {
                     why: text.clone(),
                 },
             };
-            Event::News(News::Server(Arc::new(server(text, state))))
+            Event::Session(SessionEvent::Server(Arc::new(server(text, state))))
         }
         Step::Tools => {
             let ask = screen.todo.iter().rev().find_map(|command| match command {
-                longhaul::app::Command::Ask(ask, longhaul::domain::Ask::Tools(_)) => Some(*ask),
+                longhaul::app::Command::Ask(ask, longhaul::domain::SessionRequest::Tools(_)) => {
+                    Some(*ask)
+                }
                 _ => None,
             });
-            Event::News(News::Answer {
+            Event::Session(SessionEvent::Answer {
                 ask: ask.unwrap_or(0),
-                outcome: Ok(Done::Tools(tools())),
+                outcome: Ok(SessionResponse::Tools(tools())),
             })
         }
-        Step::Notice(text) => Event::News(News::Notice(Notice {
+        Step::Notice(text) => Event::Session(SessionEvent::Notice(Notice {
             at: Wall(NOW),
             level: NoticeLevel::Warning,
             text: text.clone(),
@@ -225,7 +227,7 @@ fn take(screen: &mut Screen, step: &Step) {
             screen.wait(*millis);
             return;
         }
-        Step::Driver(is_us) => Event::News(News::Driver {
+        Step::Driver(is_us) => Event::Session(SessionEvent::Driver {
             pid: 1,
             is_us: *is_us,
         }),

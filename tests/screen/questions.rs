@@ -2,7 +2,10 @@
 
 use longhaul::{
     app::{Button, Command, Event, Overlay, QuestionForm},
-    domain::{Answer, Ask, AskId, Done, LostReason, News, Refused, Status, TaskView},
+    domain::{
+        Answer, LostReason, RequestError, SessionEvent, SessionRequest, SessionRequestId,
+        SessionResponse, Status, TaskView,
+    },
 };
 use serde_json::{Value, json};
 
@@ -22,11 +25,11 @@ fn is_closed(screen: &Screen) -> bool {
 }
 
 /// What was answered, with the number of the ask.
-fn answers(screen: &Screen) -> Vec<(AskId, String, Answer)> {
+fn answers(screen: &Screen) -> Vec<(SessionRequestId, String, Answer)> {
     let asks = screen.todo.iter().filter_map(|command| match command {
         Command::Ask(
             ask,
-            Ask::Answer {
+            SessionRequest::Answer {
                 id: task,
                 key,
                 answer,
@@ -168,9 +171,9 @@ fn declining_and_dismissing_are_buttons_of_their_own() {
     }
 }
 
-fn outcome(screen: &mut Screen, outcome: Result<Done, Refused>) {
+fn outcome(screen: &mut Screen, outcome: Result<SessionResponse, RequestError>) {
     let (ask, _, _) = answers(screen).pop().unwrap();
-    screen.event(Event::News(News::Answer { ask, outcome }));
+    screen.event(Event::Session(SessionEvent::Answer { ask, outcome }));
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn several_questions_come_one_after_another_and_each_has_to_be_read() {
     let mut screen = asked(&both);
     assert!(screen.draw_text().contains("Question 1 of 2"));
     screen.keys("tab enter");
-    outcome(&mut screen, Ok(Done::Accepted));
+    outcome(&mut screen, Ok(SessionResponse::Accepted));
     // The record still shows the first one as open; the second is asked all the same, and unread.
     assert_eq!(form(&screen).key, "q1");
     screen.keys("tab enter");
@@ -189,7 +192,7 @@ fn several_questions_come_one_after_another_and_each_has_to_be_read() {
     screen.news(view).read();
     assert!(screen.draw_text().contains("Question 2 of 2"));
     screen.keys("tab enter");
-    outcome(&mut screen, Ok(Done::Accepted));
+    outcome(&mut screen, Ok(SessionResponse::Accepted));
     assert!(is_closed(&screen) && has_toast(&screen, "k3v9ra: accepted"));
 }
 
@@ -199,7 +202,7 @@ fn a_refused_answer_stays_to_be_mended() {
     screen.keys("tab enter");
     outcome(
         &mut screen,
-        Err(Refused::CannotSave("no space left".to_owned())),
+        Err(RequestError::CannotSave("no space left".to_owned())),
     );
     assert_eq!(form(&screen).complaints, ["no space left"]);
     assert!(screen.draw_text().contains("no space left"));
@@ -273,7 +276,7 @@ fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
         let ask = screen.todo.iter().find_map(|command| match command {
             Command::Ask(
                 ask,
-                Ask::Adopt {
+                SessionRequest::Adopt {
                     server,
                     server_task: None,
                 },
@@ -286,8 +289,8 @@ fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
     screen.keys("3 j A");
     let (ask, server) = adopts(&screen);
     assert_eq!(server, "lab");
-    let outcome = Ok(Done::Adopted(vec![id("aaaaaa"), id("aaaaab")]));
-    screen.event(Event::News(News::Answer { ask, outcome }));
+    let outcome = Ok(SessionResponse::Adopted(vec![id("aaaaaa"), id("aaaaab")]));
+    screen.event(Event::Session(SessionEvent::Answer { ask, outcome }));
     assert!(has_toast(&screen, "2 tasks of lab imported"));
     screen.todo.clear();
     screen.keys(":").type_in("adopt ci").keys("enter");

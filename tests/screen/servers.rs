@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{Command, Consent, Event, Findings, Menu, Overlay, Pane, Tab},
-    domain::{Ask, Contact, LinkState, News, Obstacle, Phase, ServerName, ServerView},
+    domain::{
+        Connectivity, LinkState, Obstacle, Phase, ServerName, ServerView, SessionEvent,
+        SessionRequest,
+    },
 };
 
 use crate::support::*;
@@ -25,7 +28,7 @@ fn variable() -> Obstacle {
 }
 
 fn knows(screen: &mut Screen, view: ServerView) {
-    screen.event(Event::News(News::Server(Arc::new(view))));
+    screen.event(Event::Session(SessionEvent::Server(Arc::new(view))));
 }
 
 #[test]
@@ -94,7 +97,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
         knows(&mut screen, lab(obstacle, state));
         let mut waiting = task("q7m2xk", "lab", "get_forecast", "{}", 9 * SECOND);
         waiting.task.attempts[0].phase = Phase::Queued;
-        waiting.contact = Contact::NeedsLogin;
+        waiting.contact = Connectivity::NeedsLogin;
         screen.news(waiting.clone());
         let drawn = screen.draw();
         assert!(drawn.contains(row), "{drawn}");
@@ -104,7 +107,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
         assert!(said(now) && facts.contains("waits: "), "{drawn}");
         // Once it may go on, nothing of that is said.
         knows(&mut screen, lab(None, LinkState::Live));
-        waiting.contact = Contact::Idle;
+        waiting.contact = Connectivity::Idle;
         screen.news(waiting);
         let drawn = screen.draw();
         assert!(!drawn.contains(row) && !drawn.contains("waits"), "{drawn}");
@@ -193,7 +196,7 @@ fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
     Event::ServersTaken(Findings {
         lines,
         new: 3,
-        roster: longhaul::domain::ServerConfigs::default(),
+        server_configs: longhaul::domain::ServerConfigs::default(),
         waiting: waiting.iter().map(|name| ServerName::new(*name)).collect(),
     })
 }
@@ -247,7 +250,8 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
     screen.wait(500).keys("esc");
     assert_eq!(reads(&screen), ["lab"]);
     assert!(screen.draw().contains("later: L on a server in 3"));
-    let asked = |command: &Command| matches!(command, Command::Ask(_, Ask::Configure(_)));
+    let asked =
+        |command: &Command| matches!(command, Command::Ask(_, SessionRequest::Configure(_)));
     assert!(screen.todo.iter().any(asked));
 }
 

@@ -6,11 +6,11 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
-        Ask, Asked, AskedFor, Attempt, Chord, Contact, Cursors, Done, Entry, HistoryEvent,
-        LeaveImpact, Level, LinkState, LostReason, Mono, NewCall, News, Passed, Phase, Progress,
-        Question, QuestionWay, Refused, Resumability, ServerName, ServerTask, ServerView, Stamp,
-        Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall,
-        Way, WireEntry,
+        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Entry, HistoryEvent,
+        LeaveImpact, Level, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
+        Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
+        SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
+        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way, WireEntry,
     },
     ui,
 };
@@ -86,7 +86,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 ),
             )
         },
-        contact: Contact::Live {
+        contact: Connectivity::Live {
             last_byte: ago(200),
         },
         leaving: Some(LeaveImpact::Safe {
@@ -101,7 +101,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
 pub(crate) fn settled(mut view: TaskView, status: Status, when: i64) -> TaskView {
     view.task.status = status;
     view.task.settled_at = Some(ago(when));
-    view.contact = Contact::Idle;
+    view.contact = Connectivity::Idle;
     view.leaving = None;
     view
 }
@@ -206,7 +206,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     asks.task.updated_at = ago(3 * HOUR);
     asks.task.questions = vec![question("1.4", ROLLOUT, 3 * HOUR)];
     asks.task.server_task = Some(server_task(3 * HOUR, 5 * HOUR + 38 * MINUTE));
-    asks.contact = Contact::Idle;
+    asks.contact = Connectivity::Idle;
     let mut failed = task("8fw2mc", "build-box", "nightly-eu", "{}", 2 * HOUR);
     failed.task.error = Some(TaskError {
         kind: TaskErrorKind::Tool,
@@ -249,7 +249,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
         123 * SECOND,
     );
     cut.task.progress = progress(140.0, Some(1000.0), None);
-    cut.contact = Contact::Reconnecting {
+    cut.contact = Connectivity::Reconnecting {
         attempt: 1,
         next: Wall(NOW + 4 * SECOND),
         why: "cut: connection reset by peer".to_owned(),
@@ -267,8 +267,8 @@ pub(crate) fn morning() -> Vec<TaskView> {
     );
     pausing.task.progress = progress(2100.0, Some(4600.0), None);
     pausing.task.resumability.checkpoint = true;
-    pausing.task.asked = Some(Asked {
-        what: AskedFor::Pausing,
+    pausing.task.asked = Some(ControlRequest {
+        what: ControlKind::Pausing,
         at: ago(8 * SECOND),
     });
     let mut moving = task(
@@ -482,7 +482,7 @@ impl Screen {
             .map(|mut view| {
                 view.task.seq = 1;
                 if !view.task.status.is_settled() {
-                    view.contact = Contact::Unwatched {
+                    view.contact = Connectivity::Unwatched {
                         as_of: ago(6 * HOUR + 21 * MINUTE),
                     };
                 }
@@ -499,13 +499,13 @@ impl Screen {
             screen.now = at(-before * SECOND);
             let mut view = morning().remove(3);
             view.task.progress = progress(value, Some(50.0), None);
-            screen.event(Event::News(News::Task(Arc::new(view))));
+            screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
             let cut = morning().remove(4);
-            screen.event(Event::News(News::Task(Arc::new(cut))));
+            screen.event(Event::Session(SessionEvent::Task(Arc::new(cut))));
         }
         screen.now = at(0);
         for view in morning() {
-            screen.event(Event::News(News::Task(Arc::new(view))));
+            screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
         }
         screen.go_to("q7m2xk");
         screen.event(Event::History {
@@ -541,7 +541,7 @@ impl Screen {
 
     /// The news of a task.
     pub(crate) fn news(&mut self, view: TaskView) -> &mut Self {
-        self.event(Event::News(News::Task(Arc::new(view))));
+        self.event(Event::Session(SessionEvent::Task(Arc::new(view))));
         self
     }
 
@@ -556,18 +556,20 @@ impl Screen {
 
     /// Asks for the session, which another process drives, and hears what that would end.
     pub(crate) fn drives_not(&mut self) -> &mut Self {
-        self.event(Event::News(News::Driver {
+        self.event(Event::Session(SessionEvent::Driver {
             pid: 4711,
             is_us: false,
         }));
         self.keys(":").type_in("drive").keys("enter");
-        let Some(Command::Ask(ask, Ask::HandOver { is_forced: false })) = self.todo.last() else {
+        let Some(Command::Ask(ask, SessionRequest::HandOver { is_forced: false })) =
+            self.todo.last()
+        else {
             panic!("{:?}", self.todo);
         };
         let words = "process 4711 goes on driving, because this would end with it: pd6xw8 (it has no way back)";
-        self.event(Event::News(News::Answer {
+        self.event(Event::Session(SessionEvent::Answer {
             ask: *ask,
-            outcome: Err(Refused::Costs(words.to_owned())),
+            outcome: Err(RequestError::Costs(words.to_owned())),
         }));
         self
     }
@@ -603,20 +605,20 @@ impl Screen {
 
     /// Answers the newest ask for tools with these.
     pub(crate) fn answer_with(&mut self, tools: Vec<Tool>) -> &mut Self {
-        self.answer_tools_with(Ok(Done::Tools(tools)))
+        self.answer_tools_with(Ok(SessionResponse::Tools(tools)))
     }
 
     /// The answer is this refusal.
     pub(crate) fn refuse_tools(&mut self, words: &str) -> &mut Self {
-        self.answer_tools_with(Err(Refused::NeedsLogin(words.to_owned())))
+        self.answer_tools_with(Err(RequestError::NeedsLogin(words.to_owned())))
     }
 
-    fn answer_tools_with(&mut self, outcome: Result<Done, Refused>) -> &mut Self {
+    fn answer_tools_with(&mut self, outcome: Result<SessionResponse, RequestError>) -> &mut Self {
         let ask = self.todo.iter().rev().find_map(|command| match command {
-            Command::Ask(ask, Ask::Tools(_)) => Some(*ask),
+            Command::Ask(ask, SessionRequest::Tools(_)) => Some(*ask),
             _ => None,
         });
-        self.event(Event::News(News::Answer {
+        self.event(Event::Session(SessionEvent::Answer {
             ask: ask.unwrap(),
             outcome,
         }));

@@ -2,7 +2,7 @@
 
 use longhaul::{
     app::{Command, Event, Focus, Overlay, Saved, Tab},
-    domain::{Ask, Status, TaskId},
+    domain::{SessionRequest, Status, TaskId},
 };
 
 use crate::support::*;
@@ -13,7 +13,7 @@ fn answer(screen: &Screen) -> String {
 }
 
 fn asked(screen: &Screen) -> usize {
-    let is_ask = |command: &&Command| matches!(command, Command::Ask(_, ask) if !matches!(ask, Ask::Seen(_)));
+    let is_ask = |command: &&Command| matches!(command, Command::Ask(_, ask) if !matches!(ask, SessionRequest::Seen(_)));
     screen.todo.iter().filter(is_ask).count()
 }
 
@@ -267,7 +267,7 @@ fn of_five_hundred_tasks_on_five_servers_those_of_a_filter_are_marked_and_cancel
     screen.todo.clear();
     screen.keys("x").wait(500).keys("y");
     let cancelled = |command: &Command| match command {
-        Command::Ask(_, Ask::Cancel(id)) => Some(id.clone()),
+        Command::Ask(_, SessionRequest::Cancel(id)) => Some(id.clone()),
         _ => None,
     };
     let asked = screen.todo.iter().filter_map(cancelled);

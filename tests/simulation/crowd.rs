@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use longhaul::{
     domain::{
-        Ask, LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, ServerName, Stamp, TaskId,
-        TaskKind, TaskOffer, Wall,
+        LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, ServerName, SessionRequest,
+        Stamp, TaskId, TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{Body, ExchangeEvent, Method},
@@ -78,7 +78,7 @@ pub(crate) fn minute(tasks: u64, poll_ms: u64) -> Minute {
     for number in 0..tasks {
         // Made over the time of one pace, as a person or a script would.
         crowd.run_to(number * poll_ms / tasks);
-        let what = Ask::Start(Box::new(call(TaskId::from_bits(number + 1))));
+        let what = SessionRequest::Start(Box::new(call(TaskId::from_bits(number + 1))));
         crowd.feed(Input::Ask { ask: number, what });
     }
     crowd.run_to(2 * poll_ms + 2000);

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul::{
     domain::{
-        Ask, Contact, Done, HistoryEvent, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
-        ProtocolVersion, Refused, Row, ServerName, Stamp, Status, Task, TaskId, TaskKind,
-        TaskOffer, TaskView, Wall, Window,
+        Connectivity, HistoryEvent, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        ProtocolVersion, RequestError, Row, ServerName, SessionRequest, SessionResponse, Stamp,
+        Status, Task, TaskId, TaskKind, TaskOffer, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
-    protocol::{Body, ExchangeEvent, Method, Refusal, Request},
+    protocol::{Body, ExchangeEvent, HttpError, Method, Request},
 };
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ struct Bench {
     jumped: i64,
     sent: Vec<(u64, ExchangeId, Request)>,
     closed: Vec<ExchangeId>,
-    answers: Vec<Result<Done, Refused>>,
+    answers: Vec<Result<SessionResponse, RequestError>>,
     views: Vec<TaskView>,
     rows: Vec<Row>,
     /// Saves that wait for the test to decide.
@@ -82,7 +82,7 @@ fn opened() -> ExchangeEvent {
 }
 
 fn refused(status: u16) -> ExchangeEvent {
-    ExchangeEvent::Refused(Box::new(Refusal {
+    ExchangeEvent::Refused(Box::new(HttpError {
         status,
         retry_after: None,
         error: None,
@@ -246,7 +246,7 @@ impl Bench {
         self.feed(Input::Arrived { exchange, arrival });
     }
 
-    fn ask(&mut self, what: Ask) {
+    fn ask(&mut self, what: SessionRequest) {
         self.asks += 1;
         let ask = self.asks;
         self.feed(Input::Ask { ask, what });
@@ -257,7 +257,7 @@ impl Bench {
     }
 
     fn start_as(&mut self, id: TaskId, tool: &str, limits: Limits) {
-        self.ask(Ask::Start(Box::new(NewCall {
+        self.ask(SessionRequest::Start(Box::new(NewCall {
             tool: tool.to_owned(),
             limits,
             ..super::crowd::call(id)
@@ -667,7 +667,7 @@ fn what_was_forgotten_and_works_on_keeps_its_session() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::Forget(id()));
+    bench.ask(SessionRequest::Forget(id()));
     bench.feed(Input::Leave);
     assert!(
         bench
@@ -682,7 +682,7 @@ fn a_pause_that_the_server_does_not_keep_ends_after_a_minute_in_words() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("work");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::Pause(id()));
+    bench.ask(SessionRequest::Pause(id()));
     for step in 2..70 {
         if bench.posts("tools/call").pop().unwrap().2["params"]["name"] == "list_session_tasks" {
             bench.list_says(if step % 2 == 0 { "paused" } else { "running" }, step);
@@ -713,7 +713,7 @@ fn paused_needs_five_seconds_of_standing_still() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("work");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::Pause(id()));
+    bench.ask(SessionRequest::Pause(id()));
     let mut paused_at = None;
     for second in 0..12 {
         let name = bench.posts("tools/call").pop().unwrap().2["params"]["name"].clone();
@@ -738,7 +738,7 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     let (cancel, _) = bench.last_post("notifications/cancelled");
     bench.bring(
         cancel,
@@ -771,14 +771,14 @@ fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::GiveUp(id()));
+    bench.ask(SessionRequest::GiveUp(id()));
     assert!(
         matches!(&bench.answers.last(), Some(Err(refused)) if refused.to_string().contains("x cancels it first"))
     );
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     let (cancel, _) = bench.last_post("notifications/cancelled");
     bench.bring(cancel, refused(405));
-    bench.ask(Ask::GiveUp(id()));
+    bench.ask(SessionRequest::GiveUp(id()));
     assert!(
         matches!(bench.answers.last(), Some(Err(_))),
         "it may react yet"
@@ -786,7 +786,7 @@ fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
     bench.secs(6);
     let remark = bench.view().task.remark.clone().unwrap_or_default();
     assert!(remark.contains("D stops following"), "{remark}");
-    bench.ask(Ask::GiveUp(id()));
+    bench.ask(SessionRequest::GiveUp(id()));
     assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
     assert!(bench.closed.contains(&call));
     bench.feed(Input::Leave);
@@ -799,7 +799,7 @@ fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     for _ in 0..600 {
         if let Some((_, cancel, _)) = bench.posts("notifications/cancelled").pop() {
             bench.bring(
@@ -820,7 +820,7 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
     let (call, token) = bench.call("work");
     bench.step(call, "a", &token, 1);
     bench.bring(call, refused(500));
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     bench.broken(call);
     for _ in 0..60 {
         if let Some((_, get, _)) = bench.gets().pop() {
@@ -846,7 +846,7 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
     let mut bench = Bench::known();
     for _ in 0..3 {
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         let (list, _) = bench.last_post("tools/list");
         let why = "no route".to_owned();
         let is_refused = true;
@@ -854,11 +854,14 @@ fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
         bench.secs(1);
     }
     bench.answers.clear();
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     let (list, _) = bench.last_post("tools/list");
     bench.bring(list, refused(404));
     bench.shake_hands();
-    assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+    assert!(matches!(
+        bench.answers.as_slice(),
+        [Ok(SessionResponse::Tools(_))]
+    ));
 }
 
 #[test]
@@ -878,7 +881,7 @@ fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
     bench.bring(call, away());
     bench.answers.clear();
     for try_number in 1..=2 {
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         assert_eq!(bench.count("tools/list"), try_number);
         assert!(bench.answers.is_empty(), "its outcome is not known yet");
         if try_number == 1 {
@@ -886,12 +889,15 @@ fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
             bench.bring(list, away());
             assert!(matches!(
                 bench.answers.pop(),
-                Some(Err(Refused::Unreachable(_)))
+                Some(Err(RequestError::Unreachable(_)))
             ));
         }
     }
     bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
-    assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+    assert!(matches!(
+        bench.answers.as_slice(),
+        [Ok(SessionResponse::Tools(_))]
+    ));
 }
 
 #[test]
@@ -1003,7 +1009,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
     let (get, _) = bench.last_get();
     bench.bring(
         get,
-        ExchangeEvent::Refused(Box::new(Refusal {
+        ExchangeEvent::Refused(Box::new(HttpError {
             status: 503,
             retry_after: Some(Duration::from_secs(90)),
             error: None,
@@ -1047,11 +1053,11 @@ fn a_late_404_of_an_old_session_leaves_the_new_one_alone() {
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.secs(61);
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     let (cancel, _) = bench.last_post("notifications/cancelled");
     bench.refuse_session(404);
     bench.broken(call);
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.shake_hands();
     bench.bring(cancel, refused(404));
     bench.secs(5);
@@ -1095,7 +1101,7 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
     });
     assert!(matches!(
         bench.answers.as_slice(),
-        [Err(Refused::CannotSave(_))]
+        [Err(RequestError::CannotSave(_))]
     ));
     assert!(!bench.link.holds(&id()));
     bench.rows.clear();
@@ -1107,7 +1113,7 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
     bench.start("steps", Limits::default());
     assert!(matches!(
         bench.answers.as_slice(),
-        [_, Err(Refused::CannotSave(_))]
+        [_, Err(RequestError::CannotSave(_))]
     ));
 }
 
@@ -1165,9 +1171,9 @@ fn a_settled_task_is_shown_only_once_it_is_saved() {
     bench.saves_at_once = false;
     bench.bring(call, event("b", &result(&token)));
     assert_eq!(bench.status(), &Status::Running);
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     assert!(
-        matches!(bench.answers.last(), Some(Err(Refused::Settled(_)))),
+        matches!(bench.answers.last(), Some(Err(RequestError::Settled(_)))),
         "it is over"
     );
     while let Some(token) = bench.pending.pop() {
@@ -1181,7 +1187,7 @@ fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     let (cancel, _) = bench.last_post("notifications/cancelled");
     bench.bring(cancel, refused(405));
     bench.secs(6);
@@ -1191,7 +1197,7 @@ fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
     let remark = next.view().task.remark.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
     assert_eq!(next.count("notifications/cancelled"), 0, "it was told");
-    next.ask(Ask::GiveUp(id()));
+    next.ask(SessionRequest::GiveUp(id()));
     assert_eq!(next.status(), &Status::Lost(LostReason::GivenUp));
 }
 
@@ -1276,7 +1282,7 @@ fn a_late_404_of_an_old_stream_does_not_end_the_new_session() {
     bench.broken(call);
     bench.secs(1);
     bench.refuse_session(404);
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.shake_hands();
     bench.bring(second, refused(404));
     bench.secs(5);
@@ -1300,7 +1306,7 @@ fn credentials_bring_everything_back_to_its_place() {
     bench.secs(600);
     assert_eq!(bench.view().contact.word(), "needs-login");
     assert_eq!(bench.gets().len(), 1, "only a person can help");
-    bench.ask(Ask::RetryNow);
+    bench.ask(SessionRequest::RetryNow);
     assert_eq!(bench.last_get().1, "a");
     assert_eq!(bench.gets().len(), 2);
 }
@@ -1311,7 +1317,7 @@ fn a_call_that_met_a_closed_door_was_never_run() {
     bench.start("steps", Limits::default());
     let (call, _) = bench.last_post("tools/call");
     bench.bring(call, refused(401));
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     assert_eq!(bench.status(), &Status::Cancelled);
     let remark = bench.view().task.remark.as_deref();
     assert_eq!(remark, Some("it was never run"), "it was sent, and refused");
@@ -1414,12 +1420,12 @@ fn what_comes_in_place_of_an_answer_is_said_in_words() {
         assert_eq!(error.code, None);
 
         let mut known = Bench::known();
-        known.ask(Ask::Tools(ServerName::new("lab")));
+        known.ask(SessionRequest::Tools(ServerName::new("lab")));
         let (list, _) = known.last_post("tools/list");
         came().for_each(|arrival| known.bring(list, arrival));
         let refused = known.answers.pop().unwrap().unwrap_err();
         assert!(refused.to_string().contains(words), "{refused:?}");
-        let is_reached = matches!(refused, Refused::Usage(_));
+        let is_reached = matches!(refused, RequestError::Usage(_));
         assert_eq!(is_reached, is_somebody, "{refused:?}");
     }
 }
@@ -1449,7 +1455,7 @@ fn handshakes_that_fail_keep_their_distance() {
 fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
     for method in ["tools/list", "notifications/initialized"] {
         let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         for _ in 0..2 {
             bench.greet();
             let (exchange, _) = bench.last_post("notifications/initialized");
@@ -1464,11 +1470,14 @@ fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
         }
         if method == "notifications/initialized" {
             bench.answer("tools/list", &json!({"tools": [{"name": "steps"}]}));
-            assert!(matches!(bench.answers.as_slice(), [Ok(Done::Tools(_))]));
+            assert!(matches!(
+                bench.answers.as_slice(),
+                [Ok(SessionResponse::Tools(_))]
+            ));
         } else {
             assert!(matches!(
                 bench.answers.as_slice(),
-                [Err(Refused::Usage(words))] if words.contains("HTTP 404")
+                [Err(RequestError::Usage(words))] if words.contains("HTTP 404")
             ));
         }
         assert_eq!(bench.count("initialize"), 2, "{method}");
@@ -1478,19 +1487,19 @@ fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
 #[test]
 fn a_handshake_whose_end_cannot_be_announced_is_said_to_who_waits() {
     let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.greet();
     bench.secs(31);
     assert!(matches!(
         bench.answers.as_slice(),
-        [Err(Refused::Unreachable(_))]
+        [Err(RequestError::Unreachable(_))]
     ));
 }
 
 #[test]
 fn a_session_is_saved_as_usable_only_after_the_server_took_notifications_initialized() {
     let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.greet();
     bench.secs(5);
     let is_usable = |bench: &Bench| {

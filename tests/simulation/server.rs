@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::{
     domain::{EventId, Wall},
-    protocol::{Body, ExchangeEvent, Method, Refusal, Request},
+    protocol::{Body, ExchangeEvent, HttpError, Method, Request},
 };
 use serde_json::{Value, json};
 
@@ -338,7 +338,7 @@ impl Server {
     }
 
     pub(super) fn refuse(&mut self, conn: Conn, status: u16, said: &str, retry_after: Option<u64>) {
-        let refusal = Refusal {
+        let refusal = HttpError {
             status,
             retry_after: retry_after.map(std::time::Duration::from_secs),
             error: None,

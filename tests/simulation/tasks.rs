@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul::{
     domain::{ProtocolVersion, TaskKind},
-    protocol::{Body, ExchangeEvent, Method, Refusal, Request, RpcError},
+    protocol::{Body, ExchangeEvent, HttpError, Method, Request, RpcError},
 };
 use serde_json::{Value, json};
 
@@ -430,7 +430,7 @@ impl Server {
             message: format!("error {code}"),
             data,
         };
-        let refusal = Refusal {
+        let refusal = HttpError {
             status,
             retry_after: None,
             said: Some(error.message.clone()),

@@ -7,8 +7,9 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Ask, AskId, HistoryEvent, LeaveImpact, Limits, LinkRecord, LostReason, Mono,
-        NewCall, Phase, Row, ServerName, Stamp, Status, TaskId, TaskView, Wall, Window,
+        Answer, HistoryEvent, LeaveImpact, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView, Wall,
+        Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Request},
@@ -132,7 +133,7 @@ enum Held {
         request: Box<Request>,
     },
     Answer {
-        ask: AskId,
+        ask: SessionRequestId,
     },
 }
 
@@ -162,8 +163,8 @@ pub(crate) struct World {
     conns: HashMap<ExchangeId, Conn>,
     queue: BTreeMap<(u64, u64), Event>,
     count: u64,
-    asks: BTreeMap<AskId, u32>,
-    next_ask: AskId,
+    asks: BTreeMap<SessionRequestId, u32>,
+    next_ask: SessionRequestId,
     pub(crate) plans: BTreeMap<TaskId, Plan>,
     order: Vec<TaskId>,
     views: BTreeMap<TaskId, TaskView>,
@@ -443,7 +444,7 @@ impl World {
             .map(|task| task.id.clone())
             .collect();
         if running.is_empty() {
-            let asks: Vec<AskId> = self
+            let asks: Vec<SessionRequestId> = self
                 .asks
                 .iter()
                 .filter(|(_, n)| **n == 0)
@@ -680,7 +681,7 @@ impl World {
         }
     }
 
-    fn answered(&mut self, ask: AskId) {
+    fn answered(&mut self, ask: SessionRequestId) {
         let count = self.asks.entry(ask).or_default();
         *count += 1;
         if *count > 1 {
@@ -1220,18 +1221,18 @@ impl World {
         };
         let what = match act {
             Act::Start => Some(self.new_call()),
-            Act::Pause(which) => chosen(self, which).map(Ask::Pause),
-            Act::Resume(which) => chosen(self, which).map(Ask::Resume),
-            Act::Cancel(which) => chosen(self, which).map(Ask::Cancel),
+            Act::Pause(which) => chosen(self, which).map(SessionRequest::Pause),
+            Act::Resume(which) => chosen(self, which).map(SessionRequest::Resume),
+            Act::Cancel(which) => chosen(self, which).map(SessionRequest::Cancel),
             Act::GiveUp(which) => chosen(self, which)
                 .filter(|id| {
                     self.views
                         .get(id)
                         .is_some_and(|view| matches!(view.task.status, Status::Unknown(_)))
                 })
-                .map(Ask::GiveUp),
-            Act::Forget(which) => chosen(self, which).map(Ask::Forget),
-            Act::RetryNow => Some(Ask::RetryNow),
+                .map(SessionRequest::GiveUp),
+            Act::Forget(which) => chosen(self, which).map(SessionRequest::Forget),
+            Act::RetryNow => Some(SessionRequest::RetryNow),
             Act::Reply(id, key) => {
                 self.pondered.remove(&(id.clone(), key.clone()));
                 let is_open = self.views.get(&id).is_some_and(|view| {
@@ -1247,14 +1248,14 @@ impl World {
                     },
                 };
                 let key = Some(key);
-                is_open.then_some(Ask::Answer { id, key, answer })
+                is_open.then_some(SessionRequest::Answer { id, key, answer })
             }
             Act::Leave => {
                 self.is_leaving = true;
                 self.feed(Input::Leave);
                 return;
             }
-            Act::Tools => Some(Ask::Tools(ServerName::new("lab"))),
+            Act::Tools => Some(SessionRequest::Tools(ServerName::new("lab"))),
         };
         if let Some(what) = what {
             let ask = self.next_ask;
@@ -1264,7 +1265,7 @@ impl World {
         }
     }
 
-    fn new_call(&mut self) -> Ask {
+    fn new_call(&mut self) -> SessionRequest {
         let id = TaskId::from_bits(self.dice.u64(..));
         let is_checkpoint = self.server.style.convention.is_some() && self.dice.bool();
         let key = format!("k{}", self.order.len());
@@ -1310,7 +1311,7 @@ impl World {
             _ => "steps",
         };
         let tool = tool.to_owned();
-        Ask::Start(Box::new(NewCall {
+        SessionRequest::Start(Box::new(NewCall {
             limits,
             ..NewCall::new(id, ServerName::new("lab"), tool, arguments.to_string())
         }))

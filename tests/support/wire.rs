@@ -14,8 +14,8 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        Ask, Entry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
-        ServerName, Stamp, Task, TaskId, Wall,
+        Entry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
+        ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{ExchangeEvent, Method},
@@ -92,7 +92,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
     };
     wire.feed(Input::Ask {
         ask: 1,
-        what: Ask::Start(Box::new(call)),
+        what: SessionRequest::Start(Box::new(call)),
     });
     let ending = tokio::time::timeout(DEADLINE, wire.until_over());
     assert!(ending.await.is_ok(), "hangs: {wire:#?}");

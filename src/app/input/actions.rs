@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Ask, AskedFor, LinkState, NoticeLevel, ServerName, ServerView, Stamp, Status, TaskId, text,
+    ControlKind, LinkState, NoticeLevel, ServerName, ServerView, SessionRequest, Stamp, Status,
+    TaskId, text,
 };
 
 use super::{
@@ -453,7 +454,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
 
 /// Asks whoever drives for his place.
 pub(in crate::app) fn drive(state: &mut State, todo: &mut Vec<Command>) {
-    let what = Ask::HandOver { is_forced: false };
+    let what = SessionRequest::HandOver { is_forced: false };
     ask(state, what, Pending::Drive, todo);
     if let Some((pid, false)) = state.driver {
         state.answer(format!("asked process {pid} to let this window drive"));
@@ -646,7 +647,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     if let [id] = tasks.as_slice()
         && let Some(task_row) = state.task(id)
         && let Some(asked) = task_row.view.task.asked
-        && asked.what == AskedFor::Pausing
+        && asked.what == ControlKind::Pausing
     {
         let age = text::span(now.wall.since(asked.at));
         if task_row.view.task.resumability.checkpoint {
@@ -662,7 +663,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         state,
         tasks,
         "pause",
-        Ask::Pause,
+        SessionRequest::Pause,
         |status| *status == Status::Running,
         todo,
     );
@@ -670,7 +671,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
 
 pub(super) fn resume(state: &mut State, todo: &mut Vec<Command>) {
     if state.pane == Pane::Servers || state.cursor.is_none() {
-        ask(state, Ask::RetryNow, Pending::Plain, todo);
+        ask(state, SessionRequest::RetryNow, Pending::Plain, todo);
         return state.answer("every server that is down is tried now");
     }
     let tasks = chosen(state);
@@ -678,7 +679,7 @@ pub(super) fn resume(state: &mut State, todo: &mut Vec<Command>) {
         state,
         tasks,
         "resume",
-        Ask::Resume,
+        SessionRequest::Resume,
         |status| !status.is_settled() && *status != Status::InputRequired,
         todo,
     );
@@ -689,7 +690,7 @@ pub(super) fn act_on(
     state: &mut State,
     tasks: Vec<TaskId>,
     word: &str,
-    make: impl Fn(TaskId) -> Ask,
+    make: impl Fn(TaskId) -> SessionRequest,
     fits: impl Fn(&Status) -> bool,
     todo: &mut Vec<Command>,
 ) {
@@ -777,7 +778,12 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
     if ended.is_empty() {
         return if let [one] = going.as_slice() {
             // Its link knows whether a cancel was asked for and ignored, and says so if not.
-            ask(state, Ask::GiveUp(one.clone()), Pending::Plain, todo);
+            ask(
+                state,
+                SessionRequest::GiveUp(one.clone()),
+                Pending::Plain,
+                todo,
+            );
             let words = format!("asked to stop following {one}");
             state.answer_until_changed(words, std::slice::from_ref(one));
         } else {
@@ -789,7 +795,12 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
     }
     let hidden = hidden_of_marked(state, &ended);
     for id in &ended {
-        ask(state, Ask::Forget(id.clone()), Pending::Plain, todo);
+        ask(
+            state,
+            SessionRequest::Forget(id.clone()),
+            Pending::Plain,
+            todo,
+        );
         state.marks.remove(id);
     }
     let key = state.key(Action::Undo);
@@ -821,7 +832,7 @@ pub(super) fn undo(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     state.wanted = tasks.first().cloned();
     state.returning.extend(tasks.iter().cloned());
     for id in tasks {
-        ask(state, Ask::Unforget(id), Pending::Plain, todo);
+        ask(state, SessionRequest::Unforget(id), Pending::Plain, todo);
     }
     let words = format!("{} brought back", text::plural(count, "task"));
     state.say(NoticeLevel::Info, &words, now);
@@ -906,7 +917,7 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName, todo: &mut Vec<Co
     let shown = text::clean_line(name.as_str()).into_owned();
     if takes_sign_in {
         state.answer(format!("asking where to sign in to {shown}"));
-        let what = Ask::SignIn(name.clone());
+        let what = SessionRequest::SignIn(name.clone());
         ask(state, what, Pending::SignIn(name), todo);
     } else {
         state.answer(format!("looking what the configuration has for {shown}"));
@@ -921,14 +932,19 @@ fn trace(state: &mut State, todo: &mut Vec<Command>) {
         .map(|task_row| task_row.view.task.server.clone());
     if server.is_some() {
         let is_on = None;
-        ask(state, Ask::Trace { server, is_on }, Pending::Plain, todo);
+        ask(
+            state,
+            SessionRequest::Trace { server, is_on },
+            Pending::Plain,
+            todo,
+        );
     }
 }
 
 /// Asks for the tasks that a server has and we do not know.
 pub(super) fn adopt_from(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
     let words = format!("asked {} for its tasks", text::clean_line(server.as_str()));
-    let what = Ask::Adopt {
+    let what = SessionRequest::Adopt {
         server: server.clone(),
         server_task: None,
     };

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Ask, Chord, Limits, NewCall, NoticeLevel, Stamp, Step, TaskId, Tool, text};
+use crate::domain::{
+    Chord, Limits, NewCall, NoticeLevel, SessionRequest, Stamp, Step, TaskId, Tool, text,
+};
 
 use super::{
     super::{
@@ -53,7 +55,7 @@ pub(super) fn edit_key(
                         let text = field.text().trim();
                         (!text.is_empty()).then(|| text.to_owned())
                     };
-                    let edit = Ask::Edit {
+                    let edit = SessionRequest::Edit {
                         id: form.task.clone(),
                         name: some(name),
                         note: some(note),
@@ -406,7 +408,12 @@ pub(super) fn send(
     if let Some(origin) = &form.origin {
         mark_seen(state, origin, todo);
     }
-    ask(state, Ask::Start(Box::new(call)), Pending::Start(id), todo);
+    ask(
+        state,
+        SessionRequest::Start(Box::new(call)),
+        Pending::Start(id),
+        todo,
+    );
 }
 
 /// The next task id from the seed; one that is taken is passed over.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Ask, Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, Stamp, TaskId, text,
+    Chord, Key, Mono, NoticeLevel, ServerName, ServerRef, SessionRequest, Stamp, TaskId, text,
 };
 
 use super::{
@@ -278,7 +278,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         Act::CancelAllAndLeave => {
             let open: Vec<TaskId> = state.open.iter().cloned().collect();
             for id in open {
-                ask(state, Ask::Cancel(id), Pending::Plain, todo);
+                ask(state, SessionRequest::Cancel(id), Pending::Plain, todo);
             }
             state.leaving = Leaving::OnceCancelled(now.mono.after(CANCEL_ALL));
         }
@@ -596,7 +596,7 @@ pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> 
     };
     ask(
         state,
-        Ask::Server(server),
+        SessionRequest::Server(server),
         Pending::Server(name.clone()),
         todo,
     );

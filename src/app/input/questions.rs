@@ -1,6 +1,8 @@
 //! The keys of a question, what they send, and when its dialog goes by itself.
 
-use crate::domain::{Answer, Ask, Chord, Done, NoticeLevel, Refused, Stamp, TaskId, text};
+use crate::domain::{
+    Answer, Chord, NoticeLevel, RequestError, SessionRequest, SessionResponse, Stamp, TaskId, text,
+};
 
 use super::{
     super::{
@@ -126,7 +128,7 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, todo: &mut V
     let word = answer.outcome();
     form.is_sent = true;
     let (task, key) = (form.task.clone(), form.key.clone());
-    let what = Ask::Answer {
+    let what = SessionRequest::Answer {
         id: task.clone(),
         key: Some(key.clone()),
         answer,
@@ -140,7 +142,7 @@ pub(in crate::app) fn took_answer(
     task: &TaskId,
     key: &str,
     word: &str,
-    outcome: Result<Done, Refused>,
+    outcome: Result<SessionResponse, RequestError>,
     now: Stamp,
 ) {
     let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Question(form) if form.task == *task && form.key == *key);

@@ -3,7 +3,7 @@
 use toml::{Spanned, de::DeValue};
 
 use super::Reading;
-use crate::app::{Keymap, Wish};
+use crate::app::{KeyOverride, Keymap};
 
 impl Reading<'_> {
     pub(super) fn keys(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
@@ -16,7 +16,7 @@ impl Reading<'_> {
             match chords(value.get_ref()) {
                 Some(chords) => {
                     let word = word.to_owned();
-                    wishes.push((key.span().start, Wish { word, chords }));
+                    wishes.push((key.span().start, KeyOverride { word, chords }));
                 }
                 None => self.remark(
                     value.span().start,
@@ -26,7 +26,7 @@ impl Reading<'_> {
         }
         // Of two lines for one key the first holds.
         wishes.sort_by_key(|(at, _)| *at);
-        let (places, wishes): (Vec<usize>, Vec<Wish>) = wishes.into_iter().unzip();
+        let (places, wishes): (Vec<usize>, Vec<KeyOverride>) = wishes.into_iter().unzip();
         let (keys, said) = Keymap::with(&wishes);
         for (line, why) in said {
             self.remark(places.get(line).copied().unwrap_or(at), &why);

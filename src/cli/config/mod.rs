@@ -177,7 +177,7 @@ pub(super) fn missing() -> Option<String> {
 }
 
 /// What the file says of servers; a file that is not there says that there are none.
-pub(super) fn roster(servers: Vec<ServerConfig>) -> ServerConfigs {
+pub(super) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
     // By way of its directory where it is not there yet, as it will be called once it is.
     let whole = |path: &Path| {
         let of_dir = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -194,7 +194,7 @@ pub(super) fn roster(servers: Vec<ServerConfig>) -> ServerConfigs {
 /// The same, read now; `None` where it cannot be read.
 pub(super) fn read_roster() -> Option<ServerConfigs> {
     let config = read(path().as_deref()).ok()?;
-    Some(roster(config.servers))
+    Some(server_configs(config.servers))
 }
 
 /// What tells the file from what it was before.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{super::roster::variable_for, formats::Dialect};
+use super::{super::servers::variable_for, formats::Dialect};
 use crate::{
     cli::config::{How, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of},
     domain::{Program, Template, is_variable, place, text},

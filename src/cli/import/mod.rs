@@ -18,7 +18,7 @@ use super::{
     args::Import,
     config::{self, Config, Edit, How, Written, digest},
     fail::{Fail, code},
-    json as documents, quoted, roster,
+    json as documents, quoted, servers,
 };
 use crate::{
     app::Findings,
@@ -110,7 +110,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
         if import.yes || !context.terminal.is_for_people() {
             return Ok(import.yes);
         }
-        for line in roster::goes_where(url, headers) {
+        for line in servers::goes_where(url, headers) {
             let line = format!("{}: {line}", text::clean_line(name));
             context.terminal.say(&line);
         }
@@ -119,7 +119,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
     let (edit, told) = plan(&files, servers, &mut agree)?;
     if told.iter().any(Told::is_taken) {
         edit.save()?;
-        super::roster::tell_drivers(context);
+        super::servers::tell_drivers(context);
     }
     say(context, &told)?;
     let is_refused = told.iter().all(|one| one.outcome == "skipped") && import.file.is_some();
@@ -142,7 +142,7 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
                 one.outcome = "new";
             }
         }
-        let (mut roster, mut waiting) = (ServerConfigs::default(), Vec::new());
+        let (mut server_configs, mut waiting) = (ServerConfigs::default(), Vec::new());
         if takes && new > 0 {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;
@@ -155,13 +155,13 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
             let withheld = withheld.filter(|server| server.withheld.is_some());
             let withheld = withheld.map(|server| server.name.clone());
             waiting = withheld.filter(is_taken).collect();
-            roster = config::roster(config.servers);
+            server_configs = config::server_configs(config.servers);
         }
         Ok(Findings {
             // The screen asks for what the taken ones want at once.
             lines: lines(&told, !takes),
             new,
-            roster,
+            server_configs,
             waiting,
         })
     };
@@ -243,7 +243,7 @@ fn take(
         told.is_agreed = agree(&own, url, headers)?;
         if told.is_agreed {
             *consent = Some(digest(url, headers));
-            let lines = roster::goes_where(url, headers);
+            let lines = servers::goes_where(url, headers);
             told.words.extend(
                 lines
                     .iter()
@@ -299,7 +299,7 @@ impl Known {
         let places = config.servers.iter().map(|server| Place {
             name: server.name.as_str().to_owned(),
             at: match &server.program {
-                Some(program) => roster::command_line(program),
+                Some(program) => servers::command_line(program),
                 None => server.url.clone().unwrap_or_default(),
             },
             headers: server.headers.clone(),
@@ -340,7 +340,7 @@ fn names_in_sessions(paths: &Paths) -> Vec<String> {
 fn place_of(how: &How) -> String {
     match how {
         How::Http { url, .. } => url.clone(),
-        How::Stdio(program) => roster::command_line(program),
+        How::Stdio(program) => servers::command_line(program),
     }
 }
 

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Done, Era, NewCall, Phase, ProtocolVersion, Refused, Status, Task, TaskId, TaskKind,
-        TaskOffer, text,
+        Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
+        Status, Task, TaskId, TaskKind, TaskOffer, text,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
@@ -52,19 +52,23 @@ impl Link {
     }
 
     /// The server's list of one client's checkpoints, or why there is none.
-    pub(super) fn checkpoints_listed(&mut self, ask: AskId, outcome: Result<&str, RpcError>) {
+    pub(super) fn checkpoints_listed(
+        &mut self,
+        ask: SessionRequestId,
+        outcome: Result<&str, RpcError>,
+    ) {
         let name = &self.record.name;
         let outcome = match outcome.map(protocol::call_result) {
             Ok(answer) if !answer.is_error => {
                 let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
                 let list = list.into_iter().map(checkpoint::Listed::shown).collect();
-                Ok(Done::Checkpoints(list))
+                Ok(SessionResponse::Checkpoints(list))
             }
             Ok(answer) => Err(answer.text.unwrap_or_default()),
             Err(error) => Err(error.message),
         };
         let outcome = outcome.map_err(|said| {
-            Refused::Usage(format!(
+            RequestError::Usage(format!(
                 "{name} did not list the checkpoints of that client: {}",
                 text::clean_line(&said)
             ))
@@ -72,7 +76,12 @@ impl Link {
         self.answer(ask, outcome);
     }
 
-    fn adopt(&mut self, ask: AskId, server_task: Option<String>, asked: Option<ProtocolVersion>) {
+    fn adopt(
+        &mut self,
+        ask: SessionRequestId,
+        server_task: Option<String>,
+        asked: Option<ProtocolVersion>,
+    ) {
         let name = self.record.name.clone();
         let is_core = |offer: &TaskOffer| offer.kind == TaskKind::Core;
         let era = asked.or(self.choice.version).map(ProtocolVersion::era);
@@ -83,13 +92,13 @@ impl Link {
                 "{name} offers no server tasks, so there is nothing to adopt; what a client left by its checkpoints is taken over with `longhaul adopt -s {} --client-id ID`",
                 text::shell_word(name.as_str())
             );
-            return self.answer(ask, Err(Refused::Usage(words)));
+            return self.answer(ask, Err(RequestError::Usage(words)));
         }
         match server_task {
             Some(server_task) => {
                 let known = self.known_tasks.get(&server_task).cloned().flatten();
                 if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
-                    return self.answer(ask, Ok(Done::Adopted(vec![id])));
+                    return self.answer(ask, Ok(SessionResponse::Adopted(vec![id])));
                 }
                 let (kind, has_other) = if has_extension {
                     (TaskKind::Extension, core.is_some())
@@ -112,12 +121,18 @@ impl Link {
                     version.word(),
                     text::shell_word(name.as_str())
                 );
-                self.answer(ask, Err(Refused::Usage(words)));
+                self.answer(ask, Err(RequestError::Usage(words)));
             }
         }
     }
 
-    fn adopt_one(&mut self, ask: AskId, server_task: String, kind: TaskKind, has_other: bool) {
+    fn adopt_one(
+        &mut self,
+        ask: SessionRequestId,
+        server_task: String,
+        kind: TaskKind,
+        has_other: bool,
+    ) {
         let request_id = self.new_request_id();
         let version = self.version_of_tasks(kind);
         let method = encode::get_task(version, &request_id, &server_task);
@@ -137,7 +152,7 @@ impl Link {
         }
     }
 
-    fn list_tasks(&mut self, ask: AskId, so_far: Vec<TaskId>, cursors: Vec<String>) {
+    fn list_tasks(&mut self, ask: SessionRequestId, so_far: Vec<TaskId>, cursors: Vec<String>) {
         let request_id = self.new_request_id();
         let version = self.session_version();
         let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
@@ -152,7 +167,7 @@ impl Link {
     /// One page of the server's tasks.
     pub(super) fn tasks_listed(
         &mut self,
-        ask: AskId,
+        ask: SessionRequestId,
         mut so_far: Vec<TaskId>,
         mut cursors: Vec<String>,
         outcome: Result<&str, RpcError>,
@@ -164,7 +179,7 @@ impl Link {
                     "{} did not list its tasks: {}",
                     self.record.name, error.message
                 );
-                return self.answer(ask, Err(Refused::Usage(words)));
+                return self.answer(ask, Err(RequestError::Usage(words)));
             }
         };
         let (tasks, next) = protocol::task_list(result);
@@ -194,7 +209,7 @@ impl Link {
     /// The task that somebody named was looked at.
     pub(super) fn adoption_answered(
         &mut self,
-        ask: AskId,
+        ask: SessionRequestId,
         server_task: &str,
         (kind, has_other): (TaskKind, bool),
         outcome: Result<&str, RpcError>,
@@ -207,7 +222,7 @@ impl Link {
             }
             Ok(None) => {
                 let words = format!("{name} answered with no task");
-                self.answer(ask, Err(Refused::Usage(words)));
+                self.answer(ask, Err(RequestError::Usage(words)));
             }
             Err(_) if has_other => {
                 self.adopt_one(ask, server_task.to_owned(), TaskKind::Core, false);
@@ -217,18 +232,18 @@ impl Link {
                     "{name} does not know the task {server_task} (it said: {}); its time to live may be over",
                     error.message
                 );
-                self.answer(ask, Err(Refused::Usage(words)));
+                self.answer(ask, Err(RequestError::Usage(words)));
             }
         }
     }
 
     /// They are in the list only once they are on disk.
-    fn adopted(&mut self, ask: AskId, ids: Vec<TaskId>) {
+    fn adopted(&mut self, ask: SessionRequestId, ids: Vec<TaskId>) {
         let after = (!ids.is_empty()).then(|| self.saver.next_token());
         self.saver.urge(self.now.mono);
         self.out.push(crate::link::Output::Answer {
             ask,
-            outcome: Ok(Done::Adopted(ids)),
+            outcome: Ok(SessionResponse::Adopted(ids)),
             after,
         });
         self.gather();

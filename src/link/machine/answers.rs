@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{InFlight, Link, RequestKind, asks::end_attempts, replies};
+use super::{InFlight, Link, RequestKind, replies, requests::end_attempts};
 use crate::{
     domain::{
-        AskedFor, Attempt, HistoryEvent, Phase, Progress, Status, TaskError, TaskErrorKind, TaskId,
-        TaskKind, text,
+        Attempt, ControlKind, HistoryEvent, Phase, Progress, Status, TaskError, TaskErrorKind,
+        TaskId, TaskKind, text,
     },
     link::active_task::ActiveTask,
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
@@ -291,7 +291,7 @@ impl Link {
         let is_cancelling = active
             .control
             .as_ref()
-            .is_some_and(|control| control.what == AskedFor::Cancelling);
+            .is_some_and(|control| control.what == ControlKind::Cancelling);
         let result = match outcome {
             Ok(result) => result,
             Err(_) if is_cancelling || active.was_cancelled() => {
@@ -340,7 +340,7 @@ impl Link {
         let is_cancelling = active
             .control
             .as_ref()
-            .is_some_and(|control| control.what == AskedFor::Cancelling);
+            .is_some_and(|control| control.what == ControlKind::Cancelling);
         let answer = protocol::call_result(result);
         let said = active
             .task
@@ -501,8 +501,8 @@ impl Link {
 }
 
 /// An error in a 200 as the refusal that it would be with a status of its own.
-pub(super) fn as_refusal(error: RpcError) -> protocol::Refusal {
-    protocol::Refusal {
+pub(super) fn as_refusal(error: RpcError) -> protocol::HttpError {
+    protocol::HttpError {
         status: 400,
         retry_after: None,
         said: Some(error.message.clone()),

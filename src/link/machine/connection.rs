@@ -9,15 +9,15 @@ use super::{
 };
 use crate::{
     domain::{
-        AskId, Done, Era, LostReason, Phase, ProtocolVersion, Refused, Status, TaskErrorKind,
-        TaskId, Tool, place, text,
+        Era, LostReason, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
+        Status, TaskErrorKind, TaskId, Tool, place, text,
     },
     link::{
         Output,
         active_task::{DetachedStream, PendingControl, StreamState},
         reachability::doubled,
     },
-    protocol::{self, Refusal, RpcError, encode},
+    protocol::{self, HttpError, RpcError, encode},
 };
 
 /// Bytes of the mark by which a server finds the next page of a list; all of them are remembered, to know a circle. How
@@ -192,7 +192,7 @@ impl Link {
     }
 
     /// A list that was refused for a revision that the server says it speaks is asked for again, once.
-    fn lists_again(&mut self, in_flight: &InFlight, refusal: &Refusal) -> bool {
+    fn lists_again(&mut self, in_flight: &InFlight, refusal: &HttpError) -> bool {
         matches!(in_flight.kind, RequestKind::ListTools { .. })
             && in_flight.is_modern
             && refuses_what_it_speaks(refusal)
@@ -246,7 +246,7 @@ impl Link {
         self.note_served();
         self.needs_advance = true;
         for (ask, _) in std::mem::take(&mut self.tool_waiters) {
-            self.answer(ask, Ok(Done::Tools(tools.clone())));
+            self.answer(ask, Ok(SessionResponse::Tools(tools.clone())));
         }
         // The modern list has less: only the session's list says which tools can run as tasks.
         if version == self.session_version() {
@@ -263,12 +263,12 @@ impl Link {
             "{} did not list its tools: {}",
             self.record.name, error.message
         );
-        self.refuse_waiters(&Refused::Usage(words));
+        self.refuse_waiters(&RequestError::Usage(words));
         self.have_tools(self.session_version(), Vec::new());
     }
 
     /// Everybody who waits for the tools hears why they do not come.
-    pub(super) fn refuse_waiters(&mut self, because: &Refused) {
+    pub(super) fn refuse_waiters(&mut self, because: &RequestError) {
         self.refuse_waiters_in(None, because);
     }
 
@@ -276,7 +276,7 @@ impl Link {
     pub(super) fn refuse_waiters_in(
         &mut self,
         version: Option<ProtocolVersion>,
-        because: &Refused,
+        because: &RequestError,
     ) {
         let is_asked = |asked: Option<ProtocolVersion>| version.is_none() || asked == version;
         let mut refused = Vec::new();
@@ -293,7 +293,11 @@ impl Link {
         }
     }
 
-    pub(super) fn answer(&mut self, ask: AskId, outcome: Result<Done, Refused>) {
+    pub(super) fn answer(
+        &mut self,
+        ask: SessionRequestId,
+        outcome: Result<SessionResponse, RequestError>,
+    ) {
         self.out.push(Output::Answer {
             ask,
             outcome,
@@ -307,7 +311,7 @@ impl Link {
     }
 
     /// Somebody answered, who is no MCP server or wants something else.
-    fn no_handshake(&self, refusal: &Refusal, why: &str) -> String {
+    fn no_handshake(&self, refusal: &HttpError, why: &str) -> String {
         let (name, url) = (&self.record.name, place::shown(&self.record.url));
         match refusal.status {
             300..=399 => format!(
@@ -326,7 +330,7 @@ impl Link {
     }
 
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
-    pub(super) fn handshake_failed(&mut self, why: String, refusal: Option<&Refusal>) {
+    pub(super) fn handshake_failed(&mut self, why: String, refusal: Option<&HttpError>) {
         self.hang_up_wire();
         self.connection = ConnectionState::Disconnected;
         let is_unreachable =
@@ -354,9 +358,9 @@ impl Link {
         }
         self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
         self.refuse_waiters(&if is_unreachable {
-            Refused::Unreachable(words)
+            RequestError::Unreachable(words)
         } else {
-            Refused::Usage(words)
+            RequestError::Usage(words)
         });
     }
 
@@ -381,7 +385,7 @@ impl Link {
     }
 
     /// 401 or 403: every task keeps its place until a person brought credentials.
-    pub(super) fn auth_refused(&mut self, refusal: &Refusal) {
+    pub(super) fn auth_refused(&mut self, refusal: &HttpError) {
         let said = refusal
             .said
             .as_deref()
@@ -410,7 +414,7 @@ impl Link {
         } else {
             why.clone()
         };
-        self.refuse_waiters(&Refused::NeedsLogin(words));
+        self.refuse_waiters(&RequestError::NeedsLogin(words));
         if self.connection == ConnectionState::Announcing {
             // The server never heard that the handshake is done.
             self.record.is_initialized = false;
@@ -459,7 +463,7 @@ impl Link {
             if matches!(active.stream, StreamState::Verifying { .. })
                 && active.phase() == Phase::Queued
             {
-                let refusal = Refusal {
+                let refusal = HttpError {
                     status: 400,
                     retry_after: None,
                     error: None,
@@ -508,7 +512,7 @@ impl Link {
     ///
     /// Our short requests are well-formed, so a 400 to one of them means the session too: several
     /// servers answer so for a session that they no longer know, where MCP 2025-11-25, basic/transports, wants a 404.
-    pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: Refusal) {
+    pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: HttpError) {
         let has_session = self.record.session.is_some() && !in_flight.is_modern;
         match refusal.status {
             _ if matches!(in_flight.kind, RequestKind::Discover) => self.discover_refused(&refusal),
@@ -578,7 +582,7 @@ impl Link {
     }
 
     /// A short request came to nothing for reasons of the link; who waits for it waits on.
-    fn in_flight_lost(&mut self, in_flight: &InFlight, refusal: &Refusal) {
+    fn in_flight_lost(&mut self, in_flight: &InFlight, refusal: &HttpError) {
         match &in_flight.kind {
             RequestKind::Ping { verifies: Some(id) } => self.verify_later(id),
             RequestKind::Look(id) => self.look_failed(id, None),
@@ -595,7 +599,7 @@ impl Link {
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer; ask again", self.record.name);
-                self.answer(*ask, Err(Refused::Unreachable(words)));
+                self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             _ => {}
         }
@@ -607,7 +611,7 @@ impl Link {
         &mut self,
         in_flight: &InFlight,
         why: String,
-        refusal: Option<Refusal>,
+        refusal: Option<HttpError>,
     ) {
         match &in_flight.kind {
             RequestKind::Handshake { .. } if in_flight.came.is_some() => self.not_mcp(why),
@@ -639,7 +643,7 @@ impl Link {
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
                 let words = format!("{} did not answer ({why}); ask again", self.record.name);
-                self.answer(*ask, Err(Refused::Unreachable(words)));
+                self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => match refusal {
                 Some(refusal) if refusal.is_transient() => {
@@ -659,7 +663,7 @@ impl Link {
                 self.record.is_initialized = false;
                 self.record_changed();
                 let words = self.out_of_reach(&why);
-                self.refuse_waiters(&Refused::Unreachable(words));
+                self.refuse_waiters(&RequestError::Unreachable(words));
                 self.back_off(why, None);
             }
             RequestKind::ListTools { .. } => match refusal {
@@ -673,11 +677,11 @@ impl Link {
                 }
                 _ => {
                     self.refuse_waiters(&match in_flight.came {
-                        Some(_) => Refused::Usage(format!(
+                        Some(_) => RequestError::Usage(format!(
                             "{} did not list its tools ({why}); is the URL right?",
                             self.record.name
                         )),
-                        None => Refused::Unreachable(self.out_of_reach(&why)),
+                        None => RequestError::Unreachable(self.out_of_reach(&why)),
                     });
                     self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
                 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{ConnectionState, Link, RequestKind, earliest, streams::BY_CHECKPOINT};
 use crate::{
     domain::{
-        AskedFor, Done, Mono, Phase, Progress, QuestionWay, Refused, Status, TaskErrorKind, TaskId,
-        Window, text,
+        ControlKind, Mono, Phase, Progress, QuestionWay, RequestError, SessionResponse, Status,
+        TaskErrorKind, TaskId, Window, text,
     },
     link::{
         active_task::{PendingControl, StreamState},
@@ -35,12 +35,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 impl Link {
     /// Sets what was asked for, with its limit.
-    pub(super) fn request_control(&mut self, id: &TaskId, what: AskedFor) {
+    pub(super) fn request_control(&mut self, id: &TaskId, what: ControlKind) {
         let now = self.now;
         let within = match what {
-            AskedFor::Pausing => PAUSE_WITHIN,
-            AskedFor::Cancelling => CANCEL_WITHIN,
-            AskedFor::Resuming => RESUME_WITHIN,
+            ControlKind::Pausing => PAUSE_WITHIN,
+            ControlKind::Cancelling => CANCEL_WITHIN,
+            ControlKind::Resuming => RESUME_WITHIN,
         };
         if let Some(active) = self.tasks.get_mut(id) {
             active.task.remark = None;
@@ -61,13 +61,13 @@ impl Link {
     }
 
     /// Asks the server's pause tool; refused in words where there is none.
-    pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<Done, Refused> {
+    pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let name = self.record.name.clone();
         let pause = &self.record.convention.pause;
         let has_pause = self.record.tools.iter().any(|tool| tool.name == *pause);
         let active = self.tasks.get_mut(id).ok_or_else(|| {
-            Refused::Usage(format!(
+            RequestError::Usage(format!(
                 "Not paused: {id} is settled; there is nothing left to pause"
             ))
         })?;
@@ -90,20 +90,20 @@ impl Link {
         if let Some(refusal) = refusal {
             let words = format!("Not paused: {refusal}");
             active.remark(now, words.clone());
-            return Err(Refused::Usage(words));
+            return Err(RequestError::Usage(words));
         }
         if active.follow.is_none() {
             active.follow = Some(Follow::new(now.mono, active.longest_step, false));
         }
-        self.request_control(id, AskedFor::Pausing);
-        Ok(Done::Accepted)
+        self.request_control(id, ControlKind::Pausing);
+        Ok(SessionResponse::Accepted)
     }
 
     /// Cancels: by notification where a call is out, at once where nothing runs.
-    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<Done, Refused> {
+    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
-            Refused::Usage(format!(
+            RequestError::Usage(format!(
                 "Not cancelled: {id} is settled; there is nothing left to cancel"
             ))
         })?;
@@ -135,7 +135,7 @@ impl Link {
                 if (is_of_another || !self.record.is_initialized)
                     && !active.task.resumability.checkpoint =>
             {
-                return Err(Refused::Usage(
+                return Err(RequestError::Usage(
                     "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
                         .to_owned(),
                 ));
@@ -155,15 +155,15 @@ impl Link {
                 if active.task.resumability.checkpoint && active.follow.is_none() {
                     active.follow = Some(Follow::new(now.mono, active.longest_step, false));
                 }
-                self.request_control(id, AskedFor::Cancelling);
+                self.request_control(id, ControlKind::Cancelling);
             }
         }
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
     /// A plain call of the modern era is cancelled by closing its stream, on pipes by saying so; its server must say nothing
     /// to either (2026-07-28, basic/patterns/cancellation).
-    fn hang_up(&mut self, id: &TaskId) -> Done {
+    fn hang_up(&mut self, id: &TaskId) -> SessionResponse {
         let now = self.now;
         let may_be_task = self.may_be_task(id);
         let is_process = self.record.is_process();
@@ -187,12 +187,12 @@ impl Link {
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
         self.conclude(id, Status::Cancelled, None);
-        Done::Accepted
+        SessionResponse::Accepted
     }
 
     /// A cancel to which the process did not react, asked for again: its end is the end of the call. MCP lets a server
     /// say nothing to a cancel, so this is the one proof that can be had.
-    fn end_process(&mut self, id: &TaskId) -> Result<Done, Refused> {
+    fn end_process(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let others = self.tasks.iter().filter(|(other, active)| {
             *other != id && !active.is_settled() && (active.is_out() || active.served.is_some())
         });
@@ -200,7 +200,7 @@ impl Link {
         let name = self.record.name.clone();
         if others > 0 {
             let calls = text::plural(others, "other call");
-            return Err(Refused::Usage(format!(
+            return Err(RequestError::Usage(format!(
                 "Not cancelled: the program of {name} did not react, and {calls} would end with it"
             )));
         }
@@ -210,7 +210,7 @@ impl Link {
         }
         self.conclude(id, Status::Cancelled, None);
         self.wire_ended("its program was ended after a cancel");
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
     pub(super) fn step_control(&mut self, id: &TaskId) {
@@ -247,26 +247,26 @@ impl Link {
         }
         let name = &self.record.name;
         let words = match control.what {
-            AskedFor::Pausing if control.is_sent => {
+            ControlKind::Pausing if control.is_sent => {
                 format!("{name} did not stop within a minute; x stops it, the checkpoint stays")
             }
-            AskedFor::Pausing => format!("{name} could not be asked to pause within a minute"),
-            AskedFor::Cancelling if !control.is_sent => {
+            ControlKind::Pausing => format!("{name} could not be asked to pause within a minute"),
+            ControlKind::Cancelling if !control.is_sent => {
                 // Not reachable, or its call is not out yet: it is asked as soon as it can be.
                 if let Some(control) = active.control.as_mut() {
                     control.until = now.mono.after(CANCEL_WITHIN);
                 }
                 return;
             }
-            AskedFor::Cancelling if self.record.is_process() => {
+            ControlKind::Cancelling if self.record.is_process() => {
                 format!("{name} did not react to the cancel; a second one ends its program")
             }
-            AskedFor::Cancelling => {
+            ControlKind::Cancelling => {
                 format!(
                     "{name} did not react to the cancel; the call is still followed (D stops following)"
                 )
             }
-            AskedFor::Resuming => {
+            ControlKind::Resuming => {
                 active.set_control(now, None);
                 return;
             }
@@ -334,7 +334,7 @@ impl Link {
             && let Some(control) = active
                 .control
                 .as_mut()
-                .filter(|control| control.what == AskedFor::Cancelling)
+                .filter(|control| control.what == ControlKind::Cancelling)
         {
             control.is_taken = true;
         }
@@ -581,7 +581,7 @@ impl Link {
         if let Some(control) = active
             .control
             .as_mut()
-            .filter(|control| control.what == AskedFor::Pausing && !control.is_sent)
+            .filter(|control| control.what == ControlKind::Pausing && !control.is_sent)
         {
             control.is_sent = true;
             let convention = self.record.convention.clone();
@@ -599,7 +599,7 @@ impl Link {
             return;
         };
         let asked = active.control.as_ref().map(|control| control.what);
-        let is_wanted = active.was_cancelled() || asked == Some(AskedFor::Cancelling);
+        let is_wanted = active.was_cancelled() || asked == Some(ControlKind::Cancelling);
         let verdict = match verdict {
             // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.
             Verdict::Cancelled if active.is_modern() && !is_wanted => Verdict::CallAgain,
@@ -608,14 +608,14 @@ impl Link {
         match (verdict, asked) {
             (Verdict::Watch, _) => {}
             (Verdict::Paused, _) => self.paused(id),
-            (Verdict::Cancelled, Some(AskedFor::Cancelling)) => {
+            (Verdict::Cancelled, Some(ControlKind::Cancelling)) => {
                 self.conclude(id, Status::Cancelled, None);
             }
             // A live stream brings the outcome itself; what the list says of it is only a hint.
             (_, _) if is_live => {}
             (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
             // Not by us: in the modern era the end of our connection did, or the server's own.
-            (Verdict::Stopped, Some(AskedFor::Cancelling)) => {
+            (Verdict::Stopped, Some(ControlKind::Cancelling)) => {
                 self.stands(
                     id,
                     "nothing ran any more; its checkpoint stays on the server",
@@ -623,14 +623,14 @@ impl Link {
                 self.conclude(id, Status::Cancelled, None);
             }
             // Calling again would undo what was asked: what stands still is what was wanted.
-            (Verdict::CallAgain | Verdict::Restarted, Some(AskedFor::Cancelling))
-            | (Verdict::Restarted, Some(AskedFor::Pausing)) => {}
+            (Verdict::CallAgain | Verdict::Restarted, Some(ControlKind::Cancelling))
+            | (Verdict::Restarted, Some(ControlKind::Pausing)) => {}
             (Verdict::Restarted, _) if active.was_cancelled() => {}
             (Verdict::Stopped | Verdict::CallAgain, _) if active.was_cancelled() => {
                 self.stands(id, "it stands still since the cancel; its checkpoint stays");
                 self.conclude(id, Status::Cancelled, None);
             }
-            (Verdict::Stopped | Verdict::CallAgain, Some(AskedFor::Pausing)) => {
+            (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Pausing)) => {
                 self.stands(id, "it stood still already; its checkpoint stays");
                 self.paused(id);
             }

@@ -13,7 +13,7 @@ use crate::{
         ExchangeId,
         active_task::{ActiveTask, StreamState},
     },
-    protocol::{Body, ExchangeEvent, Method, Refusal},
+    protocol::{Body, ExchangeEvent, HttpError, Method},
 };
 
 /// How long a stream may take to name its endpoint; one of another kind stays silent.
@@ -33,7 +33,7 @@ impl InFlight {
     }
 
     /// Whether a server may refuse it for a session that it does not know.
-    fn is_unknown(&self, refusal: &Refusal) -> bool {
+    fn is_unknown(&self, refusal: &HttpError) -> bool {
         self.is_by_wire
             && !matches!(self.kind, RequestKind::Handshake { .. })
             && matches!(refusal.status, 400 | 404 | 410)
@@ -92,7 +92,7 @@ impl Link {
             }
             ExchangeEvent::Endpoint { target: Err(why) } => {
                 self.close(exchange);
-                let refusal = Refusal {
+                let refusal = HttpError {
                     status: 300,
                     retry_after: None,
                     error: None,
@@ -137,7 +137,7 @@ impl Link {
     }
 
     /// The GET was answered with something other than 2xx.
-    pub(super) fn wire_refused(&mut self, refusal: &Refusal) {
+    pub(super) fn wire_refused(&mut self, refusal: &HttpError) {
         match refusal.status {
             401 | 403 => {
                 self.connection = ConnectionState::Disconnected;
@@ -160,7 +160,7 @@ impl Link {
 
     /// A server that no longer knows the session of a POST gets a new stream, unless a call still hangs on this one.
     /// Returns whether it does.
-    pub(super) fn wants_new_wire(&self, in_flight: &InFlight, refusal: &Refusal) -> bool {
+    pub(super) fn wants_new_wire(&self, in_flight: &InFlight, refusal: &HttpError) -> bool {
         let has_call = |in_flight: &InFlight| {
             in_flight.is_by_wire
                 && in_flight.is_opened

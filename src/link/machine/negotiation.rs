@@ -11,14 +11,14 @@ use core::time::Duration;
 use super::{ConnectionState, InFlight, Link, RequestKind};
 use crate::{
     domain::{
-        Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, Refused, Status,
+        Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
         TaskErrorKind, TaskId, TaskKind, TaskOffer, text,
     },
     link::{
         Choice,
         active_task::{ActiveTask, StreamState},
     },
-    protocol::{self, Discovery, Refusal, RpcError, encode},
+    protocol::{self, Discovery, HttpError, RpcError, encode},
 };
 
 /// Codes of the modern era that prove it; everything else may come from a server of another one.
@@ -59,7 +59,7 @@ pub(super) struct Negotiation {
     /// A modern server without tasks: second best, if it takes no handshake.
     second_best: Option<Discovery>,
     /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
-    pub(super) no_handshake: Option<Refusal>,
+    pub(super) no_handshake: Option<HttpError>,
     /// The revision to ask for after one was refused (-32022); a second refusal is final.
     retry_with: Option<ProtocolVersion>,
 }
@@ -93,7 +93,7 @@ impl Negotiation {
 
     /// `initialize` was refused with a status, which may come of a server that wants a GET there (MCP 2025-11-25,
     /// basic/transports, backwards compatibility).
-    pub(super) fn was_refused(&mut self, refusal: &Refusal) {
+    pub(super) fn was_refused(&mut self, refusal: &HttpError) {
         let is_modern = |error: &RpcError| {
             matches!(
                 error.code,
@@ -207,7 +207,7 @@ impl Link {
     }
 
     /// The server refused `server/discover` or answered it with an error.
-    pub(super) fn discover_refused(&mut self, refusal: &Refusal) {
+    pub(super) fn discover_refused(&mut self, refusal: &HttpError) {
         let error = refusal.error.as_ref();
         let said = refusal.said.clone().unwrap_or_default();
         match (refusal.status, error.map(|error| error.code)) {
@@ -236,7 +236,7 @@ impl Link {
 
     /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that
     /// it refused: the newest that we speak too is asked for, once. Returns whether it is.
-    pub(super) fn retries_version(&mut self, refusal: &Refusal, asked: ProtocolVersion) -> bool {
+    pub(super) fn retries_version(&mut self, refusal: &HttpError, asked: ProtocolVersion) -> bool {
         let newest = supported_by(refusal)
             .filter(|version| {
                 self.negotiation
@@ -300,7 +300,7 @@ impl Link {
         {
             return self.refuse_version(version, &why);
         }
-        let refusal = Refusal {
+        let refusal = HttpError {
             status: 400,
             retry_after: None,
             error: None,
@@ -324,7 +324,7 @@ impl Link {
                 format!("{words}; nothing was sent"),
             );
         }
-        self.refuse_waiters_in(Some(version), &Refused::Usage(words));
+        self.refuse_waiters_in(Some(version), &RequestError::Usage(words));
         self.negotiation = Negotiation::new(self.choice, &self.record);
         self.connection = if self.record.is_initialized {
             ConnectionState::Ready
@@ -348,7 +348,7 @@ impl Link {
             }
         }
         self.negotiation.refusals = 0;
-        let refusal = Refusal {
+        let refusal = HttpError {
             status: 200,
             retry_after: None,
             error: None,
@@ -401,7 +401,7 @@ impl Link {
 
     /// `initialize` was refused by somebody who answers: perhaps the server speaks only the other era. Returns whether
     /// that is tried.
-    pub(super) fn tries_other_era(&mut self, refusal: &Refusal) -> bool {
+    pub(super) fn tries_other_era(&mut self, refusal: &HttpError) -> bool {
         let code = refusal.error.as_ref().map(|error| error.code);
         let asked = self.negotiation.stateful_version();
         if code == Some(UNSUPPORTED_VERSION)
@@ -565,7 +565,7 @@ impl Link {
     }
 
     /// Whether a refusal shows that the server is not what it was taken for.
-    pub(super) fn disproves_era(is_modern: bool, refusal: &Refusal) -> bool {
+    pub(super) fn disproves_era(is_modern: bool, refusal: &HttpError) -> bool {
         let is_known = refusal.error.as_ref().is_some_and(|error| {
             matches!(
                 error.code,
@@ -750,13 +750,13 @@ impl Link {
     }
 
     /// Why something cannot be asked in this revision now, in words.
-    pub(super) fn conflict(&self, asked: Option<ProtocolVersion>) -> Option<Refused> {
+    pub(super) fn conflict(&self, asked: Option<ProtocolVersion>) -> Option<RequestError> {
         let version = asked.filter(|version| version.era() == Era::Stateful)?;
         let is_other = self.record.is_stateful() && self.record.version.is_some();
         let is_refused =
             is_other && self.missing_for(asked).is_some() && self.has_work_in_session();
         is_refused.then(|| {
-            Refused::Usage(format!(
+            RequestError::Usage(format!(
                 "{} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
                 self.record.name,
                 self.session_version().word(),
@@ -767,7 +767,7 @@ impl Link {
 }
 
 /// The revisions that a refusal names, as the server wrote them.
-fn supported(refusal: &Refusal) -> Vec<String> {
+fn supported(refusal: &HttpError) -> Vec<String> {
     let data = refusal.error.as_ref().and_then(|error| error.data.as_ref());
     let words = data.and_then(|data| data.get("supported")?.as_array());
     let words = words.into_iter().flatten().filter_map(|word| word.as_str());
@@ -775,13 +775,13 @@ fn supported(refusal: &Refusal) -> Vec<String> {
 }
 
 /// Whether a server refused the modern revision (-32022) and names it among those that it speaks.
-pub(super) fn refuses_what_it_speaks(refusal: &Refusal) -> bool {
+pub(super) fn refuses_what_it_speaks(refusal: &HttpError) -> bool {
     let code = refusal.error.as_ref().map(|error| error.code);
     code == Some(UNSUPPORTED_VERSION) && supported_by(refusal).any(|version| version == MODERN)
 }
 
 /// Those of them that we speak.
-fn supported_by(refusal: &Refusal) -> impl Iterator<Item = ProtocolVersion> {
+fn supported_by(refusal: &HttpError) -> impl Iterator<Item = ProtocolVersion> {
     supported(refusal)
         .into_iter()
         .filter_map(|word| ProtocolVersion::read(&word))

@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     domain::{
-        Answer, Done, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionWay, Refused,
-        Status, TaskErrorKind, TaskId,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionWay, RequestError,
+        SessionResponse, Status, TaskErrorKind, TaskId,
     },
     link::active_task::{ActiveTask, StreamState, new_attempt},
-    protocol::{Asked, RpcError, encode},
+    protocol::{InputRequest, RpcError, encode},
 };
 
 /// The one method by which a person can be asked.
@@ -110,7 +110,7 @@ impl Link {
     }
 
     /// A server task of the extension asks.
-    pub(super) fn task_asks(&mut self, id: &TaskId, ask: Asked) {
+    pub(super) fn task_asks(&mut self, id: &TaskId, ask: InputRequest) {
         if ask.method == ELICIT {
             self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params, Vec::new());
         } else if let Some(active) = self.tasks.get_mut(id) {
@@ -122,7 +122,12 @@ impl Link {
     }
 
     /// The call came back asking (2026-07-28, basic/patterns/mrtr): nothing runs until it is sent again with answers.
-    pub(super) fn call_asks(&mut self, id: &TaskId, asks: Vec<Asked>, state: Option<String>) {
+    pub(super) fn call_asks(
+        &mut self,
+        id: &TaskId,
+        asks: Vec<InputRequest>,
+        state: Option<String>,
+    ) {
         if let Some(foreign) = asks.iter().find(|ask| ask.method != ELICIT) {
             let words = format!(
                 "the server asks for {}, which longhaul does not offer",
@@ -351,10 +356,10 @@ impl Link {
         id: &TaskId,
         key: Option<&str>,
         answer: &Answer,
-    ) -> Result<Done, Refused> {
+    ) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
-            Refused::Usage(format!(
+            RequestError::Usage(format!(
                 "{id} is settled or not of this session; nothing is asked there"
             ))
         })?;
@@ -362,7 +367,7 @@ impl Link {
             question.is_open() && key.is_none_or(|key| question.is_called(key))
         };
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
-            return Err(Refused::Usage(match key {
+            return Err(RequestError::Usage(match key {
                 Some(_) => format!("{id} does not ask that, or not any more"),
                 None => format!("{id} asks nothing"),
             }));
@@ -385,7 +390,7 @@ impl Link {
         }
         self.saver.urge(now.mono);
         self.needs_advance = true;
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
     /// Sends the answers that wait; what a person chose is on disk before it goes out.

@@ -13,7 +13,7 @@ use crate::{
         active_task::ActiveTask,
         refusals::{Proof, Refusals},
     },
-    protocol::Refusal,
+    protocol::HttpError,
 };
 
 /// A session that was refused like this is gone.
@@ -125,7 +125,7 @@ impl Link {
     }
 
     /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.
-    pub(super) fn resume_refused(&mut self, id: &TaskId, refusal: &Refusal) {
+    pub(super) fn resume_refused(&mut self, id: &TaskId, refusal: &HttpError) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.note_cut(now, &format!("HTTP {}", refusal.status));

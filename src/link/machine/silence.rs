@@ -15,7 +15,7 @@ use crate::{
         active_task::{ActiveTask, KeptConnection, StreamState},
         replay_gap::{Held, ReplayGap},
     },
-    protocol::{self, ExchangeEvent, Incoming, Refusal},
+    protocol::{self, ExchangeEvent, HttpError, Incoming},
 };
 
 /// A stream may be silent for this long, or for three times its longest step.
@@ -261,7 +261,7 @@ impl Link {
     }
 
     /// The request for a silent stream was refused. Returns whether the old connection stays.
-    pub(super) fn recheck_refused(&mut self, id: &TaskId, refusal: &Refusal) -> bool {
+    pub(super) fn recheck_refused(&mut self, id: &TaskId, refusal: &HttpError) -> bool {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return false;

@@ -16,7 +16,7 @@ use crate::{
         active_task::{ActiveTask, HALF_OPEN_AFTER, RecentIds},
         reachability::{Budget, doubled, jittered},
     },
-    protocol::{Body, ExchangeEvent, Method, Refusal},
+    protocol::{Body, ExchangeEvent, HttpError, Method},
 };
 
 /// How long a call waits for the head of this stream: what a server asks before it is open is lost at some of them.
@@ -289,7 +289,7 @@ impl Link {
     }
 
     /// The stream ended or was refused.
-    pub(super) fn standalone_ended(&mut self, refusal: Option<&Refusal>) {
+    pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
         self.needs_advance = true;
         let is_over = |exchange: &ExchangeId| !self.in_flight.contains_key(exchange);

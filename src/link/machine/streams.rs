@@ -15,7 +15,7 @@ use crate::{
         reachability::{doubled, jittered},
         replay_gap::{Held, ReplayGap},
     },
-    protocol::{self, Body, ExchangeEvent, Incoming, Method, Refusal},
+    protocol::{self, Body, ExchangeEvent, HttpError, Incoming, Method},
 };
 
 /// Resumes without news after which an older cursor has to prove that the server still replays.
@@ -315,7 +315,7 @@ impl Link {
                 if active
                     .control
                     .as_ref()
-                    .is_some_and(|control| control.what == crate::domain::AskedFor::Resuming)
+                    .is_some_and(|control| control.what == crate::domain::ControlKind::Resuming)
                 {
                     active.set_control(now, None);
                 }
@@ -525,7 +525,7 @@ impl Link {
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
         let was_cancelled = !is_resumable
             && active.control.as_ref().is_some_and(|control| {
-                control.what == crate::domain::AskedFor::Cancelling
+                control.what == crate::domain::ControlKind::Cancelling
                     && control.is_taken
                     && broken.is_none()
             });
@@ -772,7 +772,7 @@ impl Link {
     }
 
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
-    fn modern_call_refused(&mut self, id: &TaskId, in_flight: &InFlight, refusal: &Refusal) {
+    fn modern_call_refused(&mut self, id: &TaskId, in_flight: &InFlight, refusal: &HttpError) {
         let is_disproved = Self::disproves_era(true, refusal);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -812,7 +812,7 @@ impl Link {
     }
 
     /// A call, a resume or a probe was answered with something other than 2xx.
-    fn stream_refused(&mut self, id: &TaskId, sent_in: u64, refusal: &Refusal) {
+    fn stream_refused(&mut self, id: &TaskId, sent_in: u64, refusal: &HttpError) {
         let now = self.now;
         let has_session = self.record.session.is_some();
         let is_of_another = sent_in != self.record.session_number || !self.record.is_initialized;
@@ -901,7 +901,7 @@ impl Link {
     }
 
     /// A call that the server refused before running it: it waits for a new session, within reason.
-    pub(super) fn requeue(&mut self, id: &TaskId, refusal: &Refusal) {
+    pub(super) fn requeue(&mut self, id: &TaskId, refusal: &HttpError) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -914,7 +914,7 @@ impl Link {
         self.needs_advance = true;
     }
 
-    fn refused_call(&mut self, id: &TaskId, refusal: &Refusal) {
+    fn refused_call(&mut self, id: &TaskId, refusal: &HttpError) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.went_out(now);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::{ConnectionState, InFlight, Link, RequestKind, earliest, negotiation::MODERN};
 use crate::{
     domain::{
-        AskedFor, HistoryEvent, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
+        ControlKind, HistoryEvent, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
         TaskKind, TaskState, Wall,
     },
     link::{
@@ -20,7 +20,7 @@ use crate::{
         reachability::{doubled, jittered},
         server_task_poll::ServerTaskPoll,
     },
-    protocol::{self, Refusal, RpcError, TaskShape, encode},
+    protocol::{self, HttpError, RpcError, TaskShape, encode},
 };
 
 /// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
@@ -402,7 +402,7 @@ impl Link {
         let is_cancelling = active
             .control
             .as_ref()
-            .is_some_and(|control| control.what == AskedFor::Cancelling);
+            .is_some_and(|control| control.what == ControlKind::Cancelling);
         if is_cancelling && active.was_cancelled() {
             // A server may drop a task once it is cancelled.
             return self.conclude(id, Status::Cancelled, None);
@@ -656,7 +656,7 @@ impl Link {
     }
 
     /// The subscription ended or was refused.
-    pub(super) fn listening_ended(&mut self, refusal: Option<&Refusal>) {
+    pub(super) fn listening_ended(&mut self, refusal: Option<&HttpError>) {
         let is_told =
             |active: &ActiveTask| active.served.as_ref().is_some_and(|served| served.is_told);
         let told: Vec<TaskId> = self
@@ -703,7 +703,7 @@ impl Link {
         &mut self,
         in_flight: &InFlight,
         why: &str,
-        refusal: Option<&Refusal>,
+        refusal: Option<&HttpError>,
     ) {
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
         match &in_flight.kind {

@@ -6,7 +6,8 @@ use crate::{
         waits, wants,
     },
     domain::{
-        Contact, Elicitation, Entry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words, text,
+        Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words,
+        text,
     },
 };
 
@@ -276,15 +277,15 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         }
     };
     match task_row.view.contact.at(now) {
-        Contact::Live { last_byte } => (
+        Connectivity::Live { last_byte } => (
             format!("live, last byte {} ago", ago(last_byte)),
             Role::Plain,
         ),
-        Contact::Quiet { last_byte } => (
+        Connectivity::Quiet { last_byte } => (
             format!("quiet, last byte {} ago; still open", ago(last_byte)),
             Role::Plain,
         ),
-        Contact::Reconnecting { attempt, next, why } => (
+        Connectivity::Reconnecting { attempt, next, why } => (
             format!(
                 "cut: {}; try {} {}",
                 text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
@@ -293,7 +294,7 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
             ),
             Role::Cut,
         ),
-        Contact::Offline { since, next, why } => (
+        Connectivity::Offline { since, next, why } => (
             format!(
                 "offline for {}: {}; next try {}",
                 text::span(now.wall.since(since)),
@@ -302,17 +303,17 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
             ),
             Role::Cut,
         ),
-        Contact::NeedsLogin => {
+        Connectivity::NeedsLogin => {
             let server = state.server(&task_row.view.task.server);
             let words = server.and_then(|server| wants(state, server));
             let words = words.unwrap_or_else(|| "the server wants sign-in".to_owned());
             (format!("waits: {words}"), Role::Needs)
         }
-        Contact::Unwatched { as_of } => (
+        Connectivity::Unwatched { as_of } => (
             format!("nobody drives; as of {}", state.clock_seconds(as_of)),
             Role::Waiting,
         ),
-        Contact::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
+        Connectivity::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn document(
             kind => {
                 let role = match kind {
                     Kind::Code if !state.is_raw => Role::Running,
-                    Kind::Remark => Role::Strong,
+                    Kind::Notice => Role::Strong,
                     _ => Role::Plain,
                 };
                 put_text(canvas, (x, y), &line.text, role, state.is_wrapping, search)

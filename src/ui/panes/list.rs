@@ -7,7 +7,9 @@ use crate::{
     app::{
         Action, Focus, Group, Headcount, Line, SortKey, State, TaskRow, Title, until, waits_for,
     },
-    domain::{Contact, Elicitation, LeaveImpact, Progress, ServerTask, Stamp, Status, Task, text},
+    domain::{
+        Connectivity, Elicitation, LeaveImpact, Progress, ServerTask, Stamp, Status, Task, text,
+    },
 };
 
 use super::super::{
@@ -412,7 +414,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
     let task = &task_row.view.task;
     let is_stale = !matches!(
         task_row.view.contact,
-        Contact::Live { .. } | Contact::Quiet { .. } | Contact::Idle
+        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
     );
     let bar_role = if is_stale || task.status == Status::Paused {
         Role::Waiting
@@ -525,7 +527,7 @@ fn wave(
     let is_moving = task_row.is_running()
         && matches!(
             task_row.view.contact,
-            Contact::Live { .. } | Contact::Quiet { .. }
+            Connectivity::Live { .. } | Connectivity::Quiet { .. }
         );
     if wide < 4 || !is_moving {
         return;

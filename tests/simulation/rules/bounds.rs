@@ -1,6 +1,6 @@
 //! What a server can make us keep, send and show: each bound is met by more than it allows.
 
-use longhaul::domain::{Answer, Done, OnInput, Row, TaskKind, TaskOffer};
+use longhaul::domain::{Answer, OnInput, Row, SessionResponse, TaskKind, TaskOffer};
 
 use super::*;
 use crate::simulation::crowd;
@@ -17,7 +17,7 @@ fn lister() -> Bench {
 }
 
 fn adopt(bench: &mut Bench) {
-    bench.ask(Ask::Adopt {
+    bench.ask(SessionRequest::Adopt {
         server: ServerName::new("lab"),
         server_task: None,
     });
@@ -33,7 +33,7 @@ fn page(first: usize, count: usize, next: Option<&str>) -> Value {
 
 fn adopted(bench: &mut Bench) -> usize {
     match bench.answers.pop() {
-        Some(Ok(Done::Adopted(ids))) => ids.len(),
+        Some(Ok(SessionResponse::Adopted(ids))) => ids.len(),
         other => panic!("{other:?}"),
     }
 }
@@ -62,7 +62,7 @@ fn a_list_that_goes_round_in_circles_is_read_once() {
     assert_eq!(bench.count("tasks/list"), 2);
 
     let mut bench = Bench::known();
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     for _ in 0..2 {
         let tools = json!({"tools": [{"name": "t"}], "nextCursor": "again"});
         bench.answer("tools/list", &tools);
@@ -78,7 +78,7 @@ fn a_mark_of_a_page_that_is_a_book_ends_the_list_and_that_is_told() {
     adopt(&mut bench);
     bench.answer("tasks/list", &page(0, 2, Some(&book)));
     assert_eq!(adopted(&mut bench), 2);
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     let tools = json!({"tools": [{"name": "t"}], "nextCursor": book});
     bench.answer("tools/list", &tools);
     assert_eq!(bench.count("tools/list"), 1);
@@ -89,7 +89,7 @@ fn a_mark_of_a_page_that_is_a_book_ends_the_list_and_that_is_told() {
 #[test]
 fn tools_are_kept_up_to_eight_megabytes_and_the_rest_is_counted() {
     let mut bench = Bench::known();
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     let about = "x".repeat(16_000);
     let tools: Vec<Value> = (0..800)
         .map(|tool| json!({"name": format!("t{tool}"), "description": about}))
@@ -128,7 +128,7 @@ fn of_questions_that_nobody_is_asked_only_some_are_remembered() {
     bench.bring(call, opened());
     for number in 0..700 {
         asks(&mut bench, call, number, "yes?");
-        bench.ask(Ask::Answer {
+        bench.ask(SessionRequest::Answer {
             id: id(),
             key: None,
             answer: Answer::Decline,
@@ -173,7 +173,7 @@ fn round(bench: &mut Bench, state: &str) {
 
 fn modern_call() -> Bench {
     let mut bench = Bench::with(crowd::modern(), Choice::default());
-    bench.ask(Ask::Start(Box::new(NewCall {
+    bench.ask(SessionRequest::Start(Box::new(NewCall {
         on_input: OnInput::Decline,
         ..crowd::call(id())
     })));
@@ -348,7 +348,7 @@ enum Fate {
 /// that it got, and how often each question was answered.
 fn storm(fate: Fate, pace: u64, hops: u32) -> (usize, Vec<usize>) {
     let mut bench = Bench::known();
-    bench.ask(Ask::Start(Box::new(NewCall {
+    bench.ask(SessionRequest::Start(Box::new(NewCall {
         on_input: OnInput::Decline,
         ..crowd::call(id())
     })));
@@ -421,7 +421,7 @@ fn an_answer_cut_inside_its_response_goes_out_once_more_after_a_wait() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     asks(&mut bench, call, 1, "yes?");
-    bench.ask(Ask::Answer {
+    bench.ask(SessionRequest::Answer {
         id: id(),
         key: None,
         answer: Answer::Decline,
@@ -444,7 +444,7 @@ fn an_answer_cut_inside_its_response_goes_out_once_more_after_a_wait() {
 #[test]
 fn answers_that_find_no_room_wait_and_the_row_says_so() {
     let mut bench = Bench::known();
-    bench.ask(Ask::Start(Box::new(NewCall {
+    bench.ask(SessionRequest::Start(Box::new(NewCall {
         on_input: OnInput::Decline,
         ..crowd::call(id())
     })));

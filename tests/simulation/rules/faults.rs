@@ -24,7 +24,7 @@ enum Fault {
     /// Each connection ends before an answer.
     NoAnswer,
     /// Each GET, or each POST, or both, is answered with this.
-    Status { on: On, refusal: Refusal },
+    Status { on: On, refusal: HttpError },
     /// Each GET is answered with a body of this kind.
     Body(Body),
     /// Each stream ends at once, with nothing on it.
@@ -88,7 +88,7 @@ struct Lab {
     log: Vec<u64>,
 }
 
-fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> Refusal {
+fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> HttpError {
     let error = said
         .filter(|said| said.starts_with('{'))
         .map(|_| longhaul::protocol::RpcError {
@@ -96,7 +96,7 @@ fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> Refusal
             message: "not now".to_owned(),
             data: None,
         });
-    Refusal {
+    HttpError {
         status,
         retry_after: retry_after.map(Duration::from_secs),
         error,
@@ -486,7 +486,7 @@ pub(super) const STATUSES: [u16; 18] = [
 pub(super) const LOCKED: [u16; 2] = [401, 403];
 
 /// Each status with a page, with an error of JSON-RPC or with nothing, with and without a time to wait.
-pub(super) fn refusals(statuses: &[u16]) -> Vec<Refusal> {
+pub(super) fn refusals(statuses: &[u16]) -> Vec<HttpError> {
     let page = "<html><body>Bad gateway</body></html>";
     let json = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"not now"},"id":null}"#;
     let mut all = Vec::new();
@@ -522,7 +522,7 @@ fn whatever_a_resume_is_answered_with_the_call_is_waited_for_or_ends_in_words() 
 
 /// The words why the machine stands before a closed door, and that it asks nothing of it.
 fn check_locked(bench: &mut Bench, words: &str) {
-    assert_eq!(bench.view().contact, Contact::NeedsLogin, "{words}");
+    assert_eq!(bench.view().contact, Connectivity::NeedsLogin, "{words}");
     let server = bench.link.take_server_view().map(|view| view.state);
     let status = words.split(' ').next().unwrap();
     assert!(
@@ -542,7 +542,7 @@ fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_ever
             let refusal = refusal.clone();
             let (mut bench, mut lab) = through(Fault::Status { on, refusal }, 120_000);
             check_locked(&mut bench, &words);
-            bench.ask(Ask::RetryNow);
+            bench.ask(SessionRequest::RetryNow);
             lab.serve(&mut bench);
             assert_eq!(bench.status(), &Status::Completed, "{words}");
             assert_eq!((lab.calls, steps(&bench)), (1, all_steps()), "{words}");
@@ -559,7 +559,7 @@ fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
         let (mut bench, mut lab) = run(Fault::Status { on, refusal }, 0, 120_000);
         assert_eq!(lab.calls, 0, "{words}");
         check_locked(&mut bench, &words);
-        bench.ask(Ask::RetryNow);
+        bench.ask(SessionRequest::RetryNow);
         lab.serve(&mut bench);
         assert_eq!(bench.status(), &Status::Completed, "{words}");
         assert_eq!((lab.calls, steps(&bench)), (1, all_steps()), "{words}");
@@ -650,7 +650,7 @@ fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
     // A wish of a day is kept, and nobody has to wait for it.
     let (mut bench, mut lab) = through(Fault::Retry(86_400_000), HOUR);
     assert_eq!((bench.status(), bench.gets().len()), (&Status::Running, 1));
-    bench.ask(Ask::RetryNow);
+    bench.ask(SessionRequest::RetryNow);
     let (_, exchange, request) = bench.sent.last().cloned().unwrap();
     lab.take(&mut bench, exchange, &request);
     assert_eq!(bench.status(), &Status::Completed);

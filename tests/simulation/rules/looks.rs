@@ -15,7 +15,7 @@ const POLL: u64 = 10_000;
 
 struct Office {
     kind: TaskKind,
-    refusal: Refusal,
+    refusal: HttpError,
     /// When it was asked for the task.
     looks: Vec<u64>,
     calls: usize,
@@ -126,7 +126,7 @@ impl Office {
     }
 }
 
-fn office(kind: TaskKind, refusal: Refusal) -> (Bench, Office) {
+fn office(kind: TaskKind, refusal: HttpError) -> (Bench, Office) {
     let office = Office {
         kind,
         refusal,
@@ -177,10 +177,10 @@ fn looks_that_are_not_let_in_wait_for_a_person_who_signs_in() {
             let words = format!("{kind:?} {refusal:?}");
             let (mut bench, mut office) = office(kind, refusal);
             office.serve(&mut bench, 8 * 3_600_000);
-            assert_eq!(bench.view().contact, Contact::NeedsLogin, "{words}");
+            assert_eq!(bench.view().contact, Connectivity::NeedsLogin, "{words}");
             let refused = office.looks.iter().filter(|at| **at >= FROM).count();
             assert_eq!(refused, 1, "{words}: {:?}", office.looks);
-            bench.ask(Ask::RetryNow);
+            bench.ask(SessionRequest::RetryNow);
             let until = bench.now + 3_600_000;
             office.serve(&mut bench, until);
             assert_eq!(bench.status(), &Status::Completed, "{words}");

@@ -23,7 +23,7 @@ fn with_task(poll_ms: Option<u64>) -> Bench {
 }
 
 fn error(status: u16, code: i64, data: Option<Value>) -> ExchangeEvent {
-    ExchangeEvent::Refused(Box::new(Refusal {
+    ExchangeEvent::Refused(Box::new(HttpError {
         status,
         retry_after: None,
         error: Some(longhaul::protocol::RpcError {
@@ -264,7 +264,7 @@ fn a_task_is_asked_for_only_once_its_id_is_on_disk() {
 #[test]
 fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
     let mut bench = with_task(Some(1000));
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     bench.answer("tasks/cancel", &json!({"resultType": "complete"}));
     looks(&mut bench, 28, Some(1000));
     assert!(bench.view().task.asked.is_some());
@@ -280,7 +280,7 @@ fn a_call_that_is_cancelled_before_its_intent_is_on_disk_is_hung_up_once_it_is()
     let mut bench = modern();
     bench.saves_at_once = false;
     bench.start("steps", Limits::default());
-    bench.ask(Ask::Cancel(id()));
+    bench.ask(SessionRequest::Cancel(id()));
     for _ in 0..2 {
         while let Some(token) = bench.pending.pop() {
             bench.feed(Input::Saved(token));
@@ -371,7 +371,7 @@ fn what_discovery_brings_decides_the_greeting_that_follows() {
     for (name, brings, follows) in table {
         let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
         let mut bench = Bench::with(record, Choice::default());
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         brings(&mut bench);
         let (_, _, last) = bench.sent.last().cloned().expect("a request");
         let Method::Post { body, .. } = last.method else {
@@ -398,7 +398,7 @@ fn repeats_a_refused_version_once_and_then_gives_up() {
     let fresh = || {
         let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
         let mut bench = Bench::with(record, Choice::default());
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         let (discover, _) = bench.last_post("server/discover");
         bench.bring(discover, refused());
         assert_eq!(bench.count("server/discover"), 2, "it is repeated");
@@ -411,12 +411,15 @@ fn repeats_a_refused_version_once_and_then_gives_up() {
     served.bring(initialize, refused());
     assert_eq!(served.count("initialize"), 1, "2026-07-28 takes none");
     served.answer("tools/list", &json!({"tools": []}));
-    assert!(matches!(served.answers.pop(), Some(Ok(Done::Tools(_)))));
+    assert!(matches!(
+        served.answers.pop(),
+        Some(Ok(SessionResponse::Tools(_)))
+    ));
 
     let mut stubborn = fresh();
     let (discover, _) = stubborn.last_post("server/discover");
     stubborn.bring(discover, refused());
-    let Some(Err(Refused::Usage(words))) = stubborn.answers.pop() else {
+    let Some(Err(RequestError::Usage(words))) = stubborn.answers.pop() else {
         panic!("{:?}", stubborn.answers);
     };
     assert!(words.contains("refused MCP 2026-07-28 twice"), "{words}");
@@ -438,7 +441,7 @@ fn a_handshake_without_a_session_prefers_the_modern_era() {
     for session in [None, Some("s2".to_owned())] {
         let record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
         let mut bench = Bench::with(record, Choice::default());
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
         bench.answer("server/discover", &found);
         let (initialize, request_id) = bench.last_post("initialize");
@@ -508,7 +511,7 @@ fn the_reason_for_a_revision_outlives_the_process_that_found_it() {
                 ..Choice::default()
             },
         );
-        bench.ask(Ask::Tools(ServerName::new("lab")));
+        bench.ask(SessionRequest::Tools(ServerName::new("lab")));
         bench.shake_hands();
         let why = bench.link.record().era_why.clone();
         assert_eq!(why.as_deref() == Some("it was found out"), kept, "{why:?}");
@@ -518,7 +521,7 @@ fn the_reason_for_a_revision_outlives_the_process_that_found_it() {
 #[test]
 fn a_handshake_that_a_known_modern_server_refuses_is_tried_again() {
     let mut bench = modern();
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     let (list, _) = bench.last_post("tools/list");
     bench.bring(list, refused(404));
     for _ in 0..60 {
@@ -528,8 +531,8 @@ fn a_handshake_that_a_known_modern_server_refuses_is_tried_again() {
         bench.secs(1);
     }
     let before = bench.sent.len();
-    bench.ask(Ask::RetryNow);
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::RetryNow);
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.secs(60);
     assert!(bench.sent.len() > before, "the door is not stuck");
 }
@@ -582,7 +585,7 @@ fn the_state_of_a_round_goes_back_byte_for_byte_with_the_answer() {
         &json!({"resultType": "input_required", "requestState": state, "inputRequests": asks}),
     );
     assert_eq!(bench.status(), &Status::InputRequired);
-    bench.ask(Ask::Answer {
+    bench.ask(SessionRequest::Answer {
         id: id(),
         key: None,
         answer: Answer::Decline,
@@ -668,7 +671,7 @@ fn an_answer_whose_save_failed_goes_out_with_the_next_and_the_way_stays_open() {
     bench.answer("tasks/get", &asking);
     assert_eq!(bench.status(), &Status::InputRequired);
     bench.saves_at_once = false;
-    bench.ask(Ask::Answer {
+    bench.ask(SessionRequest::Answer {
         id: id(),
         key: Some("k".to_owned()),
         answer: Answer::Decline,
@@ -763,7 +766,7 @@ fn a_task_that_asks_anew_on_another_stream_asks_one_question() {
     assert_eq!(view.task.questions.len(), 1, "{:?}", view.task.questions);
     // The name that it had first is still its name, and the answer goes to where it was asked last.
     let key = view.task.questions[0].earlier[0].clone();
-    bench.ask(Ask::Answer {
+    bench.ask(SessionRequest::Answer {
         id: id(),
         key: Some(key),
         answer: Answer::Decline,
@@ -800,7 +803,7 @@ fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
 #[test]
 fn questions_are_declined_where_the_call_says_so() {
     let mut bench = modern();
-    bench.ask(Ask::Start(Box::new(NewCall {
+    bench.ask(SessionRequest::Start(Box::new(NewCall {
         on_input: OnInput::Decline,
         ..crowd::call(id())
     })));

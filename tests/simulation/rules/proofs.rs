@@ -152,7 +152,7 @@ fn refused_for_a_while(bench: &mut Bench, method: &str, wait: u64) -> Vec<u64> {
                 continue;
             };
             if body.contains(method) {
-                let mut refusal = Refusal {
+                let mut refusal = HttpError {
                     status: 503,
                     retry_after: None,
                     error: None,
@@ -220,7 +220,7 @@ fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
         bench.bring(get, ExchangeEvent::NotSent { why, is_refused });
     }
     let (prober, _) = next_get(&mut bench, 2);
-    let refusal = Refusal {
+    let refusal = HttpError {
         status: 502,
         retry_after: Some(Duration::from_secs(200)),
         error: None,

@@ -132,7 +132,7 @@ fn two_calls(policies: [OnInput; 2]) -> (Bench, ExchangeId) {
     let mut bench = listening(&Bench::known(), Standalone::Opens);
     for (number, on_input) in policies.into_iter().enumerate() {
         let id = TaskId::from_bits(7 + number as u64);
-        bench.ask(Ask::Start(Box::new(NewCall {
+        bench.ask(SessionRequest::Start(Box::new(NewCall {
             on_input,
             ..crowd::call(id)
         })));
@@ -177,9 +177,9 @@ fn saved_of(bench: &Bench, of: &TaskId) -> Task {
     task.unwrap()
 }
 
-fn accept(id: &TaskId) -> Ask {
+fn accept(id: &TaskId) -> SessionRequest {
     let content = Some("{}".to_owned());
-    Ask::Answer {
+    SessionRequest::Answer {
         id: id.clone(),
         key: None,
         answer: Answer::Accept { content },
@@ -250,7 +250,7 @@ fn a_call_waits_a_second_for_a_stream_whose_head_does_not_come() {
 #[test]
 fn the_stream_is_open_only_while_something_runs() {
     let mut bench = known();
-    bench.ask(Ask::Tools(ServerName::new("lab")));
+    bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.secs(600);
     assert_eq!(bench.gets().len(), 0);
     bench.standalone = Standalone::Opens;

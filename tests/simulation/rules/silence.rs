@@ -134,7 +134,7 @@ fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_i
             {
                 asked.push(at / 1000);
                 let (status, retry_after) = (503, Some(Duration::from_secs(30)));
-                let refusal = Refusal {
+                let refusal = HttpError {
                     status,
                     retry_after,
                     error: None,

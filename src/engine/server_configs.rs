@@ -20,7 +20,7 @@ struct Listed {
 
 /// Everything that was said of servers and holds.
 #[derive(Debug, Default)]
-pub(super) struct Rosters {
+pub(super) struct KnownConfigs {
     /// The file of whoever drives, which wins over what the session remembers.
     own: Option<String>,
     listed: BTreeMap<ServerName, Listed>,
@@ -41,22 +41,22 @@ pub(super) struct Change {
     pub(super) notices: Vec<String>,
 }
 
-impl Rosters {
+impl KnownConfigs {
     /// Those of whoever begins to drive.
     pub(super) fn of(own: &ServerConfigs) -> Self {
-        let mut rosters = Self {
+        let mut configs = Self {
             own: own.file.clone(),
             ..Self::default()
         };
-        rosters.take(own.clone(), None, |_, _| None);
-        rosters
+        configs.take(own.clone(), None, |_, _| None);
+        configs
     }
 
     /// Takes in what a file says now. `elsewhere` tells in words where the session has another server of the same name; it
     /// hears too whether another file named that one once.
     pub(super) fn take(
         &mut self,
-        roster: ServerConfigs,
+        config: ServerConfigs,
         from: Option<ReaderId>,
         elsewhere: impl Fn(&ServerConfig, bool) -> Option<String>,
     ) -> Change {
@@ -64,7 +64,7 @@ impl Rosters {
         let ServerConfigs {
             file: Some(file),
             servers,
-        } = roster
+        } = config
         else {
             return change;
         };
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    fn roster(file: &str, servers: &[(&str, &str)]) -> ServerConfigs {
+    fn config(file: &str, servers: &[(&str, &str)]) -> ServerConfigs {
         ServerConfigs {
             file: Some(file.to_owned()),
             servers: servers
@@ -218,17 +218,17 @@ mod tests {
         }
     }
 
-    fn url(rosters: &Rosters, name: &str) -> Option<String> {
-        rosters.of_name(&ServerName::new(name))?.url.clone()
+    fn url(configs: &KnownConfigs, name: &str) -> Option<String> {
+        configs.of_name(&ServerName::new(name))?.url.clone()
     }
 
     #[test]
     fn a_file_replaces_all_that_it_said_and_another_one_only_adds() {
-        let mut rosters = Rosters::of(&roster("/a", &[("lab", "u1"), ("ci", "u2")]));
+        let mut configs = KnownConfigs::of(&config("/a", &[("lab", "u1"), ("ci", "u2")]));
         let known =
             |server: &ServerConfig, _| (server.name.as_str() == "old").then(|| "u9".to_owned());
         let theirs = [("lab", "u3"), ("ci", "u2"), ("new", "u4"), ("old", "u5")];
-        let change = rosters.take(roster("/b", &theirs), Some(7), known);
+        let change = configs.take(config("/b", &theirs), Some(7), known);
         assert_eq!(
             change.told,
             [(ServerName::new("new"), None)],
@@ -241,29 +241,29 @@ mod tests {
         assert!(by_url.starts_with("old of /b is not used") && by_url.contains("at u9"));
         let lab = ServerName::new("lab");
         assert!(
-            rosters.why_not(Some(7), &lab).is_some() && rosters.why_not(Some(8), &lab).is_none()
+            configs.why_not(Some(7), &lab).is_some() && configs.why_not(Some(8), &lab).is_none()
         );
-        rosters.forget_readers(|reader| reader == 8);
-        assert!(rosters.why_not(Some(7), &lab).is_none());
+        configs.forget_readers(|reader| reader == 8);
+        assert!(configs.why_not(Some(7), &lab).is_none());
 
         // What the other file added is not this one's to take away.
-        let change = rosters.take(roster("/a", &[("lab", "u6")]), None, known);
+        let change = configs.take(config("/a", &[("lab", "u6")]), None, known);
         assert_eq!(change.gone, [ServerName::new("ci")]);
-        assert_eq!(url(&rosters, "lab").as_deref(), Some("u6"));
-        assert_eq!(url(&rosters, "new").as_deref(), Some("u4"));
+        assert_eq!(url(&configs, "lab").as_deref(), Some("u6"));
+        assert_eq!(url(&configs, "new").as_deref(), Some("u4"));
         let ci = ServerName::new("ci");
-        assert!(rosters.of_name(&ci).is_none() && rosters.to_connect(&ci).is_some());
+        assert!(configs.of_name(&ci).is_none() && configs.to_connect(&ci).is_some());
         assert!(
-            rosters
+            configs
                 .why_not(Some(8), &ci)
                 .unwrap()
                 .contains("no longer in /a")
         );
-        let change = rosters.take(roster("/b", &[]), Some(7), known);
+        let change = configs.take(config("/b", &[]), Some(7), known);
         assert_eq!(change.gone, [ServerName::new("new")]);
 
         // Without a file nothing is said.
-        let change = rosters.take(ServerConfigs::default(), Some(7), known);
-        assert!(change.gone.is_empty() && url(&rosters, "lab").is_some());
+        let change = configs.take(ServerConfigs::default(), Some(7), known);
+        assert!(change.gone.is_empty() && url(&configs, "lab").is_some());
     }
 }

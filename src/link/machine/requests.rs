@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Ask, AskId, AskedFor, Done, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall,
-        Phase, QuestionWay, Refused, Stamp, Status, Task, TaskErrorKind, TaskId, TaskKind,
-        TaskSupport, Tool, Wall, Window, text,
+        ControlKind, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall, Phase,
+        QuestionWay, RequestError, SessionRequest, SessionRequestId, SessionResponse, Stamp,
+        Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool, Wall, Window, text,
     },
     link::{
         Output,
@@ -34,19 +34,22 @@ const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody works on it";
 
 impl Link {
-    pub(super) fn asked(&mut self, ask: AskId, what: Ask) {
+    pub(super) fn asked(&mut self, ask: SessionRequestId, what: SessionRequest) {
         self.needs_advance = true;
         let (what, version) = match what {
-            Ask::In(version, what) => (*what, Some(version)),
-            Ask::Start(call) => {
+            SessionRequest::In(version, what) => (*what, Some(version)),
+            SessionRequest::Start(call) => {
                 let version = call.protocol;
-                (Ask::Start(call), version)
+                (SessionRequest::Start(call), version)
             }
             what => (what, None),
         };
         if matches!(
             what,
-            Ask::Start(_) | Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. }
+            SessionRequest::Start(_)
+                | SessionRequest::Tools(_)
+                | SessionRequest::Adopt { .. }
+                | SessionRequest::Checkpoints { .. }
         ) {
             if let Some(refused) = self.conflict(version) {
                 return self.answer(ask, Err(refused));
@@ -57,15 +60,19 @@ impl Link {
             return self.answer(ask, Err(refused));
         }
         let outcome = match what {
-            Ask::Start(call) => return self.start(ask, *call),
-            Ask::Tools(_) | Ask::Adopt { .. } | Ask::Checkpoints { .. } if self.is_leaving => {
-                Err(Refused::Unreachable("longhaul is leaving".to_owned()))
+            SessionRequest::Start(call) => return self.start(ask, *call),
+            SessionRequest::Tools(_)
+            | SessionRequest::Adopt { .. }
+            | SessionRequest::Checkpoints { .. }
+                if self.is_leaving =>
+            {
+                Err(RequestError::Unreachable("longhaul is leaving".to_owned()))
             }
-            Ask::Tools(_) => {
+            SessionRequest::Tools(_) => {
                 self.retry_auth();
                 let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
                 if self.has_fresh_tools && self.connection == ConnectionState::Ready && is_known {
-                    Ok(Done::Tools(self.record.tools.clone()))
+                    Ok(SessionResponse::Tools(self.record.tools.clone()))
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
                     self.reachability.hurry(self.now);
@@ -73,12 +80,12 @@ impl Link {
                     return;
                 }
             }
-            Ask::Pause(id) => self.ask_pause(&id),
-            Ask::Resume(id) => self.ask_resume(&id),
-            Ask::Cancel(id) => self.ask_cancel(&id),
-            Ask::GiveUp(id) => self.give_up(&id),
-            Ask::Forget(id) => self.forget(&id),
-            Ask::Edit {
+            SessionRequest::Pause(id) => self.ask_pause(&id),
+            SessionRequest::Resume(id) => self.ask_resume(&id),
+            SessionRequest::Cancel(id) => self.ask_cancel(&id),
+            SessionRequest::GiveUp(id) => self.give_up(&id),
+            SessionRequest::Forget(id) => self.forget(&id),
+            SessionRequest::Edit {
                 id,
                 name,
                 note,
@@ -90,22 +97,27 @@ impl Link {
                     active.touch(now);
                 })
             }
-            Ask::RetryNow => {
+            SessionRequest::RetryNow => {
                 self.retry_now();
-                Ok(Done::Accepted)
+                Ok(SessionResponse::Accepted)
             }
-            Ask::Server(_) | Ask::Configure(_) | Ask::HandOver { .. } | Ask::SignIn(_) => {
+            SessionRequest::Server(_)
+            | SessionRequest::Configure(_)
+            | SessionRequest::HandOver { .. }
+            | SessionRequest::SignIn(_) => {
                 self.retry_auth();
-                Ok(Done::Accepted)
+                Ok(SessionResponse::Accepted)
             }
-            Ask::Answer { id, key, answer } => self.answer_question(&id, key.as_deref(), &answer),
-            Ask::Adopt { server_task, .. } => {
+            SessionRequest::Answer { id, key, answer } => {
+                self.answer_question(&id, key.as_deref(), &answer)
+            }
+            SessionRequest::Adopt { server_task, .. } => {
                 self.retry_auth();
                 let sought = server_task.map_or(Sought::Tasks, Sought::Task);
                 self.adopters.push((ask, sought, version));
                 return;
             }
-            Ask::Checkpoints { client_id, .. } => {
+            SessionRequest::Checkpoints { client_id, .. } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
                 self.adopters
@@ -113,19 +125,22 @@ impl Link {
                 return;
             }
             // The record is for whoever carries the messages.
-            Ask::Seen(_) | Ask::Unforget(_) | Ask::Trace { .. } | Ask::In(..) => Ok(Done::Accepted),
+            SessionRequest::Seen(_)
+            | SessionRequest::Unforget(_)
+            | SessionRequest::Trace { .. }
+            | SessionRequest::In(..) => Ok(SessionResponse::Accepted),
         };
         self.saver.touch(self.now.mono);
         self.answer(ask, outcome);
     }
 
     /// The refusal of an ask about what is settled or forgotten, and still here until that is on disk.
-    fn comes_late(&self, what: &Ask) -> Option<Refused> {
-        let (Ask::Pause(id)
-        | Ask::Resume(id)
-        | Ask::Cancel(id)
-        | Ask::GiveUp(id)
-        | Ask::Answer { id, .. }) = what
+    fn comes_late(&self, what: &SessionRequest) -> Option<RequestError> {
+        let (SessionRequest::Pause(id)
+        | SessionRequest::Resume(id)
+        | SessionRequest::Cancel(id)
+        | SessionRequest::GiveUp(id)
+        | SessionRequest::Answer { id, .. }) = what
         else {
             return None;
         };
@@ -136,16 +151,20 @@ impl Link {
         let word = active.task.status.word();
         active
             .is_settled()
-            .then(|| Refused::Settled(format!("{id} is {word} already")))
+            .then(|| RequestError::Settled(format!("{id} is {word} already")))
     }
 
-    fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut ActiveTask)) -> Result<Done, Refused> {
+    fn with(
+        &mut self,
+        id: &TaskId,
+        change: impl FnOnce(&mut ActiveTask),
+    ) -> Result<SessionResponse, RequestError> {
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         change(active);
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
-    fn start(&mut self, ask: AskId, call: NewCall) {
+    fn start(&mut self, ask: SessionRequestId, call: NewCall) {
         if let Some(trouble) = self.disk_trouble() {
             return self.answer(ask, Err(trouble));
         }
@@ -156,7 +175,7 @@ impl Link {
                 intent.asks.push(ask);
                 intent.save
             });
-            let outcome = Ok(Done::Started(id));
+            let outcome = Ok(SessionResponse::Started(id));
             return self.out.push(Output::Answer {
                 ask,
                 outcome,
@@ -183,7 +202,7 @@ impl Link {
         if let Some(checkpoint) = goes_on {
             self.follow_checkpoint(&mut active, checkpoint);
         } else if let Some(refusal) = self.refusal_at_start(&active) {
-            return self.answer(ask, Err(Refused::Usage(refusal)));
+            return self.answer(ask, Err(RequestError::Usage(refusal)));
         }
         active.touch(self.now);
         self.retry_auth();
@@ -198,7 +217,7 @@ impl Link {
         self.saver.urge(self.now.mono);
         self.out.push(Output::Answer {
             ask,
-            outcome: Ok(Done::Started(id.clone())),
+            outcome: Ok(SessionResponse::Started(id.clone())),
             after: Some(token),
         });
         let is_queued = self
@@ -503,31 +522,31 @@ impl Link {
         self.needs_advance = true;
     }
 
-    fn ask_resume(&mut self, id: &TaskId) -> Result<Done, Refused> {
+    fn ask_resume(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         self.retry_auth();
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         match active.task.status.clone() {
             Status::Paused => {
                 self.call_again(id);
-                self.request_control(id, AskedFor::Resuming);
-                Ok(Done::Accepted)
+                self.request_control(id, ControlKind::Resuming);
+                Ok(SessionResponse::Accepted)
             }
             Status::Unknown(window) => self.look_for(id, &window),
             _ => {
                 if let Some(control) = &active.control
-                    && control.what == AskedFor::Pausing
+                    && control.what == ControlKind::Pausing
                 {
                     active.set_control(now, None);
                 }
                 self.retry_now();
-                Ok(Done::Accepted)
+                Ok(SessionResponse::Accepted)
             }
         }
     }
 
     /// "Look for it on the server": by the strongest handle that an `unknown` task has.
-    fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<Done, Refused> {
+    fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let name = self.record.name.clone();
         let version = self.session_version();
@@ -537,7 +556,7 @@ impl Link {
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
         if !active.is_modern() && !is_stateful && !active.task.resumability.checkpoint {
-            return Err(Refused::Usage(format!(
+            return Err(RequestError::Usage(format!(
                 "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it",
                 version.word()
             )));
@@ -549,7 +568,7 @@ impl Link {
             active.task.status = Status::Running;
             active.stream = StreamState::Waiting { until: now.mono };
         } else {
-            return Err(Refused::Usage(format!(
+            return Err(RequestError::Usage(format!(
                 "{name} offers no way to look for it: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it"
             )));
         }
@@ -560,7 +579,7 @@ impl Link {
         }
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.remark(now, "looking for it on the server".to_owned());
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
     fn retry_now(&mut self) {
@@ -588,11 +607,11 @@ impl Link {
         self.show_all();
     }
 
-    fn give_up(&mut self, id: &TaskId) -> Result<Done, Refused> {
+    fn give_up(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let active = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
         let is_unheard = active.was_cancelled() && active.control.is_none();
         if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
-            return Err(Refused::Usage(format!(
+            return Err(RequestError::Usage(format!(
                 "{id} is still under way ({}); x cancels it first",
                 active.task.status.word()
             )));
@@ -600,10 +619,10 @@ impl Link {
         // Nobody proved that it does not work on.
         self.spares_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
-    fn forget(&mut self, id: &TaskId) -> Result<Done, Refused> {
+    fn forget(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.task.forgotten_at = Some(now.wall);
@@ -619,7 +638,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        Ok(Done::Accepted)
+        Ok(SessionResponse::Accepted)
     }
 
     /// Takes a task back from the session file: reading is automatic, side effects are not.
@@ -636,7 +655,7 @@ impl Link {
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.
         let asked = active.task.asked.take();
-        let was_cancelling = asked.is_some_and(|asked| asked.what == AskedFor::Cancelling);
+        let was_cancelling = asked.is_some_and(|asked| asked.what == ControlKind::Cancelling);
         if asked.is_some() {
             active.touch(now);
         }
@@ -673,7 +692,7 @@ impl Link {
         self.tasks.insert(id.clone(), active);
         self.needs_advance = true;
         if was_cancelling && is_unsettled {
-            self.request_control(&id, AskedFor::Cancelling);
+            self.request_control(&id, ControlKind::Cancelling);
         }
         if !is_unsettled || phase == Phase::Queued {
             return;
@@ -817,8 +836,8 @@ impl Link {
 }
 
 /// The refusal for a task that this link does not hold.
-fn no_such_task(id: &TaskId) -> Refused {
-    Refused::Usage(format!(
+fn no_such_task(id: &TaskId) -> RequestError {
+    RequestError::Usage(format!(
         "{id} is settled or not of this session; `longhaul ls --all` lists what there is"
     ))
 }

@@ -11,7 +11,7 @@ use crate::{
 
 /// One line of the user's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct KeyOverride {
     /// The action, by its [`Binding::word`].
     pub word: String,
     /// All the keys that it is to have, as [`Chord`] reads them; none takes its keys away.
@@ -38,7 +38,7 @@ impl Line {
 impl Keymap {
     /// The table with what the user wants, and what there is to say of it: the place of a wish, and why it does not
     /// hold, or what it costs.
-    pub fn with(wishes: &[Wish]) -> (Self, Vec<(usize, String)>) {
+    pub fn with(wishes: &[KeyOverride]) -> (Self, Vec<(usize, String)>) {
         let mut lines = Vec::new();
         let mut said = Vec::new();
         let passed_over = |word: &str, why: &str| format!("{word} is ignored: {why}");
@@ -115,7 +115,7 @@ fn is_in_dialogs(row: &Binding) -> bool {
 }
 
 /// What a line says.
-fn read(wish: &Wish) -> Result<(&'static Binding, Vec<Chord>), String> {
+fn read(wish: &KeyOverride) -> Result<(&'static Binding, Vec<Chord>), String> {
     let mut named = BINDINGS.iter().filter(|row| !row.word.is_empty());
     let row = named
         .find(|row| row.word == wish.word)
@@ -195,15 +195,15 @@ fn refused(lines: &[Line]) -> Option<(usize, String)> {
 mod tests {
     use super::*;
 
-    fn wish(word: &str, chords: &[&str]) -> Wish {
-        Wish {
+    fn wish(word: &str, chords: &[&str]) -> KeyOverride {
+        KeyOverride {
             word: word.to_owned(),
             chords: chords.iter().map(|chord| (*chord).to_owned()).collect(),
         }
     }
 
     fn with(wishes: &[(&str, &[&str])]) -> (Keymap, Vec<(usize, String)>) {
-        let wishes: Vec<Wish> = wishes
+        let wishes: Vec<KeyOverride> = wishes
             .iter()
             .map(|(word, chords)| wish(word, chords))
             .collect();
@@ -339,7 +339,7 @@ mod tests {
         fn whatever_is_wished_the_way_out_stays_and_no_key_means_two_things(
             wishes in proptest::collection::vec((0..BINDINGS.len(), proptest::collection::vec(0..BINDINGS.len(), 0..3)), 0..12)
         ) {
-            let wishes: Vec<Wish> = wishes
+            let wishes: Vec<KeyOverride> = wishes
                 .iter()
                 .map(|(row, keys)| wish(
                     BINDINGS[*row].word,

@@ -33,7 +33,7 @@ use crate::{
 pub type Now = Arc<dyn Fn() -> Wall + Send + Sync>;
 
 /// Where words for a person go.
-pub type Remark = Arc<dyn Fn(String) + Send + Sync>;
+pub type Notify = Arc<dyn Fn(String) + Send + Sync>;
 
 /// After a refresh that came to nothing, or to a token that is refused too, there is no other one for so long.
 const NEXT_TRY: Duration = Duration::from_secs(30);
@@ -49,19 +49,19 @@ const ENDED: &str =
 type Refresh = Shared<BoxFuture<'static, Result<(), String>>>;
 
 /// Keeps the token of one server.
-pub struct Keeper {
-    desk: Arc<Desk>,
+pub struct TokenManager {
+    desk: Arc<Refresher>,
 }
 
 /// What a refresh needs that goes on when nobody waits for it any more.
-struct Desk {
+struct Refresher {
     key: String,
     /// What a person calls the server.
     name: String,
     logins: Logins,
     fetcher: Arc<Fetcher>,
     now: Now,
-    remark: Remark,
+    remark: Notify,
     /// Held for a look at the file, never for an answer of the issuer or of the keychain.
     known: Mutex<Known>,
 }
@@ -116,16 +116,16 @@ fn is_recent(at: Wall, now: Wall) -> bool {
     at <= now && now.since(at) < NEXT_TRY
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for TokenManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("TokenManager")
             .field("name", &self.desk.name)
             .finish_non_exhaustive()
     }
 }
 
-impl Keeper {
-    /// A keeper of the token for the MCP endpoint `server`, which a person calls `name` and hears in a remark if no login
+impl TokenManager {
+    /// A manager of the token for the MCP endpoint `server`, which a person calls `name` and hears in a remark if no login
     /// is used because the file cannot be read.
     pub fn new(
         server: &Url,
@@ -133,10 +133,10 @@ impl Keeper {
         logins: &Logins,
         fetcher: Arc<Fetcher>,
         now: Now,
-        remark: Remark,
+        remark: Notify,
     ) -> Self {
         Self {
-            desk: Arc::new(Desk {
+            desk: Arc::new(Refresher {
                 key: key_of(server),
                 name: name.to_owned(),
                 logins: logins.at_once(),
@@ -312,7 +312,7 @@ impl Keeper {
     }
 }
 
-impl Desk {
+impl Refresher {
     fn known(&self) -> MutexGuard<'_, Known> {
         // Nothing in there is ever half done.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -474,7 +474,7 @@ impl Desk {
     }
 }
 
-impl SignIn for Keeper {
+impl SignIn for TokenManager {
     fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>> {
         Box::pin(self.current())
     }
@@ -519,19 +519,19 @@ mod tests {
     };
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    struct Desk {
+    struct Refresher {
         dir: std::path::PathBuf,
         clock: Arc<AtomicI64>,
         server: Url,
     }
 
-    impl Drop for Desk {
+    impl Drop for Refresher {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
 
-    impl Desk {
+    impl Refresher {
         fn new(name: &str) -> Self {
             let dir = std::env::temp_dir().join(format!("longhaul-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
@@ -563,16 +563,16 @@ mod tests {
             book.logins.remove(&key_of(&self.server)).unwrap()
         }
 
-        fn keeper(&self) -> Keeper {
-            self.keeper_of(&self.logins())
+        fn manager(&self) -> TokenManager {
+            self.manager_of(&self.logins())
         }
 
-        fn keeper_of(&self, logins: &Logins) -> Keeper {
+        fn manager_of(&self, logins: &Logins) -> TokenManager {
             crate::transport::ensure_provider();
             let clock = Arc::clone(&self.clock);
             let now: Now = Arc::new(move || Wall(clock.load(Ordering::SeqCst)));
             let fetcher = Arc::new(Fetcher::default());
-            Keeper::new(&self.server, "h", logins, fetcher, now, Arc::new(drop))
+            TokenManager::new(&self.server, "h", logins, fetcher, now, Arc::new(drop))
         }
 
         fn pass(&self, time: Duration) {
@@ -581,30 +581,33 @@ mod tests {
         }
     }
 
-    async fn refused(keeper: &Keeper, sent: &SecretString) -> Result<SecretString, Option<String>> {
+    async fn refused(
+        manager: &TokenManager,
+        sent: &SecretString,
+    ) -> Result<SecretString, Option<String>> {
         let status = StatusCode::UNAUTHORIZED;
-        keeper.refused(Some(sent), status, None).await
+        manager.refused(Some(sent), status, None).await
     }
 
     #[tokio::test]
     async fn an_issuer_that_is_down_is_asked_again_after_a_while_and_not_at_once() {
         let issuer = Issuer::new(|_| (503, String::new()));
-        let desk = Desk::new("down");
+        let desk = Refresher::new("down");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
         desk.write(login).await;
-        let keeper = desk.keeper();
+        let manager = desk.manager();
         for _ in 0..3 {
-            assert!(keeper.token().await.unwrap_err().contains("has expired"));
-            assert_eq!(keeper.due(), Some(Wall(1_000_000).after(NEXT_TRY)));
+            assert!(manager.token().await.unwrap_err().contains("has expired"));
+            assert_eq!(manager.due(), Some(Wall(1_000_000).after(NEXT_TRY)));
         }
         assert_eq!(issuer.asked(), 1);
         desk.pass(NEXT_TRY);
-        assert!(keeper.token().await.is_err());
+        assert!(manager.token().await.is_err());
         assert_eq!(issuer.asked(), 2);
         // One that was signed in for since is another matter.
         desk.write(login_at(&issuer.url)).await;
-        assert!(keeper.token().await.unwrap().is_some());
+        assert!(manager.token().await.unwrap().is_some());
     }
 
     #[tokio::test]
@@ -613,9 +616,9 @@ mod tests {
             let answer = format!(r#"{{"access_token":"new-{number}","expires_in":10}}"#);
             (200, answer)
         });
-        let desk = Desk::new("news");
+        let desk = Refresher::new("news");
         desk.write(login_at(&issuer.url)).await;
-        let (one, two) = (desk.keeper(), desk.keeper());
+        let (one, two) = (desk.manager(), desk.manager());
         let old = one.token().await.unwrap().unwrap();
         assert!(two.token().await.unwrap().is_some());
         let new = refused(&one, &old).await.unwrap();
@@ -653,19 +656,19 @@ mod tests {
     #[tokio::test]
     async fn a_slow_issuer_holds_up_no_request_whose_token_is_still_good() {
         let (issuer, mut asked, release) = slow_issuer();
-        let desk = Desk::new("slow");
+        let desk = Refresher::new("slow");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(2_000_000)));
         desk.write(login.clone()).await;
-        let keeper = desk.keeper();
-        let (one, two) = tokio::join!(keeper.token(), keeper.token());
+        let manager = desk.manager();
+        let (one, two) = tokio::join!(manager.token(), manager.token());
         for token in [one, two] {
             assert_eq!(token.unwrap().map(Secret), login.access);
         }
         asked.recv().await.unwrap();
         release.send(()).unwrap();
-        keeper.settle().await;
-        let token = keeper.token().await.unwrap().unwrap();
+        manager.settle().await;
+        let token = manager.token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
         assert_eq!(issuer.asked(), 1);
     }
@@ -673,19 +676,19 @@ mod tests {
     #[tokio::test]
     async fn a_refresh_goes_on_to_its_end_when_the_request_that_began_it_is_given_up() {
         let (issuer, mut asked, release) = slow_issuer();
-        let desk = Desk::new("given-up");
+        let desk = Refresher::new("given-up");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
         desk.write(login).await;
-        let keeper = desk.keeper();
+        let manager = desk.manager();
         tokio::select! {
-            token = keeper.token() => panic!("{token:?} before it was given"),
+            token = manager.token() => panic!("{token:?} before it was given"),
             it = asked.recv() => it.unwrap(),
         }
-        drop(keeper);
+        drop(manager);
         release.send(()).unwrap();
         // Another one waits until the lock is free, and finds what came of it.
-        let token = desk.keeper().token().await.unwrap().unwrap();
+        let token = desk.manager().token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
         assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
         assert_eq!(issuer.asked(), 1);
@@ -695,33 +698,36 @@ mod tests {
     async fn a_file_that_cannot_be_read_any_more_takes_no_token_away_and_is_not_read_without_a_pause()
      {
         let issuer = Issuer::new(|_| (200, NEW.to_owned()));
-        let desk = Desk::new("sealed");
+        let desk = Refresher::new("sealed");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(1_000_001)), Some(Wall(2_000_000)));
         desk.write(login.clone()).await;
-        let keeper = desk.keeper();
-        assert!(keeper.token().await.unwrap().is_some());
+        let manager = desk.manager();
+        assert!(manager.token().await.unwrap().is_some());
         // Another terminal has a keychain, and sealed it.
         let path = desk.dir.join("logins.json");
         let sealed = br#"{"version":2,"key":"theirs","book":"x"}"#;
         crate::store::write_atomically(&path, sealed).unwrap();
         desk.pass(Duration::from_millis(1));
-        keeper.renew().await;
-        assert_eq!(keeper.due(), Some(Wall(1_000_001).after(NEXT_TRY)));
-        assert_eq!(keeper.token().await.unwrap().map(Secret), login.access);
+        manager.renew().await;
+        assert_eq!(manager.due(), Some(Wall(1_000_001).after(NEXT_TRY)));
+        assert_eq!(manager.token().await.unwrap().map(Secret), login.access);
         // Whoever can read it again has a new one as soon as it is due.
         std::fs::remove_file(&path).unwrap();
         desk.write(login).await;
         desk.pass(NEXT_TRY);
-        keeper.renew().await;
-        assert_eq!(Secret(keeper.token().await.unwrap().unwrap()).text(), "new");
+        manager.renew().await;
+        assert_eq!(
+            Secret(manager.token().await.unwrap().unwrap()).text(),
+            "new"
+        );
         assert_eq!(issuer.asked(), 1);
     }
 
     #[tokio::test]
     async fn a_keychain_that_takes_its_time_holds_up_nothing_else() {
         let issuer = Issuer::new(|_| (200, NEW.to_owned()));
-        let desk = Desk::new("keychain");
+        let desk = Refresher::new("keychain");
         let (login, path) = (login_at(&issuer.url), desk.dir.join("logins.json"));
         desk.write(login.clone()).await;
         let key = seal::new_key().unwrap();
@@ -730,24 +736,24 @@ mod tests {
         crate::store::write_atomically(&path, sealed.as_bytes()).unwrap();
         let (answer, late) = std::sync::mpsc::channel();
         let keychain = Keychain::asking("mine", move || late.recv().unwrap());
-        let keeper = desk.keeper_of(&Logins::new(&path, keychain));
-        let mut token = std::pin::pin!(keeper.token());
+        let manager = desk.manager_of(&Logins::new(&path, keychain));
+        let mut token = std::pin::pin!(manager.token());
         tokio::select! {
             biased;
             token = &mut token => panic!("{token:?} before the key was there"),
-            () = tokio::task::yield_now() => assert!(!keeper.has_news()),
+            () = tokio::task::yield_now() => assert!(!manager.has_news()),
         }
         answer.send(Ok(Some(key))).unwrap();
         let mut token = token.await.unwrap();
         while token.is_none() {
-            token = keeper.token().await.unwrap();
+            token = manager.token().await.unwrap();
         }
         assert_eq!(token.map(Secret), login.access);
     }
 
     #[tokio::test]
     async fn new_tokens_that_could_not_be_written_outlive_what_another_process_writes() {
-        let desk = Desk::new("unsaved");
+        let desk = Refresher::new("unsaved");
         let (dir, away) = (desk.dir.clone(), desk.dir.with_extension("away"));
         let (from, to) = (dir.clone(), away.clone());
         let issuer = Issuer::new(move |_| {
@@ -757,12 +763,12 @@ mod tests {
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
         desk.write(login.clone()).await;
-        let keeper = desk.keeper();
-        keeper.renew().await;
+        let manager = desk.manager();
+        manager.renew().await;
         std::fs::rename(&away, &dir).unwrap();
         let other = Url::parse("https://other/mcp").unwrap();
         desk.write_for(&other, login).await;
-        let token = keeper.token().await.unwrap().unwrap();
+        let token = manager.token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
         assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
         assert_eq!(issuer.asked(), 1);

@@ -10,12 +10,12 @@ use super::{
 };
 
 /// The number of an ask, unique within one client; its one answer carries it.
-pub type AskId = u64;
+pub type SessionRequestId = u64;
 
-/// Something a user wants. Every ask is answered by exactly one [`News::Answer`].
+/// Something a user wants. Every ask is answered by exactly one [`SessionEvent::Answer`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum SessionRequest {
     /// Make a server known to this session, or connect to a known one; headers are used and never stored.
     Server(ServerRef),
     /// What a file of configuration says of servers, from now on; the answer does not wait for them.
@@ -90,10 +90,10 @@ pub enum Ask {
         server_task: Option<String>,
     },
     /// The same, in this revision and no other (`--protocol`).
-    In(ProtocolVersion, Box<Ask>),
+    In(ProtocolVersion, Box<SessionRequest>),
 }
 
-impl Ask {
+impl SessionRequest {
     /// The same in the revision that `--protocol` asks for, where it asks something of a server.
     #[must_use]
     pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {
@@ -227,7 +227,7 @@ pub struct Limits {
 /// What an ask led to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Done {
+pub enum SessionResponse {
     /// It is under way; what comes of it shows in the task.
     Accepted,
     /// The intent of this task is on disk (or was already, for `--once`).
@@ -259,7 +259,7 @@ pub struct SignInPage {
 /// Why an ask was refused, in words that say what to do next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "because", content = "words")]
-pub enum Refused {
+pub enum RequestError {
     /// It cannot be done; nothing was sent.
     #[error("{0}")]
     Usage(String),
@@ -280,7 +280,7 @@ pub enum Refused {
     CannotSave(String),
 }
 
-impl Refused {
+impl RequestError {
     /// The same in other words.
     #[must_use]
     pub fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
@@ -298,7 +298,7 @@ impl Refused {
 /// What the engine tells its user interfaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum News {
+pub enum SessionEvent {
     /// The newest picture of a task.
     Task(Arc<TaskView>),
     /// A task is gone for good.
@@ -308,9 +308,9 @@ pub enum News {
     /// The one answer to an ask.
     Answer {
         /// Which.
-        ask: AskId,
+        ask: SessionRequestId,
         /// How it went.
-        outcome: Result<Done, Refused>,
+        outcome: Result<SessionResponse, RequestError>,
     },
     /// Something that longhaul did or has to say.
     Notice(Notice),

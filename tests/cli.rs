@@ -1267,7 +1267,7 @@ fn pausing_resuming_and_cancelling_say_what_came_of_it() {
     assert!(
         tasks(&state)
             .iter()
-            .all(|task| task.status.word() == "cancelled")
+            .all(|task| task.status.label() == "cancelled")
     );
     assert_eq!(run(&state, &["clean"]).out, "2 tasks forgotten\n");
     assert_eq!(run(&state, &["ls", "--json"]).document(), json!([]));

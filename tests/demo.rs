@@ -80,7 +80,7 @@ impl Event {
         message["params"]["progress"].as_f64().map(|n| n as u64)
     }
 
-    fn words(&self) -> &str {
+    fn message(&self) -> &str {
         let Some(message) = &self.message else {
             return "";
         };
@@ -783,7 +783,7 @@ fn a_restart_closes_dead_streams_in_words_and_then_the_session_is_gone() {
         assert_eq!(rest.len(), 2);
         let closing = rest[1].message.clone().unwrap();
         assert_eq!(closing["params"]["level"], "error");
-        let words = rest[1].words();
+        let words = rest[1].message();
         assert!(words.starts_with("The server restarted at "), "{words}");
         assert!(words.ends_with("; this call died with it."), "{words}");
         assert_eq!(
@@ -817,7 +817,7 @@ fn rows_are_exact_after_kills_at_random_batches() {
             if seen > 0 {
                 let at = begin.progress().unwrap();
                 assert_eq!(
-                    begin.words(),
+                    begin.message(),
                     format!("Resuming processing from record {at}")
                 );
                 assert!(at >= seen, "what was shown as done was lost: {at} < {seen}");
@@ -875,7 +875,7 @@ fn a_second_call_joins_the_run_that_is_going() {
             .iter()
             .find(|event| event.progress().is_some())
             .unwrap()
-            .words();
+            .message();
         assert_eq!(words, format!("Resuming processing from record {at}"));
         assert_eq!(second_steps, (at..=100).step_by(5).collect::<Vec<_>>());
         let rest = first.all().await;
@@ -1429,7 +1429,7 @@ fn a_background_process_survives_restarts_and_comes_back_after_kill_9() {
         assert!(
             rest.last()
                 .unwrap()
-                .words()
+                .message()
                 .starts_with("The server restarted at ")
         );
         let client = Client::open_at(&again.url, "2025-11-25").await;

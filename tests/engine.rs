@@ -210,7 +210,7 @@ async fn a_cut_in_the_middle_costs_no_step_and_shows_as_one_line() {
     step(&reader, &id, 15.0).await;
     bench.proxy.cut();
     until("offline", &reader, |news| match news {
-        SessionEvent::Task(view) if view.contact.word() == "offline" => Some(()),
+        SessionEvent::Task(view) if view.contact.label() == "offline" => Some(()),
         _ => None,
     })
     .await;

@@ -269,7 +269,7 @@ fn cell(way: Way, trouble: Trouble) {
     capabilities.pinned = way.revision().and_then(ProtocolVersion::read);
     let next = LeaveImpact::of_call(tool.unwrap(), &link.tools, &capabilities);
     assert_eq!(
-        next.word(),
+        next.label(),
         way.price(),
         "a new call costs the same: {next:?}"
     );

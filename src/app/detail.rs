@@ -332,7 +332,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         if let Some(price) = task_row.price() {
             lines.push(format!(
                 "leaving is     {}: {}",
-                price.word().to_uppercase(),
+                price.label().to_uppercase(),
                 text::clean_line(price.why())
             ));
         }
@@ -344,7 +344,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if let Some(server) = server {
         let version = task.attempt().and_then(|attempt| attempt.version);
         let era = match version {
-            Some(version) => version.word().to_owned(),
+            Some(version) => version.label().to_owned(),
             None if server.era.is_empty() => "not negotiated yet".to_owned(),
             None => text::clean_line(&server.era).into_owned(),
         };
@@ -424,7 +424,7 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
 
 /// An entry as one line of clean text, for searching and printing.
 pub(super) fn entry_text(entry: &Entry) -> String {
-    let words = entry.words();
+    let words = entry.message();
     let kind = match &entry.what {
         HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => words.kind,
         HistoryEvent::InputRequired { .. } => "asks:",
@@ -445,7 +445,7 @@ pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
         "{} {title}{argument} on {}: {}",
         task.id,
         text::clean_line(task.server.as_str()),
-        task.status.word()
+        task.status.label()
     );
     if let Some(reason) = task.status.reason() {
         out = format!("{out} ({reason})");

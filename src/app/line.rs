@@ -56,7 +56,7 @@ pub(super) struct TypedCall {
 
 /// The words of a line, as a shell makes them out. Quotes count where they begin a word or a value only, so that JSON can
 /// be typed without more of them; one that is not closed lasts to the end.
-pub(super) fn words(line: &str) -> Vec<String> {
+pub(super) fn message(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let (mut open, mut is_quoted) = (None, false);
@@ -146,13 +146,13 @@ mod tests {
             ("x='open end", &["x=open end"]),
             ("x=''", &["x="]),
         ] {
-            assert_eq!(words(line), expected, "{line}");
+            assert_eq!(message(line), expected, "{line}");
         }
     }
 
     #[test]
     fn a_call_is_read_as_on_the_command_line() {
-        let read = |line: &str| call(&words(line));
+        let read = |line: &str| call(&message(line));
         let all = read("-s lab t a=1 b:=[2] --name=film").unwrap();
         assert_eq!(all.server.as_deref(), Some("lab"));
         assert_eq!((all.tool.as_str(), all.name.as_str()), ("t", "film"));

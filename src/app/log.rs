@@ -81,7 +81,7 @@ impl Part {
         };
         Self {
             number,
-            words: block.words(),
+            words: block.message(),
             link,
             extension: block.extension(),
             why_not,
@@ -212,7 +212,7 @@ fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
         Block::Text { words, mime, uri } => {
             // Of a text that is a resource it is told which.
             if !uri.is_empty() {
-                document.push_remark(&format!("[{}]", block.words()));
+                document.push_remark(&format!("[{}]", block.message()));
             }
             if words.trim_start().starts_with(['{', '[']) {
                 // A text that is JSON reads better laid out; it is not changed otherwise.
@@ -223,7 +223,7 @@ fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
                 document.push_text(words);
             }
         }
-        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.words())),
+        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.message())),
         Block::Other(_) => document.push_json(json),
     }
 }

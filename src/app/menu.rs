@@ -338,7 +338,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             };
             let task = &task_row.view.task;
             let mut lines = vec![told(name_of(state, id))];
-            let word = task.status.word();
+            let word = task.status.label();
             match task.why() {
                 Some(why) => {
                     let line = text::clean_line(why.lines().next().unwrap_or_default());
@@ -453,7 +453,7 @@ fn views(state: &State) -> Vec<Item> {
     let all = item('0', "everything", Act::Show(View::default()));
     let views = state.setup.views.iter().zip('1'..='9');
     let views = views.map(|(view, key)| {
-        let label = format!("{}: {}", view.name, view.words());
+        let label = format!("{}: {}", view.name, view.message());
         item(key, label, Act::Show(view.clone()))
     });
     std::iter::once(all).chain(views).collect()

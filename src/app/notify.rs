@@ -158,7 +158,7 @@ pub(super) fn announce(
             let message = task
                 .error
                 .as_ref()
-                .map_or(String::new(), crate::domain::TaskError::words);
+                .map_or(String::new(), crate::domain::TaskError::message);
             let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
             format!("{id} {title} failed: {line}")
         }

@@ -85,9 +85,9 @@ pub fn tabs(state: &State, columns: u16) -> Vec<(Tab, Range<u16>, String)> {
     let mut tabs = Vec::new();
     for tab in Tab::ALL.into_iter().filter(is_shown) {
         let words = if tab == state.tab {
-            format!("[{}]", tab.word())
+            format!("[{}]", tab.label())
         } else {
-            tab.word().to_owned()
+            tab.label().to_owned()
         };
         let end = x.saturating_add(wide(&words));
         tabs.push((tab, x..end, words));

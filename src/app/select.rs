@@ -44,7 +44,7 @@ impl Grouping {
     pub const ALL: [Self; 3] = [Self::Need, Self::Server, Self::Status];
 
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Need => "need",
             Self::Server => "server",
@@ -68,7 +68,7 @@ impl Grouping {
             Self::Need => one.home.cmp(&two.home),
             Self::Server => a.server.cmp(&b.server),
             Self::Status => (urgency(&a.status).cmp(&urgency(&b.status)))
-                .then_with(|| a.status.word().cmp(b.status.word())),
+                .then_with(|| a.status.label().cmp(b.status.label())),
         }
     }
 
@@ -155,7 +155,7 @@ impl SortKey {
     ];
 
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Newest => "newest",
             Self::State => "state",
@@ -338,13 +338,13 @@ impl Term {
         let has = |text: &str| text.to_lowercase().contains(&self.words);
         match self.field {
             Some(Named::Status) => {
-                task.status.word().starts_with(&self.words)
+                task.status.label().starts_with(&self.words)
                     || (self.words == "done" && task.status == Status::Completed)
                     || (self.words == "asks" && task.status == Status::InputRequired)
                     || task
                         .asked
-                        .is_some_and(|asked| asked.what.word().starts_with(&self.words))
-                    || contact.word().starts_with(&self.words)
+                        .is_some_and(|asked| asked.what.label().starts_with(&self.words))
+                    || contact.label().starts_with(&self.words)
             }
             Some(Named::Server) => has(task.server.as_str()),
             Some(Named::Tag) => task.tag.as_deref().is_some_and(has),
@@ -355,7 +355,7 @@ impl Term {
                     || has(task.title())
                     || has(&task.tool)
                     || has(task.server.as_str())
-                    || has(task.status.word())
+                    || has(task.status.label())
                     || task.tag.as_deref().is_some_and(has)
                     || task.note.as_deref().is_some_and(has)
                     || arguments()
@@ -382,7 +382,7 @@ fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
     };
     let order = match state.sort {
         SortKey::Newest => Ordering::Equal,
-        SortKey::State => a.status.word().cmp(b.status.word()),
+        SortKey::State => a.status.label().cmp(b.status.label()),
         SortKey::Task => text::clean_line(a.title()).cmp(&text::clean_line(b.title())),
         SortKey::Server => a.server.as_str().cmp(b.server.as_str()),
         SortKey::Progress => {

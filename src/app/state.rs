@@ -104,7 +104,7 @@ impl TaskRow {
     /// Takes a newer picture.
     pub(super) fn take(&mut self, view: Arc<TaskView>, now: Stamp) {
         let (before, after) = (Arc::clone(&self.view), &view);
-        if before.contact.word() != after.contact.word() {
+        if before.contact.label() != after.contact.label() {
             self.contact_since = match &after.contact {
                 Connectivity::Offline { since, .. } => *since,
                 _ => now.wall,
@@ -288,7 +288,7 @@ impl Tab {
     ];
 
     /// The word on the tab.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Now => "Now",
             Self::Log => "Log",

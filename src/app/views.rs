@@ -45,7 +45,7 @@ impl View {
     }
 
     /// What it does, for people: the parts that are not as usual.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn message(&self) -> String {
         let mut parts = Vec::new();
         if !self.filter.trim().is_empty() {
             parts.push(self.filter.trim().to_owned());
@@ -54,11 +54,11 @@ impl View {
             parts.push("only what needs you".to_owned());
         }
         if self.grouping != Grouping::default() {
-            parts.push(format!("grouped by {}", self.grouping.word()));
+            parts.push(format!("grouped by {}", self.grouping.label()));
         }
         if self.sort != SortKey::default() || self.is_reversed {
             let turned = if self.is_reversed { ", reversed" } else { "" };
-            parts.push(format!("sorted by {}{turned}", self.sort.word()));
+            parts.push(format!("sorted by {}{turned}", self.sort.label()));
         }
         if parts.is_empty() {
             parts.push("everything".to_owned());

@@ -52,8 +52,8 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     let key = state.key(Action::SignIn);
     let server = state.server(&task_row.view.task.server)?;
     let words = match (&server.obstacle, &server.state) {
-        (Some(obstacle @ Obstacle::Variables(_)), _) => obstacle.words(),
-        (Some(obstacle), _) => format!("{}: {key}", obstacle.words()),
+        (Some(obstacle @ Obstacle::Variables(_)), _) => obstacle.message(),
+        (Some(obstacle), _) => format!("{}: {key}", obstacle.message()),
         (
             None,
             LinkState::NeedsLogin {

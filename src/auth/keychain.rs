@@ -221,7 +221,7 @@ fn look_up(name: &str) -> Answer {
     match entry(name).and_then(|entry| entry.get_password()) {
         Ok(key) => Ok(Some(key.into())),
         Err(Error::NoEntry) => Ok(None),
-        Err(error) => Err(words(&error)),
+        Err(error) => Err(message(&error)),
     }
 }
 
@@ -230,11 +230,12 @@ fn keep(name: &str, key: &SecretString) -> Result<SecretString, String> {
         entry.set_password(key.expose_secret())?;
         entry.get_password()
     });
-    kept.map(SecretString::from).map_err(|error| words(&error))
+    kept.map(SecretString::from)
+        .map_err(|error| message(&error))
 }
 
 /// What a keychain says of itself, without what it holds.
-fn words(error: &Error) -> String {
+fn message(error: &Error) -> String {
     match error {
         Error::PlatformFailure(why) => format!("it cannot be used ({why})"),
         Error::NoStorageAccess(why) => format!("it is locked or out of reach ({why})"),

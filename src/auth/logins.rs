@@ -69,7 +69,7 @@ pub enum ClientAuth {
 }
 
 impl ClientAuth {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::ClientSecretBasic => "client_secret_basic",

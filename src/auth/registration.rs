@@ -100,7 +100,7 @@ async fn register(
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": auth.word(),
+        "token_endpoint_auth_method": auth.label(),
     });
     let answer = fetcher
         .fetch(endpoint, Sent::Json(body.to_string()))

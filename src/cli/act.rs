@@ -249,18 +249,18 @@ fn judge(
         {
             let words = format!(
                 "{id} is {} already: {}",
-                status.word(),
+                status.label(),
                 remark.unwrap_or("it was faster")
             );
             Came::new(code::TOOL_FAILED, words)
         }
         (TaskAction::Resume, status) if status.ends_waiting() => {
-            Came::new(outcome(task), format!("{id} is {}", status.word()))
+            Came::new(outcome(task), format!("{id} is {}", status.label()))
         }
         _ if is_over => Came::new(
             code::TOOL_FAILED,
             remark.map_or_else(
-                || format!("nothing came of it; {id} is {}", task.status.word()),
+                || format!("nothing came of it; {id} is {}", task.status.label()),
                 str::to_owned,
             ),
         ),
@@ -341,7 +341,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             });
             context
                 .terminal
-                .line(&format!("{} {}{reason}", task.id, task.status.word()))?;
+                .line(&format!("{} {}{reason}", task.id, task.status.label()))?;
             if task.status == Status::InputRequired {
                 let (id, flags) = (&task.id, context.flags());
                 context

@@ -95,7 +95,7 @@ pub(super) fn tell(
             });
         let words = format!(
             "{id} {}: {} on {}{theirs}",
-            task.status.word(),
+            task.status.label(),
             calls::title(&task).trim_end(),
             task.server
         );

@@ -66,7 +66,7 @@ fn question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail>
     let id = &task.id;
     let Some(key) = key else {
         return task.open_question().ok_or_else(|| {
-            Fail::usage(format!("{id} asks nothing; it is {}", task.status.word()))
+            Fail::usage(format!("{id} asks nothing; it is {}", task.status.label()))
         });
     };
     let open: Vec<&Question> = task.open_questions().collect();

@@ -812,7 +812,7 @@ pub(super) struct Clean {
 
 /// A status by its name; `done` is an alias of `completed`.
 fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
-    let completed = Status::Completed.word();
+    let completed = Status::Completed.label();
     let values = Status::WORDS.map(|word| {
         let value = PossibleValue::new(word);
         if word == completed {

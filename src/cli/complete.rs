@@ -375,7 +375,7 @@ impl Finder {
             _ => true,
         };
         let line = |task: &Task| {
-            let about = format!("{}  {}", task.status.word(), calls::title(task));
+            let about = format!("{}  {}", task.status.label(), calls::title(task));
             (task.id.to_string(), about)
         };
         let tasks = tasks.iter().filter(fits).take(TASKS);

@@ -167,7 +167,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         url: Some(running.url.clone()),
         headers: Vec::new(),
         filled: Vec::new(),
-        protocol: Some(version.word().to_owned()),
+        protocol: Some(version.label().to_owned()),
     };
     let servers = vec![
         server(SERVER, ProtocolVersion::V20251125),

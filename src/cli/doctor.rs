@@ -55,7 +55,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
@@ -143,7 +143,7 @@ pub(super) fn doctor(
 
 fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
     if context.global.json {
-        let check = |it: &Check| json!({"of": it.of, "verdict": it.verdict.word(), "words": it.words, "next": it.next});
+        let check = |it: &Check| json!({"of": it.of, "verdict": it.verdict.label(), "words": it.words, "next": it.next});
         let all: Vec<Value> = checks.0.iter().map(check).collect();
         return context
             .terminal
@@ -156,7 +156,7 @@ fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
             .next
             .as_ref()
             .map_or(String::new(), |next| format!("; {next}"));
-        let (word, of) = (check.verdict.word(), &check.of);
+        let (word, of) = (check.verdict.label(), &check.of);
         let line = format!("{word:<8} {of:<width$}  {}{next}", check.words);
         context.terminal.line(&text::clean_line(&line))?;
     }
@@ -623,7 +623,7 @@ fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mu
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(
             of,
-            format!("a program, {}, so it is not started", obstacle.words()),
+            format!("a program, {}, so it is not started", obstacle.message()),
             format!("`longhaul servers approve {name}` shows what would be started, and asks"),
         ),
         Some(Needs::Consent(variables)) => checks.warning(
@@ -636,7 +636,7 @@ fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mu
         ),
         Some(obstacle @ Needs::Variables(_)) => checks.wrong(
             of,
-            format!("{}, not set here", obstacle.words()),
+            format!("{}, not set here", obstacle.message()),
             "set it where you start longhaul",
         ),
         None => {

@@ -174,12 +174,12 @@ impl Printer {
         let now = context.clock.now();
         let contact = match view.contact.at(now) {
             Connectivity::Live { .. } | Connectivity::Idle => String::new(),
-            other => format!("  {}", other.word()),
+            other => format!("  {}", other.label()),
         };
         let asked = view
             .task
             .asked
-            .map_or(String::new(), |asked| format!("  {}", asked.what.word()));
+            .map_or(String::new(), |asked| format!("  {}", asked.what.label()));
         let guess = view.guess.map_or(String::new(), |share| {
             format!("  ~{}%", whole_percent(share))
         });
@@ -190,7 +190,7 @@ impl Printer {
             context.terminal.bar(&format!(
                 "{}  {}{guess}{contact}{asked}{said}",
                 self.id,
-                view.task.status.word()
+                view.task.status.label()
             ));
             return;
         };
@@ -458,11 +458,11 @@ impl Follow<'_, '_> {
                 for choice in prompt.choices() {
                     self.context.terminal.say(&choice);
                 }
-                self.context.terminal.ask(&prompt.words());
+                self.context.terminal.ask(&prompt.message());
             }
             Err(why) => {
                 self.context.terminal.say(&format!("  {why}"));
-                self.context.terminal.ask(&prompt.words());
+                self.context.terminal.ask(&prompt.message());
             }
             Ok(Step::Later) => (self.answers, self.prompt) = (Answers::Elsewhere, None),
             Ok(Step::Answer(answer)) => {
@@ -517,7 +517,7 @@ impl Follow<'_, '_> {
             self.context.terminal.say(&line);
         }
         self.lines.get_or_insert_with(Lines::start).forget();
-        self.context.terminal.ask(&prompt.words());
+        self.context.terminal.ask(&prompt.message());
         self.prompt = Some(prompt);
         true
     }
@@ -578,7 +578,7 @@ impl Follow<'_, '_> {
         match detaches(view, self.live.is_driver) {
             Detach::Now => {
                 if view.task.status.ends_waiting() {
-                    let status = view.task.status.word();
+                    let status = view.task.status.label();
                     let flags = self.context.flags();
                     let words = format!(
                         "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
@@ -887,7 +887,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
     let said = task
         .error
         .as_ref()
-        .map_or(String::new(), crate::domain::TaskError::words);
+        .map_or(String::new(), crate::domain::TaskError::message);
     let words = match &task.status {
         Status::Completed => match &task.remark {
             Some(remark) => format!("{id}: {remark}"),

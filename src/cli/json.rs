@@ -110,18 +110,18 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "tool": task.tool,
         "arguments": parsed(&task.arguments),
         "origin": task.origin,
-        "status": task.status.word(),
+        "status": task.status.label(),
         "reason": task.why(),
         "remark": task.remark,
-        "contact": seen.contact.word(),
+        "contact": seen.contact.label(),
         "contact_as_of": as_of.map(time),
-        "asked": task.asked.map(|asked| asked.what.word()),
+        "asked": task.asked.map(|asked| asked.what.label()),
         "asked_at": task.asked.map(|asked| time(asked.at)),
-        "leaving": seen.leaving.map(LeaveImpact::word),
+        "leaving": seen.leaving.map(LeaveImpact::label),
         "leaving_why": seen.leaving.map(LeaveImpact::why),
         "leaving_until": until.map(time),
-        "resumability": task.resumability.word(),
-        "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::word),
+        "resumability": task.resumability.label(),
+        "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::label),
         "era_reason": task.attempt().and_then(|attempt| attempt.era_reason),
         "attempts": task.attempts_made(),
         "progress": progress,
@@ -190,7 +190,7 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
             logger,
             data,
         } => {
-            put("level", json!(level.word()));
+            put("level", json!(level.label()));
             put("logger", json!(logger));
             put("data", json!(data));
         }

@@ -41,7 +41,7 @@ fn percent(progress: &Progress) -> String {
 
 /// One line of history.
 pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
-    let Words { kind, lead, text } = entry.words();
+    let Words { kind, lead, text } = entry.message();
     let lead = match &entry.what {
         HistoryEvent::Started { .. } => format!("{id},"),
         HistoryEvent::Progress { value, total, .. } => {
@@ -108,7 +108,7 @@ pub(super) fn raw_result(json: &str) -> String {
 fn block(block: &Value) -> String {
     match Block::of(block) {
         Block::Text { words, .. } => text::clean_block(words).trim_end_matches('\n').to_owned(),
-        other => format!("[{}]", other.words()),
+        other => format!("[{}]", other.message()),
     }
 }
 

@@ -118,7 +118,7 @@ impl Prompt {
     }
 
     /// What stands before the cursor.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn message(&self) -> String {
         let Some(field) = self.field() else {
             return "[a]ccept, [d]ecline or answer [l]ater?".to_owned();
         };
@@ -316,11 +316,11 @@ mod tests {
     #[test]
     fn asks_field_by_field_and_asks_again_with_the_reason() {
         let mut prompt = form();
-        assert!(prompt.words().contains("[d]ecline"));
+        assert!(prompt.message().contains("[d]ecline"));
         // An empty line, as Enter by reflex makes one, answers nothing.
         assert!(prompt.read("\n").is_err());
         assert_eq!(prompt.read("a\n"), Ok(Step::More));
-        assert_eq!(prompt.words(), "count:");
+        assert_eq!(prompt.message(), "count:");
         for (wrong, why) in [
             ("\n", "count is required: a whole number of 1 to 9"),
             ("x\n", "count must be a whole number of 1 to 9"),
@@ -329,11 +329,11 @@ mod tests {
             assert_eq!(prompt.read(wrong), Err(why.to_owned()));
         }
         assert_eq!(prompt.read("3\n"), Ok(Step::More));
-        assert_eq!(prompt.words(), "mode [slow]:");
+        assert_eq!(prompt.message(), "mode [slow]:");
         assert_eq!(prompt.choices(), ["  1) slow", "  2) fast"]);
         assert!(prompt.read("quick\n").is_err());
         assert_eq!(prompt.read("2\n"), Ok(Step::More));
-        assert_eq!(prompt.words(), "tags (several between commas) [a, b]:");
+        assert_eq!(prompt.message(), "tags (several between commas) [a, b]:");
         assert_eq!(prompt.read("1, c\n"), Ok(Step::More));
         assert_eq!(prompt.read("y\n"), Ok(Step::More));
         let answer = accepted(prompt.read("\n").unwrap());

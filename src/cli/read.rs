@@ -166,7 +166,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
     let needs_me = ls.needs_me || view.needs_only;
     let driver = Driver::of(context, &tasks);
     tasks.retain(|task| {
-        (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.word()))
+        (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.label()))
             && (!needs_me
                 || task.status.needs_you(task.is_seen)
                 || driver.barred.contains(&task.id))
@@ -248,14 +248,14 @@ fn row(
     let word = if task.is_queued() {
         "queued"
     } else {
-        task.status.word()
+        task.status.label()
     };
     let state = match (task.asked, contact) {
-        (Some(asked), _) => asked.what.word().to_owned(),
+        (Some(asked), _) => asked.what.label().to_owned(),
         // Nobody looks, so it may have moved on.
         (None, Connectivity::Unwatched { .. }) => format!("{word}?"),
         (None, Connectivity::Reconnecting { .. }) => format!("{word}, cut"),
-        (None, contact @ Connectivity::NeedsLogin) => format!("{word}, {}", contact.word()),
+        (None, contact @ Connectivity::NeedsLogin) => format!("{word}, {}", contact.label()),
         _ => word.to_owned(),
     };
     let state = match task.forgotten_at {
@@ -283,7 +283,7 @@ fn row(
         text::clean_line(task.server.as_str()).into_owned(),
         text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
         text::span(age),
-        leaving.as_ref().map_or("", LeaveImpact::word).to_owned(),
+        leaving.as_ref().map_or("", LeaveImpact::label).to_owned(),
     ]
 }
 
@@ -313,7 +313,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     let reason = task
         .why()
         .map_or(String::new(), |reason| format!(": {reason}"));
-    put("status", Some(format!("{}{reason}", task.status.word())));
+    put("status", Some(format!("{}{reason}", task.status.label())));
     for question in task.open_questions() {
         let asked_for = question.asked_for(&task.id);
         let asked_for = asked_for.map_or(String::new(), |words| format!("{words}; "));
@@ -331,7 +331,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put(
         "asked",
         task.asked
-            .map(|asked| format!("{} since {}", asked.what.word(), when(asked.at))),
+            .map(|asked| format!("{} since {}", asked.what.label(), when(asked.at))),
     );
     put(
         "contact",
@@ -339,7 +339,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
             Connectivity::Idle => None,
             Connectivity::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
             Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
-            other => Some(other.word().to_owned()),
+            other => Some(other.label().to_owned()),
         },
     );
     put(
@@ -357,9 +357,9 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     );
     put(
         "if you leave",
-        LeaveImpact::of_task(&task).map(|price| format!("{}: {}", price.word(), price.why())),
+        LeaveImpact::of_task(&task).map(|price| format!("{}: {}", price.label(), price.why())),
     );
-    put("resumable by", Some(task.resumability.word().to_owned()));
+    put("resumable by", Some(task.resumability.label().to_owned()));
     put("revision", revision(&mut reader, &task)?);
     put("attempts", Some(task.attempts_made().to_string()));
     put("server's id", task.server_task_id.clone());
@@ -386,11 +386,11 @@ fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
     let links = reader.links()?;
     let link = links.into_iter().find(|link| link.name == task.server);
     let why = link.and_then(|link| {
-        let spoken = link.version.map_or("", ProtocolVersion::word);
+        let spoken = link.version.map_or("", ProtocolVersion::label);
         task.era_why(spoken, link.era_why.as_deref().unwrap_or_default())
     });
     let why = why.map_or(String::new(), |why| format!(": {why}"));
-    Ok(Some(format!("{}{why}", version.word())))
+    Ok(Some(format!("{}{why}", version.label())))
 }
 
 /// `result`.
@@ -402,15 +402,15 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             Some(error) => format!(
                 "{} has no result, it failed: {}",
                 task.id,
-                text::clean_line(&error.words())
+                text::clean_line(&error.message())
             ),
             None if task.status.ends_waiting() => {
-                format!("{} has no result, it is {}", task.id, task.status.word())
+                format!("{} has no result, it is {}", task.id, task.status.label())
             }
             None => format!(
                 "{} has no result yet, it is {}; `longhaul watch {}{}` waits for it",
                 task.id,
-                task.status.word(),
+                task.status.label(),
                 task.id,
                 context.flags()
             ),
@@ -473,7 +473,7 @@ fn block(
         return Err(usage(format!("{} has no block {number}", task.id)));
     };
     let block = Block::of(&element);
-    let words = block.words();
+    let words = block.message();
     let contents = if context.global.json {
         Cow::Owned(documents::pretty(&element).into_bytes())
     } else {

@@ -37,7 +37,7 @@ const NAMED: usize = 4;
 fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
     let name = quoted(server.name.as_str());
     let obstacle = server.obstacle(|name| super::variable(name).is_some())?;
-    let words = obstacle.words();
+    let words = obstacle.message();
     Some(match &obstacle {
         Obstacle::Approval => (
             "needs-approval",
@@ -137,7 +137,7 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
         "url": url.map(place::shown),
         "state": state,
         "why": words,
-        "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::word),
+        "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::label),
         "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "variables": server.variables(),
         "limits": limits(server.limits),
@@ -323,7 +323,7 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail
         how: How::Http {
             url: url.to_string(),
             headers,
-            protocol: context.global.protocol.0.map(ProtocolVersion::word),
+            protocol: context.global.protocol.0.map(ProtocolVersion::label),
             consent: None,
         },
         imported_from: None,
@@ -786,7 +786,7 @@ fn document(found: &Found) -> Value {
     });
     let more = match &found.outcome {
         Ok(answered) => {
-            let price = |(price, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": price.word(), "why": price.why(), "tools": tools});
+            let price = |(price, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": price.label(), "why": price.why(), "tools": tools});
             let view = answered.view.as_ref();
             json!({
                 "took_ms": answered.took_ms,
@@ -842,7 +842,7 @@ fn tell(context: &mut Context<'_>, found: &Found) -> Result<(), Fail> {
         };
         let line = format!(
             "  leaving is {}: {} ({}{more})",
-            price.word(),
+            price.label(),
             price.why(),
             named.join(", ")
         );

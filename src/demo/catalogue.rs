@@ -15,7 +15,7 @@ pub(super) enum Support {
 
 impl Support {
     /// The word of 2025-11-25 for it.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Never => "forbidden",
             Self::Optional => "optional",

@@ -30,7 +30,7 @@ pub(super) enum Status {
 
 impl Status {
     /// The word that clients read.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Paused => "paused",
@@ -89,7 +89,7 @@ impl Checkpoint {
         json!({
             "task_id": self.task_id,
             "tool": self.tool,
-            "status": self.status.word(),
+            "status": self.status.label(),
             "progress": self.progress,
             "total": self.total,
             "message": self.message,
@@ -200,7 +200,7 @@ impl Checkpoints {
     pub(super) fn set_status(&self, task_id: &str, status: Status) -> Result<(), rusqlite::Error> {
         self.disk.lock().execute(
             "UPDATE checkpoint SET status = ?2, updated_ms = ?3 WHERE task_id = ?1",
-            params![task_id, status.word(), now_ms()],
+            params![task_id, status.label(), now_ms()],
         )?;
         Ok(())
     }

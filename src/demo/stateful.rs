@@ -97,7 +97,7 @@ fn tools(has_tasks: bool) -> Value {
         .map(|card| {
             let mut tool = serde_json::to_value(card.tool).unwrap_or_default();
             if has_tasks && let Value::Object(tool) = &mut tool {
-                let execution = json!({"taskSupport": card.support.word()});
+                let execution = json!({"taskSupport": card.support.label()});
                 tool.insert("execution".to_owned(), execution);
             }
             tool

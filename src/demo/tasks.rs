@@ -94,7 +94,7 @@ impl Task {
 }
 
 /// The word of a status, in both eras and on disk.
-fn word(status: TaskStatus) -> &'static str {
+fn label(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Working => "working",
         TaskStatus::InputRequired => "input_required",
@@ -240,7 +240,7 @@ impl Tasks {
         self.disk.lock().execute(
             "UPDATE task SET status = ?2, outcome = ?3, updated_ms = ?4
              WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![id, word(status), outcome.to_string(), now_ms()],
+            params![id, label(status), outcome.to_string(), now_ms()],
         )?;
         Ok(())
     }
@@ -319,7 +319,7 @@ impl Tasks {
         self.disk.lock().execute(
             "UPDATE task SET status = ?2, asked = ?3, updated_ms = ?4
              WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![id, word(status), json!(task.asked).to_string(), now_ms()],
+            params![id, label(status), json!(task.asked).to_string(), now_ms()],
         )?;
         self.changed();
         Ok(())

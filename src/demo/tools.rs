@@ -323,7 +323,7 @@ async fn process(call: &Call, given: Processing) -> Result<CallToolResult, Error
     }
     let words = match status {
         Status::Completed => format!("Finished {}", given.dataset_name),
-        other => format!("Stopped at record {processed}: {}", other.word()),
+        other => format!("Stopped at record {processed}: {}", other.label()),
     };
     call.log(
         if status == Status::Failed {
@@ -334,7 +334,7 @@ async fn process(call: &Call, given: Processing) -> Result<CallToolResult, Error
         words,
     );
     let answer = json!({
-        "status": status.word(),
+        "status": status.label(),
         "task_id": task_id,
         "client_id": client_id,
         "dataset_name": given.dataset_name,
@@ -357,12 +357,12 @@ fn pause(call: &Call, given: &OfTask) -> Result<CallToolResult, ErrorData> {
     let message = if was_running {
         "pause requested, the batch that is being worked on ends first".to_owned()
     } else {
-        format!("the task was not running, it is {}", task.status.word())
+        format!("the task was not running, it is {}", task.status.label())
     };
     Ok(json_text(&json!({
         "task_id": task.task_id,
         "tool": task.tool,
-        "status": task.status.word(),
+        "status": task.status.label(),
         "progress": task.progress,
         "total": task.total,
         "message": message,

@@ -84,7 +84,7 @@ impl TextFormat {
         }
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn message(self) -> &'static str {
         match self {
             Self::Email => "an email address",
             Self::Uri => "a URL such as https://example.org",
@@ -250,7 +250,7 @@ impl ArgumentSpec {
         };
         match &self.kind {
             ArgumentKind::Text => {
-                let what = self.bounds.format.map_or("a text", TextFormat::words);
+                let what = self.bounds.format.map_or("a text", TextFormat::message);
                 with(what, "character")
             }
             ArgumentKind::Number => with("a number", ""),

@@ -43,7 +43,7 @@ impl ProtocolVersion {
     ];
 
     /// The revision as it stands on the wire.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::V20241105 => "2024-11-05",
             Self::V20250326 => "2025-03-26",
@@ -55,7 +55,9 @@ impl ProtocolVersion {
 
     /// Reads a revision; `None` for one that we do not ask for.
     pub fn read(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|version| version.word() == word)
+        Self::ALL
+            .into_iter()
+            .find(|version| version.label() == word)
     }
 
     /// The era that it belongs to.
@@ -108,7 +110,7 @@ pub enum EraReason {
 
 impl EraReason {
     /// The sentence for people. `None` where what is known of the server says more ([`super::LinkRecord::era_why`]).
-    pub fn words(self) -> Option<&'static str> {
+    pub fn message(self) -> Option<&'static str> {
         match self {
             Self::OnlyOne | Self::Asked => None,
             Self::CanBeTask => {
@@ -143,7 +145,7 @@ impl std::str::FromStr for ProtocolChoice {
     fn from_str(word: &str) -> Result<Self, String> {
         match ProtocolVersion::read(word) {
             None if word != "auto" => {
-                let words = ProtocolVersion::ALL.map(ProtocolVersion::word).join(", ");
+                let words = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
                 Err(format!("it is one of auto, {words}"))
             }
             version => Ok(Self(version)),

@@ -48,7 +48,7 @@ impl Words {
 
 impl Entry {
     /// What it says, without the time.
-    pub fn words(&self) -> Words {
+    pub fn message(&self) -> Words {
         let clean = |text: &str| text::clean_line(text).into_owned();
         match &self.what {
             HistoryEvent::Started { era, resumability } => {
@@ -86,7 +86,7 @@ impl Entry {
                 lead: logger.as_deref().map_or(String::new(), |logger| {
                     format!("{}:", text::truncate(&clean(logger), LOGGER_COLUMNS))
                 }),
-                ..Words::new(level.word(), clean(data))
+                ..Words::new(level.label(), clean(data))
             },
             HistoryEvent::Contact { state, why } => {
                 let (state, why) = (clean(state), clean(why));
@@ -191,7 +191,7 @@ pub enum Level {
 
 impl Level {
     /// The word on the wire and on the screen.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Debug => "debug",
             Self::Info => "info",

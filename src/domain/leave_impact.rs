@@ -202,7 +202,7 @@ impl LeaveImpact {
     }
 
     /// The word of the LEAVE column: only DIES shouts.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Safe { .. } => "safe",
             Self::Pauses { .. } => "pauses",

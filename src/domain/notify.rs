@@ -13,7 +13,7 @@ pub enum Occasion {
 
 impl Occasion {
     /// The word of `LONGHAUL_EVENT`, which the command of the user sees.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::NeedsYou => "needs-you",

@@ -162,13 +162,13 @@ impl Task {
     pub fn era_why(&self, spoken: &str, why: &str) -> Option<String> {
         let attempt = self.attempt()?;
         let version = attempt.version?;
-        if let Some(words) = attempt.era_reason.and_then(EraReason::words) {
+        if let Some(words) = attempt.era_reason.and_then(EraReason::message) {
             return Some(words.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.protocol == Some(version) {
             return Some("--protocol asks for it".to_owned());
         }
-        (spoken == version.word() && !why.is_empty()).then(|| why.to_owned())
+        (spoken == version.label() && !why.is_empty()).then(|| why.to_owned())
     }
 
     /// The questions that wait for a person, oldest first.
@@ -203,7 +203,7 @@ impl Task {
 
     /// Why it stands as it does, in words: the status's own reason, else the error; not sanitised.
     pub fn why(&self) -> Option<String> {
-        let error = || self.error.as_ref().map(TaskError::words);
+        let error = || self.error.as_ref().map(TaskError::message);
         self.status.reason().or_else(error)
     }
 
@@ -221,7 +221,7 @@ impl Task {
         };
         // Laid out over several lines, of which this is the first.
         if line.trim() == "{" {
-            return Some(Cow::Owned(format!("{}{}", self.status.word(), step())));
+            return Some(Cow::Owned(format!("{}{}", self.status.label(), step())));
         }
         let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else {
             return Some(Cow::Borrowed(line));
@@ -250,7 +250,7 @@ pub struct TaskError {
 impl TaskError {
     /// What it means, before what the server said of it. Codes without a meaning of their own are left to the
     /// server's words (protocol codes of MCP 2025-11-25 and 2026-07-28; JSON-RPC 2.0).
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         let is_answer = matches!(self.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
         let meaning = match self.code.filter(|_| is_answer) {
             Some(-32700) => "the server could not read our message",

@@ -65,29 +65,29 @@ pub struct ResourceLink<'v> {
 impl<'v> Block<'v> {
     /// Reads one element of `content`, of whatever shape (MCP 2025-11-25, server/tools).
     pub fn of(block: &'v Value) -> Self {
-        let word = |key: &str| word(block, key);
-        match word("type") {
+        let field = |key: &str| string_field(block, key);
+        match field("type") {
             "text" => Self::Text {
-                words: word("text"),
-                mime: word("mimeType"),
+                words: field("text"),
+                mime: field("mimeType"),
                 uri: "",
             },
             kind @ ("image" | "audio") => Self::Media(Media {
                 kind,
-                mime: word("mimeType"),
+                mime: field("mimeType"),
                 uri: "",
-                data: word("data"),
+                data: field("data"),
             }),
             "resource_link" => Self::Link(ResourceLink {
-                uri: word("uri"),
-                name: word("name"),
-                title: word("title"),
-                mime: word("mimeType"),
+                uri: field("uri"),
+                name: field("name"),
+                title: field("title"),
+                mime: field("mimeType"),
                 size: block.get("size").and_then(Value::as_u64),
             }),
             kind @ "resource" => {
                 let inner = block.get("resource").unwrap_or(&Value::Null);
-                let (mime, uri) = (self::word(inner, "mimeType"), self::word(inner, "uri"));
+                let (mime, uri) = (string_field(inner, "mimeType"), string_field(inner, "uri"));
                 match (inner.get("text"), inner.get("blob")) {
                     (Some(Value::String(words)), _) => Self::Text { words, mime, uri },
                     (None, Some(Value::String(data))) => Self::Media(Media {
@@ -104,16 +104,16 @@ impl<'v> Block<'v> {
     }
 
     /// In clean words what it is.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Text { words, mime, uri } => {
                 let mime = if mime.is_empty() { "text" } else { mime };
                 listed(&[uri, mime, &bytes(words.len())])
             }
-            Self::Media(media) => media.words(),
-            Self::Link(link) => link.words(),
+            Self::Media(media) => media.message(),
+            Self::Link(link) => link.message(),
             Self::Other(block) => {
-                let kind = match word(block, "type") {
+                let kind = match string_field(block, "type") {
                     "" => "of no kind",
                     kind => kind,
                 };
@@ -190,7 +190,7 @@ impl Media<'_> {
     }
 
     /// In clean words what it is: its type, its size, the size of its picture.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         // The type names the kind.
         let mime = if self.mime.is_empty() {
             self.kind
@@ -232,7 +232,7 @@ impl Media<'_> {
 
 impl ResourceLink<'_> {
     /// In clean words what it is: a line.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         let name = if self.title.is_empty() {
             self.name
         } else {
@@ -253,7 +253,7 @@ fn listed(words: &[&str]) -> String {
     clean.join(", ")
 }
 
-fn word<'v>(value: &'v Value, key: &str) -> &'v str {
+fn string_field<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -379,7 +379,7 @@ mod tests {
             ("image/\u{1b}[2J", b"", "image/\u{fffd}[2J, 0 B"),
         ] {
             let block = image(mime, bytes);
-            assert_eq!(Block::of(&block).words(), said);
+            assert_eq!(Block::of(&block).message(), said);
             assert_eq!(media(&block).bytes().unwrap(), bytes);
         }
         // A part whose length leads nowhere.
@@ -423,12 +423,12 @@ mod tests {
             panic!();
         };
         assert_eq!(
-            read.words(),
+            read.message(),
             "link https://a.example/x, The \u{fffd}file, text/csv, 12.3 kB"
         );
         assert!(Block::of(&link).contents().is_err());
         let blob = json!({"type": "resource", "resource": {"uri": "file:///a", "blob": "AAEC", "mimeType": "a/b"}});
-        assert_eq!(Block::of(&blob).words(), "file:///a, a/b, 3 B");
+        assert_eq!(Block::of(&blob).message(), "file:///a, a/b, 3 B");
         assert_eq!(*Block::of(&blob).contents().unwrap(), [0, 1, 2]);
         let text = json!({"type": "resource", "resource": {"uri": "file:///a.md", "text": "# A", "mimeType": "text/markdown"}});
         assert_eq!(Block::of(&text).extension(), "md");

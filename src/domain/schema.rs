@@ -396,7 +396,7 @@ fn tell(error: &ValidationError<'_>, within: usize, found: &mut Vec<Complaint>) 
             format!("must fit the pattern {}", text::truncate(pattern, 60))
         }
         Kind::Format { format } => match TextFormat::read(format) {
-            Some(format) => format!("must be {}", format.words()),
+            Some(format) => format!("must be {}", format.message()),
             None => format!("must have the format {}", text::truncate(format, 40)),
         },
         Kind::PropertyNames { .. } => "has a member whose name is not allowed".to_owned(),

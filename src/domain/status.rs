@@ -42,7 +42,7 @@ impl Status {
     ];
 
     /// The word of the command line and of `--json`.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::InputRequired => "input-required",
@@ -60,7 +60,7 @@ impl Status {
         match self {
             Self::InputRequired => "asks",
             Self::Completed => "done",
-            other => other.word(),
+            other => other.label(),
         }
     }
 
@@ -265,7 +265,7 @@ pub enum ControlKind {
 
 impl ControlKind {
     /// The word of the screen and of `--json`.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Pausing => "pausing",
             Self::Resuming => "resuming",
@@ -322,7 +322,7 @@ pub enum Connectivity {
 
 impl Connectivity {
     /// The word of the screen and of `--json`.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Live { .. } => "live",
             Self::Quiet { .. } => "quiet",
@@ -360,7 +360,7 @@ pub enum Resumable {
 
 impl Resumable {
     /// The word of the badge and of `--json`.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Task => "task",
             Self::Checkpoint => "checkpoint",
@@ -396,8 +396,8 @@ impl Resumability {
     }
 
     /// The word of the badge: the strongest way, or `none`.
-    pub fn word(self) -> &'static str {
-        self.strongest().map_or("none", Resumable::word)
+    pub fn label(self) -> &'static str {
+        self.strongest().map_or("none", Resumable::label)
     }
 }
 
@@ -417,6 +417,6 @@ mod tests {
             Status::Lost(LostReason::GivenUp),
             Status::Unknown(Window::NoIds),
         ];
-        assert_eq!(all.map(|status| status.word()), Status::WORDS);
+        assert_eq!(all.map(|status| status.label()), Status::WORDS);
     }
 }

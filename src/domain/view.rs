@@ -141,7 +141,7 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// In a word or two: `needs consent`, `needs $LAB_TOKEN`.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Approval => "needs approval".to_owned(),
             Self::Consent(_) => "needs consent".to_owned(),

@@ -1084,7 +1084,7 @@ impl Driver<'_> {
                 .open
                 .answer(self.snapshots, number, Err(RequestError::Usage(words)));
         };
-        let word = task.status.word();
+        let word = task.status.label();
         let refusal = match what {
             SessionRequest::Pause(_) => Some(format!("Not paused: {id} is {word} already")),
             SessionRequest::Resume(_) => Some(format!(

@@ -303,7 +303,7 @@ impl Runner {
         input.seek(SeekFrom::Start(0))?;
         Command::new("sh")
             .args(["-c", &self.hook.command])
-            .env("LONGHAUL_EVENT", occasion.word())
+            .env("LONGHAUL_EVENT", occasion.label())
             .env("LONGHAUL_TASK", view.task.id.as_str())
             .stdin(input)
             .stdout(Stdio::null())

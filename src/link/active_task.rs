@@ -190,7 +190,7 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    fn words(self) -> String {
+    fn message(self) -> String {
         let parts = [
             (self.unreadable, "message", "could not be read"),
             (self.hasty, "line", "came faster than could be saved"),
@@ -492,7 +492,7 @@ impl ActiveTask {
         let count = which(&mut self.left_out);
         *count += 1;
         let is_told = count.is_power_of_two();
-        let words = self.left_out.words();
+        let words = self.left_out.message();
         if is_told {
             self.task.gap_at = Some(now.wall);
             self.remark(now, words);
@@ -565,7 +565,7 @@ impl ActiveTask {
             now,
             None,
             HistoryEvent::Status {
-                status: self.task.status.word().to_owned(),
+                status: self.task.status.label().to_owned(),
                 reason: Some(words.clone()),
             },
         );

@@ -445,10 +445,10 @@ impl Link {
             None => self.choice.version.is_some() && self.record.version.is_some(),
         };
         if is_new && self.has_unsettled() {
-            let words = self.session_version().word();
+            let words = self.session_version().label();
             return Err(format!(
                 "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
-                choice.version.map_or("auto", ProtocolVersion::word)
+                choice.version.map_or("auto", ProtocolVersion::label)
             ));
         }
         if self.choice == choice {
@@ -759,7 +759,7 @@ impl Link {
             era: self
                 .record
                 .version
-                .map_or(String::new(), |version| version.word().to_owned()),
+                .map_or(String::new(), |version| version.label().to_owned()),
             era_why: self.record.era_why.clone().unwrap_or_default(),
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),

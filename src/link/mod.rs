@@ -126,7 +126,7 @@ pub struct Sent {
 
 impl Sent {
     /// What was sent: `the header Authorization from $LAB_TOKEN`.
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         let header = match self.names.as_slice() {
             [_] => "header",
             _ => "headers",

@@ -22,7 +22,7 @@ fn elicitation() -> Value {
 /// `initialize`; asks for `version`, declares no capability that this build cannot serve.
 pub fn initialize(id: &str, version: ProtocolVersion) -> Method {
     let params = json!({
-        "protocolVersion": version.word(),
+        "protocolVersion": version.label(),
         "capabilities": {"elicitation": elicitation()},
         "clientInfo": client_info(),
     });
@@ -242,7 +242,7 @@ fn request(
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
         let own = |key: &str| format!("io.modelcontextprotocol/{key}");
-        meta.insert(own("protocolVersion"), version.word().into());
+        meta.insert(own("protocolVersion"), version.label().into());
         meta.insert(own("clientInfo"), client_info());
         let extensions = json!({TASKS: {}});
         let capabilities = json!({"elicitation": elicitation(), "extensions": extensions});

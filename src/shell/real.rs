@@ -229,7 +229,7 @@ fn saved(paths: &Paths) -> Event {
                 obstacle: None,
                 era: record
                     .version
-                    .map_or(String::new(), |version| version.word().to_owned()),
+                    .map_or(String::new(), |version| version.label().to_owned()),
                 era_why: record.era_why.unwrap_or_default(),
                 server_info: record.server_info,
                 tools: record.tools_at.map(|_| record.tools.len()),

@@ -210,7 +210,7 @@ impl StoreError {
         };
         Self::CannotOpen {
             path: path.to_owned(),
-            why: words(error),
+            why: message(error),
             advice,
         }
     }
@@ -224,7 +224,7 @@ impl StoreError {
 
     /// The error of a statement on an open file that is being read.
     pub(super) fn reading(path: &Path, error: &rusqlite::Error) -> Self {
-        let (path, why) = (path.to_owned(), words(error));
+        let (path, why) = (path.to_owned(), message(error));
         if is_damage(error) {
             return Self::Damaged { path, why };
         }
@@ -242,7 +242,7 @@ impl StoreError {
 
     /// The error of a statement that writes.
     pub(super) fn writing(path: &Path, error: &rusqlite::Error) -> Self {
-        let (path, why) = (path.to_owned(), words(error));
+        let (path, why) = (path.to_owned(), message(error));
         if is_damage(error) {
             Self::Damaged { path, why }
         } else {
@@ -293,7 +293,7 @@ pub(super) fn passed_over(count: u64, path: &Path) -> String {
 }
 
 /// SQLite's errors as a person would say them.
-pub(super) fn words(error: &rusqlite::Error) -> String {
+pub(super) fn message(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
         _ if has_no_room_for_shared_memory(error) => "the disk is full or fails".to_owned(),
         _ if is_end_missing(error) => "its end is missing".to_owned(),
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_advice_fits_the_cause() {
-        for (kind, words) in [
+        for (kind, message) in [
             (
                 io::ErrorKind::StorageFull,
                 "open /s: the disk is full; free some of it or choose another place with --state-dir",
@@ -342,7 +342,7 @@ mod tests {
             ),
         ] {
             let error = StoreError::open_io(Path::new("/s"), &kind.into());
-            assert_eq!(error.to_string(), words);
+            assert_eq!(error.to_string(), message);
         }
     }
 }

@@ -21,8 +21,8 @@ use super::{
     Paths, StoreError,
     atomic::{copy_atomically, sync_directory},
     error::{
-        Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, passed_over,
-        words,
+        Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, message,
+        passed_over,
     },
     hook_events,
     log::Log,
@@ -713,9 +713,9 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
 /// Sorts an error met while opening.
 fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
     if is_damage(error) {
-        Trouble::Damaged(words(error))
+        Trouble::Damaged(message(error))
     } else if is_without_shared_memory(error) && !has_no_room_for_shared_memory(error) {
-        let (path, why) = (db.to_owned(), words(error));
+        let (path, why) = (db.to_owned(), message(error));
         Trouble::Other(StoreError::NoWal { path, why })
     } else {
         Trouble::Other(StoreError::opening(db, error))

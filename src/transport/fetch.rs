@@ -19,7 +19,7 @@ use url::Url;
 
 use super::{
     http::{Ready, build_client, challenge_of, same_origin, secret},
-    words,
+    messages,
 };
 use crate::{
     domain::{base64, place::is_loopback},
@@ -155,7 +155,7 @@ impl Fetcher {
             if error.is_timeout() && !error.is_connect() {
                 return FetchError::NoAnswer(late());
             }
-            match words::before_head(&error, host, has_roots) {
+            match messages::before_head(&error, host, has_roots) {
                 ExchangeEvent::Untrusted { why } => FetchError::Refused(why),
                 ExchangeEvent::NotSent { why, .. } | ExchangeEvent::NoAnswer { why } => {
                     FetchError::NoAnswer(why)
@@ -201,7 +201,7 @@ async fn whole(response: Response) -> Result<Fetched, FetchError> {
             FetchError::NoAnswer(if error.is_timeout() {
                 late()
             } else {
-                words::in_body(&error)
+                messages::in_body(&error)
             })
         })?;
         if body.len() + chunk.len() > BYTES {

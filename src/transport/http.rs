@@ -24,11 +24,11 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::frame::DEFAULT_CAP_BYTES;
+use super::messages;
 use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
 use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
-use super::words;
 use crate::domain::{Part, Tally, TaskId, place::is_loopback, text};
 use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
@@ -328,7 +328,7 @@ impl Inner {
                 Ok(response) => response,
                 Err(error) => {
                     let host = self.url.host_str().unwrap_or_default();
-                    return Opening::Over(words::before_head(&error, host, has_roots));
+                    return Opening::Over(messages::before_head(&error, host, has_roots));
                 }
             };
             let status = response.status();
@@ -436,7 +436,7 @@ impl Inner {
             headers.insert(SESSION_ID, value);
         }
         if let Some(version) = request.version {
-            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.word()));
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.label()));
         }
         // Nothing is unpacked here: a megabyte of packed zeros is a gigabyte, and a stream that somebody on the way packs
         // stands still in his buffer.
@@ -855,7 +855,7 @@ fn unsent(why: impl Into<String>) -> ExchangeEvent {
 
 fn broken(error: &reqwest::Error) -> ExchangeEvent {
     ExchangeEvent::Broken {
-        why: words::in_body(error),
+        why: messages::in_body(error),
     }
 }
 

@@ -10,12 +10,12 @@
 mod fetch;
 pub mod frame;
 pub mod http;
+mod messages;
 mod refusal;
 mod secrets;
 pub mod sse;
 pub mod stdio;
 mod tap;
-mod words;
 
 pub use fetch::{FetchError, Fetched, Fetcher, Sent};
 pub use frame::{DEFAULT_CAP_BYTES, Found, Frame, Oversize, Splitter};

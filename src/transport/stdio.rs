@@ -532,7 +532,7 @@ impl Tail {
         lines.push_back(line.to_owned());
     }
 
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         lines.join(" / ")
@@ -627,7 +627,7 @@ impl ProcessSupervisor {
             Ok(status) => how(status, is_ours),
             Err(error) => format!("its program was lost sight of: {error}"),
         };
-        let said = self.tail.words();
+        let said = self.tail.message();
         let why = if said.is_empty() {
             how
         } else {

@@ -7,13 +7,13 @@
 
 mod canvas;
 mod glyphs;
+mod labels;
 mod layout;
 mod markdown;
 mod overlays;
 mod panes;
 mod theme;
 mod view;
-mod words;
 
 pub use layout::Layout;
 pub use view::view;

@@ -258,7 +258,7 @@ pub(crate) fn config(data: &[u8]) {
             (None, None) => {}
         }
         if let Some(protocol) = server.protocol {
-            let word = protocol.0.map_or("auto", |version| version.word());
+            let word = protocol.0.map_or("auto", |version| version.label());
             let _ = writeln!(again, "protocol = {}", quoted(word));
         }
         let limits = [

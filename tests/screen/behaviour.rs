@@ -1776,9 +1776,9 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
         LeaveImpact::Dies { why: String::new() },
     ] {
         assert!(
-            drawn.contains(&format!(" {}\n", price.word())),
+            drawn.contains(&format!(" {}\n", price.label())),
             "{}",
-            price.word()
+            price.label()
         );
     }
 }

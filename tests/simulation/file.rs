@@ -149,7 +149,7 @@ impl File {
         if settled != usize::from(task.status.is_settled()) {
             return Err(format!(
                 "{id}: {settled} settled lines for {}",
-                task.status.word()
+                task.status.label()
             ));
         }
         if task.status == Status::Completed && !plan.is_checkpoint && !server.style.crosses {
@@ -232,7 +232,7 @@ fn truth(
     let wrong = |words: &str| {
         Err(format!(
             "{id} is {} ({:?}), but {words}",
-            task.status.word(),
+            task.status.label(),
             task.status.reason()
         ))
     };

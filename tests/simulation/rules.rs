@@ -1304,7 +1304,7 @@ fn credentials_bring_everything_back_to_its_place() {
     let (get, _) = bench.last_get();
     bench.bring(get, refused(401));
     bench.secs(600);
-    assert_eq!(bench.view().contact.word(), "needs-login");
+    assert_eq!(bench.view().contact.label(), "needs-login");
     assert_eq!(bench.gets().len(), 1, "only a person can help");
     bench.ask(SessionRequest::RetryNow);
     assert_eq!(bench.last_get().1, "a");

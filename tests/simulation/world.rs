@@ -767,7 +767,7 @@ impl World {
             if saved.as_ref() != Some(&view.task.status) {
                 self.wrong(format!(
                     "{id} is shown {} and saved as {saved:?}",
-                    view.task.status.word()
+                    view.task.status.label()
                 ));
             }
         }
@@ -814,7 +814,7 @@ impl World {
                 let price = LeaveImpact::of_task(task)?;
                 let attempt = task.attempts.last()?;
                 let is_out = attempt.phase != Phase::Queued;
-                is_out.then(|| (task.id.clone(), (price.word().to_owned(), attempt.number)))
+                is_out.then(|| (task.id.clone(), (price.label().to_owned(), attempt.number)))
             })
             .collect();
         self.pondered.clear();
@@ -1322,7 +1322,7 @@ impl World {
             let word = if task.forgotten_at.is_some() {
                 "forgotten"
             } else {
-                task.status.word()
+                task.status.label()
             };
             *self.out.statuses.entry(word).or_default() += 1;
         }

@@ -140,7 +140,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
         return why_not_anywhere(state, action);
     };
     let id = &task_row.view.task.id;
-    let word = task_row.view.task.status.word();
+    let word = task_row.view.task.status.label();
     let is_alone = state.marks.is_empty();
     match action {
         Action::Pause if is_alone => match &task_row.view.task.status {
@@ -318,14 +318,14 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Group => {
             state.grouping = state.grouping.next();
             select::arrange(state);
-            state.answer(format!("grouped by {}", state.grouping.word()));
+            state.answer(format!("grouped by {}", state.grouping.label()));
         }
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
         Action::Sort => {
             state.sort = state.sort.next();
             select::arrange(state);
-            state.answer(format!("sorted by {}", state.sort.word()));
+            state.answer(format!("sorted by {}", state.sort.label()));
         }
         Action::Reverse => {
             state.is_reversed = !state.is_reversed;
@@ -335,7 +335,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             } else {
                 "as usual"
             };
-            state.answer(format!("sorted by {}, {order}", state.sort.word()));
+            state.answer(format!("sorted by {}, {order}", state.sort.label()));
         }
         Action::Mark => {
             if let Some(id) = state.cursor.clone() {

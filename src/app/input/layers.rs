@@ -253,7 +253,7 @@ pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Comman
         Act::Break(what) => todo.push(Command::Break(what)),
         Act::Show(view) => {
             view.show(state);
-            state.answer(format!("shown: {}", view.words()));
+            state.answer(format!("shown: {}", view.message()));
         }
         Act::TakeServers => todo.push(Command::TakeServers),
         Act::Agree { server, digest } => todo.push(Command::Agree { server, digest }),
@@ -348,7 +348,7 @@ pub(super) fn run_line(
         .map_or((typed, ""), |(word, rest)| (word, rest.trim()));
     let is_read = matches!(word, "attach" | "show" | "watch" | "result" | "logs");
     if is_read || !rest.is_empty() && of_tasks(word).is_some() {
-        on_tasks(state, word, &line::words(rest), now, todo);
+        on_tasks(state, word, &line::message(rest), now, todo);
         return true;
     }
     if rest.is_empty() {
@@ -378,7 +378,7 @@ pub(super) fn run_line(
     }
     match action {
         Action::Filter => apply_filter(state, rest),
-        Action::NewCall => match line::call(&line::words(rest)) {
+        Action::NewCall => match line::call(&line::message(rest)) {
             Ok(call) => call_line(state, call, todo),
             Err(words) => state.answer(words),
         },
@@ -408,14 +408,14 @@ pub(super) fn run_line(
             Some(view) => view.clone().show(state),
             None => state.answer(format!("no view is called {rest:?}")),
         },
-        Action::Group => match Grouping::ALL.iter().find(|by| by.word() == rest) {
+        Action::Group => match Grouping::ALL.iter().find(|by| by.label() == rest) {
             Some(by) => {
                 state.grouping = *by;
                 select::arrange(state);
             }
             None => state.answer(format!("there are no groups by {rest:?}")),
         },
-        Action::Sort => match SortKey::ALL.iter().find(|key| key.word() == rest) {
+        Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {
             Some(key) => {
                 state.sort = *key;
                 select::arrange(state);

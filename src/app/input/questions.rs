@@ -191,7 +191,7 @@ pub(in crate::app) fn close_gone(state: &mut State, id: &TaskId, now: Stamp) {
         return;
     };
     let words = if is_settled {
-        format!("{id} is {}; its question is gone", task.status.word())
+        format!("{id} is {}; its question is gone", task.status.label())
     } else {
         format!("{id}: the question was answered elsewhere, or taken back")
     };

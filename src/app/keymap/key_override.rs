@@ -12,7 +12,7 @@ use crate::{
 /// One line of the user's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyOverride {
-    /// The action, by its [`Binding::word`].
+    /// The action, by its [`Binding::label`].
     pub word: String,
     /// All the keys that it is to have, as [`Chord`] reads them; none takes its keys away.
     pub chords: Vec<String>,

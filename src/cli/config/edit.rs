@@ -168,10 +168,10 @@ impl Edit {
             put(&mut table, "needs_you", true);
         }
         if view.grouping != Grouping::default() {
-            put(&mut table, "group", view.grouping.word());
+            put(&mut table, "group", view.grouping.label());
         }
         if view.sort != SortKey::default() {
-            put(&mut table, "sort", view.sort.word());
+            put(&mut table, "sort", view.sort.label());
         }
         if view.is_reversed {
             put(&mut table, "reverse", true);

@@ -48,11 +48,11 @@ impl Reading<'_> {
                 }
                 "needs_you" => view.needs_only = self.switch(word, value).unwrap_or_default(),
                 "group" => {
-                    let all = Grouping::ALL.map(|by| (by.word(), by));
+                    let all = Grouping::ALL.map(|by| (by.label(), by));
                     self.one_of(word, value, &all, &mut view.grouping);
                 }
                 "sort" => {
-                    let all = SortKey::ALL.map(|by| (by.word(), by));
+                    let all = SortKey::ALL.map(|by| (by.label(), by));
                     self.one_of(word, value, &all, &mut view.sort);
                 }
                 "reverse" => view.is_reversed = self.switch(word, value).unwrap_or_default(),

@@ -173,12 +173,12 @@ fn record(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
         "tag": said(task.tag.as_deref()),
         "tool": task.tool,
         "arguments": redaction.json(Some(&task.arguments)),
-        "status": task.status.word(),
+        "status": task.status.label(),
         "reason": said(task.status.reason().as_deref()),
-        "asked": task.asked.map(|asked| asked.what.word()),
+        "asked": task.asked.map(|asked| asked.what.label()),
         "remark": said(task.remark.as_deref()),
         "resumability": task.resumability,
-        "era": version.map(ProtocolVersion::word),
+        "era": version.map(ProtocolVersion::label),
         "attempts": task.attempts_made(),
         "is_repeat": task.origin.is_some(),
         "has_client_id": task.client_id.is_some(),
@@ -205,9 +205,9 @@ fn server(link: &LinkRecord, task: &Task, redaction: &Redaction) -> Value {
         "name": redaction.masked(link.name.as_str()),
         "origin": redact::origin(&link.url),
         "info": redaction.masked_option(link.server_info.as_deref()),
-        "era": link.version.map(ProtocolVersion::word),
+        "era": link.version.map(ProtocolVersion::label),
         "era_why": redaction.said(link.era_why.as_deref()),
-        "era_wished": link.pinned_version.map(ProtocolVersion::word),
+        "era_wished": link.pinned_version.map(ProtocolVersion::label),
         "has_session": link.session.is_some(),
         "handshakes": link.session_number,
         "is_initialized": link.is_initialized,
@@ -231,7 +231,7 @@ fn attempt(attempt: &Attempt) -> Value {
         "number": attempt.number,
         "request_id": attempt.request_id,
         "phase": attempt.phase,
-        "era": attempt.version.map(ProtocolVersion::word),
+        "era": attempt.version.map(ProtocolVersion::label),
         "handshake": attempt.session_number,
         "asks_for_task": attempt.asks_for_task,
         "is_round": attempt.input.is_some(),
@@ -289,7 +289,7 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
             data,
         } => {
             put("event", json!("log"));
-            put("level", json!(level.word()));
+            put("level", json!(level.label()));
             put("logger", redaction.said(logger.as_deref()));
             put("data", redaction.said(Some(data)));
         }

@@ -118,7 +118,7 @@ impl Link {
                 };
                 let words = format!(
                     "{name} has no list of its tasks (MCP {}); give the id of one: `longhaul adopt -s {} TASK_ID`",
-                    version.word(),
+                    version.label(),
                     text::shell_word(name.as_str())
                 );
                 self.answer(ask, Err(RequestError::Usage(words)));

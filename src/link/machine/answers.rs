@@ -463,7 +463,7 @@ impl Link {
         let reason = status
             .reason()
             .or_else(|| error.as_ref().map(|error| error.message.clone()));
-        let word = status.word().to_owned();
+        let word = status.label().to_owned();
         active.task.error = error;
         active.task.status = status;
         if active.is_settled() {

@@ -107,7 +107,7 @@ impl Link {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let read = ProtocolVersion::read(&shake.version);
-        let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.word();
+        let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.label();
         let read = read.filter(|version| version.era() == Era::Stateful);
         let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {
             return self.handshake_failed(
@@ -399,7 +399,7 @@ impl Link {
                 403 if self.takes_sign_in => format!("{name} denies it (HTTP 403{said})"),
                 status if !self.sent.names.is_empty() => format!(
                     "{name} was sent {} and refused it (HTTP {status}{said})",
-                    self.sent.words()
+                    self.sent.message()
                 ),
                 status => format!("{name} wants credentials (HTTP {status}{said})"),
             }

@@ -163,7 +163,7 @@ impl Link {
         let Some(found) = protocol::discovery(result) else {
             return self.is_not_modern("it answered server/discover with something else");
         };
-        let wanted = MODERN.word();
+        let wanted = MODERN.label();
         if !found.versions.iter().any(|version| version == wanted) {
             return self.no_version_of(&found.versions);
         }
@@ -278,11 +278,11 @@ impl Link {
         {
             let why = format!(
                 "it refused MCP {} twice and says that it speaks it",
-                version.word()
+                version.label()
             );
             return self.refused_for_good(why);
         }
-        let ours = ProtocolVersion::ALL.map(ProtocolVersion::word).join(", ");
+        let ours = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
         let why = format!(
             "no common version: it speaks MCP {}, longhaul {ours}",
             text::clean_line(&versions.join(", "))
@@ -371,7 +371,7 @@ impl Link {
         if let Some(version) = self.negotiation.pinned {
             let why = format!(
                 "it does not speak MCP {}, which --protocol asks for: {because}",
-                version.word()
+                version.label()
             );
             return self.refused_for_good(why);
         }
@@ -541,7 +541,7 @@ impl Link {
             if active.is_settled() || !active.is_active() {
                 continue;
             }
-            let now_speaks = || Some(format!("it now speaks MCP {}", version.word()));
+            let now_speaks = || Some(format!("it now speaks MCP {}", version.label()));
             let is_spoken = |kind: TaskKind| match kind {
                 TaskKind::Core => self.record.tasks.is_some_and(|offer| offer.kind == kind),
                 TaskKind::Extension => self.record.has_extension(),
@@ -759,8 +759,8 @@ impl Link {
             RequestError::Usage(format!(
                 "{} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
                 self.record.name,
-                self.session_version().word(),
-                version.word()
+                self.session_version().label(),
+                version.label()
             ))
         })
     }

@@ -385,7 +385,7 @@ impl Link {
             question.answer = Some(answer.clone());
             active.answers_wait();
             refresh(active);
-            let (status, reason) = (active.task.status.word().to_owned(), Some(reason.clone()));
+            let (status, reason) = (active.task.status.label().to_owned(), Some(reason.clone()));
             active.note(now, None, HistoryEvent::Status { status, reason });
         }
         self.saver.urge(now.mono);

@@ -148,7 +148,7 @@ impl Link {
         if active.task.forgotten_at.is_some() {
             return Some(no_such_task(id));
         }
-        let word = active.task.status.word();
+        let word = active.task.status.label();
         active
             .is_settled()
             .then(|| RequestError::Settled(format!("{id} is {word} already")))
@@ -308,7 +308,7 @@ impl Link {
         let gives_ids = capabilities
             .gives_ids_of(&active.task.tool)
             .filter(|_| era == Era::Stateful);
-        let (era, has_wire) = (version.word().to_owned(), self.wire.is_some());
+        let (era, has_wire) = (version.label().to_owned(), self.wire.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -360,7 +360,7 @@ impl Link {
             since: now.mono,
             line: HistoryEvent::Started {
                 era,
-                resumability: expected.word().to_owned(),
+                resumability: expected.label().to_owned(),
             },
         });
         active.touch(now);
@@ -558,7 +558,7 @@ impl Link {
         if !active.is_modern() && !is_stateful && !active.task.resumability.checkpoint {
             return Err(RequestError::Usage(format!(
                 "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it",
-                version.word()
+                version.label()
             )));
         }
         if active.task.resumability.checkpoint {
@@ -613,7 +613,7 @@ impl Link {
         if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
             return Err(RequestError::Usage(format!(
                 "{id} is still under way ({}); x cancels it first",
-                active.task.status.word()
+                active.task.status.label()
             )));
         }
         // Nobody proved that it does not work on.

@@ -138,7 +138,7 @@ impl Link {
             active.last_news = now.mono;
         }
         if let Some(words) = words {
-            let status = active.task.status.word().to_owned();
+            let status = active.task.status.label().to_owned();
             let reason = Some(words);
             active.note(now, None, HistoryEvent::Status { status, reason });
             self.saver.touch(now.mono);

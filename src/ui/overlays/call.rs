@@ -8,13 +8,13 @@ use crate::{
 use super::{
     super::{
         canvas::Canvas,
+        labels,
         panes::{
             detail::wrap,
             list::price_role,
             tools::{no_tools, tool_list},
         },
         theme::Role,
-        words,
     },
     fields::{HINT, NARROW, Shown, form_field, label_columns, lines_of, takes},
     pages::above_footer,
@@ -64,7 +64,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         if is_on {
             window.put(0, y, glyphs.cursor, Role::Focus);
         }
-        let shown = words::server(state, server, glyphs, now);
+        let shown = labels::server(state, server, glyphs, now);
         window.put(2, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });
@@ -264,10 +264,10 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         // The word that matters has the colour that it has in the list.
         if let (0, Some(price)) = (place, price_of(state, form)) {
             x = window.put(0, y, LEAVING, Role::Dim);
-            x = window.put(x, y, price.word(), price_role(&price));
+            x = window.put(x, y, price.label(), price_role(&price));
             rest = rest
                 .strip_prefix(LEAVING)
-                .and_then(|rest| rest.strip_prefix(price.word()))
+                .and_then(|rest| rest.strip_prefix(price.label()))
                 .unwrap_or_default();
         }
         window.put(x, y, rest, Role::Plain);
@@ -315,7 +315,7 @@ fn price_of(state: &State, form: &CallForm) -> Option<LeaveImpact> {
 fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
     match price_of(state, form) {
         Some(price) => wrap(
-            &format!("{LEAVING}{}, {}", price.word(), price.why()),
+            &format!("{LEAVING}{}, {}", price.label(), price.why()),
             columns,
         ),
         None => vec![String::new()],

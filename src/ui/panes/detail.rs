@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    super::{canvas::Canvas, theme::Role, words},
+    super::{canvas::Canvas, labels, theme::Role},
     document::{document, more_below, put_text},
     list::price_role,
 };
@@ -97,7 +97,7 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stam
             && fact_rows > y
         {
             let x = part.put(0, y, "rate ", Role::Dim);
-            let x = part.put(x, y, &words::rate(rate), Role::Plain);
+            let x = part.put(x, y, &labels::rate(rate), Role::Plain);
             spark(
                 &mut part,
                 x.max(label_wide.saturating_sub(1)) + 1,
@@ -146,7 +146,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     let mut says = if task.is_queued() && task.attempts.len() == 1 {
         "nothing yet; the call is still to be sent".to_owned()
     } else {
-        task.status.word().to_owned()
+        task.status.label().to_owned()
     };
     if let Some(progress) = &task.progress {
         says = match progress.total {
@@ -159,7 +159,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         };
     }
     if let Some(share) = task_row.view.guess {
-        says = format!("{says}, {} by its words", words::guess(share));
+        says = format!("{says}, {} by its words", labels::guess(share));
     }
     // A settled task has said what it had to say.
     if let Some(said) = task
@@ -186,7 +186,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     if let Some(error) = &task.error {
         facts.push((
             "error",
-            text::clean_line(&error.words()).into_owned(),
+            text::clean_line(&error.message()).into_owned(),
             Role::Failed,
         ));
     }
@@ -222,7 +222,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     let asked = task.asked.map_or("nothing".to_owned(), |asked| {
         format!(
             "{}, {} ago",
-            asked.what.word(),
+            asked.what.label(),
             text::span(now.wall.since(asked.at))
         )
     });
@@ -230,7 +230,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     if let Some(price) = task_row.price()
         && !is_settled
     {
-        let word = price.word().to_uppercase();
+        let word = price.label().to_uppercase();
         let until = match price {
             LeaveImpact::Likely {
                 until: Some(at), ..
@@ -581,7 +581,7 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
     };
     let indent = time.len();
     let mut pieces = vec![(time, Role::Dim)];
-    let Words { kind, lead, text } = entry.words();
+    let Words { kind, lead, text } = entry.message();
     match &entry.what {
         HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
             pieces.push((text, Role::Strong));

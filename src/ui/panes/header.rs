@@ -5,7 +5,7 @@ use crate::{
     domain::{LinkState, Stamp, text},
 };
 
-use super::super::{canvas::Canvas, theme::Role, words};
+use super::super::{canvas::Canvas, labels, theme::Role};
 
 /// Columns of a filter in the first line.
 const FILTER_COLUMNS: usize = 24;
@@ -31,7 +31,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         let typed = text::cut(&typed, FILTER_COLUMNS, canvas.glyphs().more).into_owned();
         flags.push(format!("FILTER {typed}"));
     }
-    let is_well = |server: &crate::domain::ServerView| words::rank(state, server, now) > 2;
+    let is_well = |server: &crate::domain::ServerView| labels::rank(state, server, now) > 2;
     // On a narrow screen what is not as usual needs the room more than our name and what goes well.
     let is_all_well = state.servers.iter().all(is_well);
     let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
@@ -81,14 +81,14 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let glyphs = left.glyphs();
     let total = state.servers.len();
     // Where not all fit, the ones that want attention come first.
-    let mut servers: Vec<(u8, String, words::Shown, u16)> = state
+    let mut servers: Vec<(u8, String, labels::Shown, u16)> = state
         .servers
         .iter()
         .map(|server| {
-            let shown = words::server(state, server, glyphs, now);
+            let shown = labels::server(state, server, glyphs, now);
             let name = text::clean_line(server.name.as_str()).into_owned();
             let wide = text::width(&name) + text::width(&shown.word) + 6;
-            let rank = words::rank(state, server, now);
+            let rank = labels::rank(state, server, now);
             (rank, name, shown, u16::try_from(wide).unwrap_or(u16::MAX))
         })
         .collect();

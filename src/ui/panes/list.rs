@@ -14,9 +14,9 @@ use crate::{
 
 use super::super::{
     canvas::Canvas,
+    labels,
     layout::{Column, Columns},
     theme::Role,
-    words,
 };
 
 /// The titles of the columns; the one that the list is sorted by carries an arrow.
@@ -196,7 +196,7 @@ fn row(
 ) -> Range<u16> {
     let glyphs = canvas.glyphs();
     let task = &task_row.view.task;
-    let shown = words::state_of(state, task_row, glyphs, now);
+    let shown = labels::state_of(state, task_row, glyphs, now);
     let is_new = task_row.is_new();
     let is_marked = state.marks.contains(&task.id);
     // Cursor, mark and news share two columns; the cursor steps aside for the news.
@@ -232,7 +232,7 @@ fn row(
         && let Some(price @ LeaveImpact::Dies { .. }) = &task_row.view.leaving
         && !task.status.is_settled()
     {
-        put(canvas, y, at, price.word(), price_role(price));
+        put(canvas, y, at, price.label(), price_role(price));
         at.x += DIES;
         at.columns = at.columns.saturating_sub(DIES);
     }
@@ -263,7 +263,7 @@ fn row(
         && !task.status.is_settled()
     {
         let role = price_role(price);
-        put(canvas, y, columns.leave, price.word(), role);
+        put(canvas, y, columns.leave, price.label(), role);
     }
     at.x..at.x + bar
 }
@@ -330,7 +330,7 @@ fn progress(
         return 0;
     }
     let task = &task_row.view.task;
-    let at = task.progress.as_ref().map(words::count);
+    let at = task.progress.as_ref().map(labels::count);
     let mut cell = canvas.part(column.x, y, room, 1);
     if task_row.view.is_unsaved {
         let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
@@ -346,7 +346,7 @@ fn progress(
             let message = task
                 .error
                 .as_ref()
-                .map_or(String::new(), crate::domain::TaskError::words);
+                .map_or(String::new(), crate::domain::TaskError::message);
             let line = message.lines().find(|line| !line.trim().is_empty());
             let line = text::clean_line(line.unwrap_or("failed without a word")).into_owned();
             with_last(
@@ -359,11 +359,11 @@ fn progress(
         Status::Lost(reason) => {
             let last = task.progress.as_ref().and_then(Progress::percent);
             let last = last.map(|percent| format!("(last {percent}%)"));
-            with_last(&mut cell, words::lost(reason), last, Role::Plain);
+            with_last(&mut cell, labels::lost(reason), last, Role::Plain);
         }
         Status::Unknown(window) => {
             let last = Some(format!("{}: what now?", state.key(Action::Open)));
-            with_last(&mut cell, &words::unknown(window), last, Role::Plain);
+            with_last(&mut cell, &labels::unknown(window), last, Role::Plain);
         }
         Status::InputRequired => {
             let line = match task.open_question() {
@@ -442,7 +442,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
         cell.put(wide + 2, 0, &words, Role::Dim);
         return wide;
     };
-    let count = words::count(progress);
+    let count = labels::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
     let (Some(ratio), Some(percent)) = (progress.ratio(), progress.percent()) else {
         // Where it is narrow, the wave gives way to the words as far as it can still be seen to move.
@@ -478,7 +478,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
         x = cell.put(x + 2, 0, &count, Role::Plain);
     }
     if has_rate && let Some(rate) = task_row.pace.rate(now).filter(|_| task_row.is_running()) {
-        x = cell.put(x + 2, 0, &words::rate(rate), Role::Plain);
+        x = cell.put(x + 2, 0, &labels::rate(rate), Role::Plain);
     }
     if let Some(message) = message
         && columns.saturating_sub(x) > 10
@@ -494,7 +494,7 @@ fn stripe(cell: &mut Canvas<'_>, wide: u16, share: f64, role: Role) -> u16 {
         return 0;
     }
     let glyphs = cell.glyphs();
-    let done = words::share(share, wide);
+    let done = labels::share(share, wide);
     let x = cell.repeat(0, 0, done, glyphs.bar, role);
     cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest)
 }
@@ -502,7 +502,7 @@ fn stripe(cell: &mut Canvas<'_>, wide: u16, share: f64, role: Role) -> u16 {
 /// The bar of a share that was read out of the server's words: with the sign of a guess, and those words. Returns its
 /// columns.
 fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
-    let percent = words::guess(share);
+    let percent = labels::guess(share);
     let wide = cell.columns();
     let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
     let bar = stripe(cell, wide, share, role);
@@ -569,7 +569,7 @@ fn end(
         put(canvas, y, column, &words, role);
         return;
     }
-    if let Some(next) = words::next_try(&task_row.view.contact)
+    if let Some(next) = labels::next_try(&task_row.view.contact)
         && !task.status.needs_a_person()
     {
         let words = match until(next, now).as_str() {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 use super::{
-    super::{canvas::Canvas, theme::Role, words},
+    super::{canvas::Canvas, labels, theme::Role},
     detail::wrap,
 };
 
@@ -49,7 +49,7 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             canvas.put(1, y, glyphs.cursor, Role::Focus);
             canvas.keep_in_sight(y..y + 3);
         }
-        let shown = words::server(state, server, glyphs, now);
+        let shown = labels::server(state, server, glyphs, now);
         canvas.put(3, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });

@@ -192,7 +192,7 @@ pub(in crate::ui) fn about_tool(
     let price = crate::domain::LeaveImpact::of_call(tool, beside, &capabilities);
     y += 1;
     let x = canvas.put(0, y, "leaving ", Role::Dim);
-    let x = canvas.put(x, y, price.word(), price_role(&price));
+    let x = canvas.put(x, y, price.label(), price_role(&price));
     canvas.put(x, y, &format!(": {}", price.why()), Role::Dim);
     let (columns, rows) = (canvas.columns(), canvas.rows());
     if y >= rows {

@@ -199,7 +199,7 @@ fn a_modern_call_is_sent_once_whatever_it_is_answered_with() {
         assert_eq!(bench.count("tools/call"), 1, "{status}");
         let is_known = matches!(status, 300 | 302 | 409 | 413 | 429 | 503);
         let word = if is_known { "failed" } else { "unknown" };
-        assert_eq!(bench.status().word(), word, "{status}");
+        assert_eq!(bench.status().label(), word, "{status}");
     }
 }
 
@@ -732,7 +732,7 @@ fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
             is_lost,
             "{binds:?} {support}: {status:?}"
         );
-        assert_eq!(status.word() == "unknown", !is_lost);
+        assert_eq!(status.label() == "unknown", !is_lost);
     }
 }
 

@@ -92,7 +92,7 @@ fn a_resume_that_breaks_behind_an_empty_probe_proves_nothing_yet() {
     bench.broken(get);
     assert_eq!(bench.status(), &Status::Running);
     brings_nothing(&mut bench, 4, "b");
-    assert_eq!(bench.status().word(), "lost");
+    assert_eq!(bench.status().label(), "lost");
 }
 
 #[test]

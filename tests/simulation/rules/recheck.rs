@@ -78,7 +78,7 @@ fn a_slow_tool_does_not_notice_the_rechecks() {
                     bench.bring(get, ExchangeEvent::Ended);
                 }
             });
-            assert_eq!(bench.view().contact.word(), "live");
+            assert_eq!(bench.view().contact.label(), "live");
             bench.step(call, &format!("e{step}"), &token, step);
         }
         // 20 s after the first step, then the schedule; after the second step 90 s are known to be usual.
@@ -201,7 +201,7 @@ fn with_an_open_connection_an_empty_replay_is_never_proof() {
     bench.broken(call);
     pass(&mut bench, 1200, replays_and_closes);
     assert_eq!(
-        bench.status().word(),
+        bench.status().label(),
         "lost",
         "now there is only the replay"
     );

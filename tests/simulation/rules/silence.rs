@@ -169,5 +169,5 @@ fn a_plain_call_without_ids_is_waited_for_and_said_to_be_quiet() {
     pass(&mut bench, 8 * 3600, |_| unreachable!("it has no list"));
     assert_eq!((bench.status(), bench.gets().len()), (&Status::Running, 0));
     assert!(!bench.closed.contains(&call));
-    assert_eq!(bench.view().contact.at(bench.stamp()).word(), "quiet");
+    assert_eq!(bench.view().contact.at(bench.stamp()).label(), "quiet");
 }

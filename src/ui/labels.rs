@@ -75,7 +75,7 @@ pub(crate) fn state_of(
         Status::Paused | Status::Running => {}
     }
     if let Connectivity::Unwatched { .. } = contact {
-        let word = format!("{}?", task.status.word());
+        let word = format!("{}?", task.status.label());
         return Shown::new(glyphs.restored, word, Role::Waiting);
     }
     if let Some(asked) = task.asked {
@@ -83,7 +83,7 @@ pub(crate) fn state_of(
         let word = match asked.what {
             // "cancelling" leaves no room for its age in the column.
             ControlKind::Cancelling => "stopping",
-            other => other.word(),
+            other => other.label(),
         };
         return Shown::new(glyphs.paused, format!("{word} {age}"), Role::Cut);
     }
@@ -169,7 +169,7 @@ pub(crate) fn server(
     now: Stamp,
 ) -> Shown {
     match (&server.obstacle, &server.state) {
-        (Some(obstacle), _) => Shown::new(glyphs.asks, obstacle.words(), Role::Needs),
+        (Some(obstacle), _) => Shown::new(glyphs.asks, obstacle.message(), Role::Needs),
         (None, LinkState::Live) => match contact_at(state, server, now) {
             Reach::Live => link_state(&server.state, glyphs, now),
             Reach::Idle => link_state(&LinkState::Idle, glyphs, now),

@@ -14,15 +14,17 @@ use crate::{
     domain::{
         Connectivity, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerCapabilities, ServerConfig, ServerView,
-        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, Tool, place,
+        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, place,
     },
-    protocol::{HttpError, Method, Request, encode},
+    protocol::{Method, Request, encode},
 };
+use in_flight::{InFlight, InFlightRequests, RequestKind};
 
 mod adopt;
 mod answers;
 mod connection;
 mod controls;
+mod in_flight;
 mod legacy_sse;
 mod negotiation;
 mod questions;
@@ -70,117 +72,6 @@ enum ConnectionState {
     AuthRequired(String),
 }
 
-/// The purpose of a request that is in flight.
-#[derive(Clone, Debug)]
-enum RequestKind {
-    /// It carries the stream of a task: a call, a resume or a probe; the task's [`StreamState`] says which.
-    Stream(TaskId),
-    /// A second reading of a task's stream from before its replay gap.
-    Reread(TaskId),
-    Discover,
-    /// The single stream of HTTP+SSE.
-    LegacySse,
-    Handshake {
-        session: Option<String>,
-    },
-    Announce,
-    ListTools {
-        version: ProtocolVersion,
-        so_far: Vec<Tool>,
-        cursors: Vec<String>,
-    },
-    Ping {
-        verifies: Option<TaskId>,
-    },
-    /// A look at the server's list of checkpoints.
-    Look(TaskId),
-    Pause(TaskId),
-    Cancel(TaskId),
-    /// A look at a server task.
-    Poll(TaskId),
-    /// `tasks/result`: it stays open until the task has ended, and what the task asks comes on it.
-    Fetch(TaskId),
-    /// The answer to one question, on its way to a server task.
-    Update(TaskId, String),
-    /// The stream on which the server tells of its tasks.
-    Listen,
-    /// The stream of a bare GET.
-    Standalone,
-    /// A page of the server's own list of tasks, for an ask.
-    ListTasks {
-        ask: SessionRequestId,
-        so_far: Vec<TaskId>,
-        cursors: Vec<String>,
-    },
-    /// A look at the server's list of checkpoints, for an ask.
-    ListCheckpoints {
-        ask: SessionRequestId,
-    },
-    /// A look at a server task that somebody named, for an ask.
-    Adopt {
-        ask: SessionRequestId,
-        server_task: String,
-        kind: TaskKind,
-        /// Whether it may be one of the other kind.
-        has_other: bool,
-    },
-    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
-    /// if it is one.
-    Reply(Option<(TaskId, String)>),
-    TerminateSession,
-}
-
-/// A request that is in flight.
-#[derive(Clone, Debug)]
-struct InFlight {
-    kind: RequestKind,
-    /// The JSON-RPC id whose answer it waits for, where that is not a task's.
-    request_id: Option<String>,
-    until: Option<Mono>,
-    is_opened: bool,
-    /// When it went out, where that and its answer tell how far away the server is.
-    sent_at: Option<Mono>,
-    /// The save that it waits for before it goes out.
-    after: Option<SaveToken>,
-    /// What came in place of the answer that it waits for, in words.
-    came: Option<String>,
-    /// The session that it was sent in; what it says of that session holds for no other.
-    session_number: u64,
-    is_modern: bool,
-    /// POSTed for HTTP+SSE: its answer comes on the one stream.
-    is_by_wire: bool,
-}
-
-impl InFlight {
-    /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
-    /// do so for a task that they do not know.
-    fn is_answered_by(&self, refusal: &HttpError) -> bool {
-        let Some(error) = refusal.error.as_ref().filter(|_| self.request_id.is_some()) else {
-            return false;
-        };
-        if !self.is_modern {
-            return refusal.status == 400
-                && self.is_about_task()
-                && matches!(error.code, -32603..=-32601);
-        }
-        !matches!(self.kind, RequestKind::Discover)
-            && matches!(refusal.status, 200..=299 | 400 | 404)
-            && matches!(error.code, -32603..=-32601 | -32021..=-32020)
-    }
-
-    fn is_about_task(&self) -> bool {
-        matches!(
-            self.kind,
-            RequestKind::Poll(_)
-                | RequestKind::Fetch(_)
-                | RequestKind::Update(..)
-                | RequestKind::Cancel(_)
-                | RequestKind::ListTasks { .. }
-                | RequestKind::Adopt { .. }
-        )
-    }
-}
-
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
 #[derive(Debug)]
 #[expect(
@@ -191,9 +82,6 @@ pub struct Link {
     record: LinkRecord,
     choice: Choice,
     rng: fastrand::Rng,
-    /// Random per process, so that a restarted process never uses a request id twice.
-    prefix: String,
-    counter: u64,
     now: Stamp,
     connection: ConnectionState,
     /// Handshakes in a row after which nothing worked.
@@ -215,15 +103,13 @@ pub struct Link {
     known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
     /// Which task of ours a server task belongs to.
     served_ids: std::collections::BTreeMap<String, TaskId>,
-    polls_out: usize,
     /// Second readings that brought nothing that was missing; `None` once one did.
     vain_rereads: Option<u32>,
     reachability: Reachability,
     tasks: Tasks,
     /// Request ids of calls whose answer is awaited; they are their progress tokens too.
     calls: std::collections::BTreeMap<String, TaskId>,
-    in_flight: std::collections::BTreeMap<ExchangeId, InFlight>,
-    next_exchange: ExchangeId,
+    in_flight: InFlightRequests,
     /// Who waits for the list of tools, and in which revision where that matters.
     tool_waiters: Vec<(SessionRequestId, Option<ProtocolVersion>)>,
     /// Whether the tools were listed by this process in the present session.
@@ -234,10 +120,6 @@ pub struct Link {
     /// Since when nothing is heard because the results that wait leave no room.
     backpressured_since: Option<Mono>,
     is_record_dirty: bool,
-    last_traffic: Mono,
-    requests: u64,
-    /// How long the server took to begin its newest answer to a short request.
-    latency: Option<Duration>,
     wake: Option<Mono>,
     /// When all tasks were last looked through, and how many that was over all times.
     advanced_at: Mono,
@@ -294,8 +176,6 @@ impl Link {
             record,
             choice,
             rng,
-            prefix,
-            counter: 0,
             now,
             connection,
             handshake_tries: 0,
@@ -309,22 +189,17 @@ impl Link {
             adopters: Vec::new(),
             known_tasks: std::collections::BTreeMap::new(),
             served_ids: std::collections::BTreeMap::new(),
-            polls_out: 0,
             vain_rereads: Some(0),
             reachability: Reachability::new(now),
             tasks: Tasks::new(),
             calls: std::collections::BTreeMap::new(),
-            in_flight: std::collections::BTreeMap::new(),
-            next_exchange: 1,
+            in_flight: InFlightRequests::new(prefix, now.mono),
             tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
             unsaved: Unsaved::default(),
             backpressured_since: None,
             is_record_dirty: is_new,
-            last_traffic: now.mono,
-            requests: 0,
-            latency: None,
             wake: None,
             advanced_at: Mono(0),
             steps: 0,
@@ -374,7 +249,7 @@ impl Link {
     pub fn withhold(&mut self, why: String) {
         self.withheld = Some(why);
         // It was counted when it was meant to go out, and it never did.
-        self.requests = self.requests.saturating_sub(1);
+        self.in_flight.sent = self.in_flight.sent.saturating_sub(1);
         self.is_view_stale = true;
     }
 
@@ -626,7 +501,7 @@ impl Link {
 
     /// The task that an exchange is for, where it is for one alone.
     pub fn task_of(&self, exchange: ExchangeId) -> Option<&TaskId> {
-        match &self.in_flight.get(&exchange)?.kind {
+        match &self.in_flight.get(exchange)?.kind {
             RequestKind::Stream(id)
             | RequestKind::Reread(id)
             | RequestKind::Look(id)
@@ -747,7 +622,7 @@ impl Link {
                 | ConnectionState::Announcing,
                 None,
             ) => LinkState::Connecting,
-            (ConnectionState::Ready, None) if self.requests > 0 => LinkState::Live,
+            (ConnectionState::Ready, None) if self.in_flight.sent > 0 => LinkState::Live,
             _ => LinkState::Idle,
         };
         ServerView {
@@ -764,9 +639,9 @@ impl Link {
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
             capabilities: self.capabilities(None),
-            requests: self.requests,
+            requests: self.in_flight.sent,
             gone_from: self.gone_from.clone(),
-            latency: self.latency,
+            latency: self.in_flight.latency,
         }
     }
 
@@ -841,9 +716,7 @@ impl Link {
         {
             // What they answered meanwhile is read now.
             let patience = now.after(SHORT);
-            for in_flight in self.in_flight.values_mut() {
-                in_flight.until = in_flight.until.map(|until| until.max(patience));
-            }
+            self.in_flight.extend_deadlines(patience);
             self.woke_up();
         }
         true
@@ -857,8 +730,6 @@ impl Link {
         request_id: Option<String>,
         after: Option<SaveToken>,
     ) -> ExchangeId {
-        let exchange = self.next_exchange;
-        self.next_exchange += 1;
         let version = self.version_for(&kind, request_id.is_some());
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let wire = self.wire.as_ref().map(|wire| wire.target.clone());
@@ -882,8 +753,7 @@ impl Link {
             RequestKind::LegacySse => Some(legacy_sse::ENDPOINT_WITHIN),
             _ => Some(SHORT),
         };
-        self.in_flight.insert(
-            exchange,
+        let exchange = self.in_flight.insert(
             InFlight {
                 kind,
                 request_id,
@@ -897,10 +767,9 @@ impl Link {
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
                 is_by_wire: wire.is_some(),
             },
+            self.now.mono,
         );
         self.reachability.sent(self.now);
-        self.requests += 1;
-        self.last_traffic = self.now.mono;
         self.is_view_stale = true;
         self.out.push(Output::Send {
             exchange,
@@ -917,26 +786,12 @@ impl Link {
 
     /// Drops an exchange; nothing more arrives of it.
     fn close(&mut self, exchange: ExchangeId) {
-        if let Some(in_flight) = self.forget_in_flight(exchange) {
+        if let Some(in_flight) = self.in_flight.remove(exchange) {
             if !in_flight.is_opened {
                 self.reachability.prober_gone();
             }
             self.out.push(Output::Close { exchange });
         }
-    }
-
-    fn forget_in_flight(&mut self, exchange: ExchangeId) -> Option<InFlight> {
-        let in_flight = self.in_flight.remove(&exchange)?;
-        if matches!(in_flight.kind, RequestKind::Poll(_)) {
-            self.polls_out = self.polls_out.saturating_sub(1);
-        }
-        Some(in_flight)
-    }
-
-    /// A fresh JSON-RPC id: random per process, then counted.
-    fn new_request_id(&mut self) -> String {
-        self.counter += 1;
-        format!("{}-{}", self.prefix, self.counter)
     }
 
     /// Something came back from the server: the way is open.
@@ -1003,7 +858,7 @@ impl Link {
                     self.recheck_standalone_at_times();
                 }
                 // A budget that is spent means traffic enough to keep the session.
-                Err(_) => self.last_traffic = self.now.mono,
+                Err(_) => self.in_flight.last_traffic = self.now.mono,
             }
         }
     }
@@ -1022,11 +877,11 @@ impl Link {
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()
             && has_stream())
-        .then(|| self.last_traffic.after(PING_AFTER))
+        .then(|| self.in_flight.last_traffic.after(PING_AFTER))
     }
 
     fn ping(&mut self, verifies: Option<TaskId>) {
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let method = encode::ping(&id);
         self.send(RequestKind::Ping { verifies }, method, Some(id), None);
     }
@@ -1039,7 +894,7 @@ impl Link {
             && !self.spares_session
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()
-            && self.requests > 0
+            && self.in_flight.sent > 0
             && self.record.session.is_some();
         if may_end {
             self.send(RequestKind::TerminateSession, Method::Delete, None, None);
@@ -1236,21 +1091,12 @@ impl Link {
 
     /// Answers that waited for a save that failed were forgotten with it; they are sent again with the next.
     fn never_went_out(&mut self, token: SaveToken) {
-        let waits = |in_flight: &InFlight| in_flight.after == Some(token);
-        let dropped: Vec<ExchangeId> = self
-            .in_flight
-            .iter()
-            .filter(|(_, in_flight)| {
-                waits(in_flight) && !matches!(in_flight.kind, RequestKind::Stream(_))
-            })
-            .map(|(exchange, _)| *exchange)
-            .collect();
-        for exchange in dropped {
+        for exchange in self.in_flight.waiting_for(token) {
             self.reachability.prober_gone();
             if let Some(InFlight {
                 kind: RequestKind::Update(id, _) | RequestKind::Reply(Some((id, _))),
                 ..
-            }) = self.forget_in_flight(exchange)
+            }) = self.in_flight.remove(exchange)
             {
                 self.reachability.refund(self.now);
                 self.answers_wait(&id);
@@ -1355,9 +1201,7 @@ impl Link {
     /// The next moment at which time alone makes something due.
     fn next_deadline(&self) -> Option<Mono> {
         let mut next = earliest(self.keep_alive_at(), self.next_poll());
-        for in_flight in self.in_flight.values() {
-            next = earliest(next, in_flight.until);
-        }
+        next = earliest(next, self.in_flight.deadlines().min());
         let can_ask = self.connection == ConnectionState::Ready;
         let allowed_at = self.reachability.allowed_at(self.now);
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));

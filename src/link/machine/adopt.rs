@@ -133,7 +133,7 @@ impl Link {
         kind: TaskKind,
         has_other: bool,
     ) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let version = self.version_of_tasks(kind);
         let method = encode::get_task(version, &request_id, &server_task);
         let kind = RequestKind::Adopt {
@@ -153,7 +153,7 @@ impl Link {
     }
 
     fn list_tasks(&mut self, ask: SessionRequestId, so_far: Vec<TaskId>, cursors: Vec<String>) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let version = self.session_version();
         let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
         let kind = RequestKind::ListTasks {
@@ -262,7 +262,7 @@ impl Link {
         );
         let mut task = Task::new(now.wall, call);
         // Ours only in name: the call that made it was somebody else's.
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
         attempt.is_of_process = self.record.is_process();

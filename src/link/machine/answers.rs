@@ -181,7 +181,7 @@ impl Link {
             .iter()
             .find(|(_, in_flight)| in_flight.request_id.as_deref() == Some(request_id));
         let Some((exchange, in_flight)) =
-            found.map(|(exchange, in_flight)| (*exchange, in_flight.clone()))
+            found.map(|(exchange, in_flight)| (exchange, in_flight.clone()))
         else {
             return;
         };

@@ -90,7 +90,7 @@ impl Link {
             return;
         }
         let version = self.negotiation.stateful_version();
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let method = encode::initialize(&id, version);
         self.send(
             RequestKind::Handshake { session: None },
@@ -180,7 +180,7 @@ impl Link {
     }
 
     fn ask_tools(&mut self, version: ProtocolVersion, so_far: Vec<Tool>, cursors: Vec<String>) {
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let cursor = cursors.last().map(String::as_str);
         let method = encode::list_tools(version, &id, cursor);
         let kind = RequestKind::ListTools {

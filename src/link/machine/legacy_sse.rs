@@ -70,7 +70,7 @@ impl Link {
             }
         }
         if let ExchangeEvent::Event { data, .. } = arrival {
-            self.last_traffic = now.mono;
+            self.in_flight.last_traffic = now.mono;
             // Steps and answers name their call; what else comes can be said to be of one only where there is one.
             let of = self.only_one();
             self.read(of.as_ref(), None, &data);
@@ -80,7 +80,7 @@ impl Link {
     fn wire_began(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         match arrival {
             ExchangeEvent::Endpoint { target: Ok(target) } => {
-                if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+                if let Some(in_flight) = self.in_flight.get_mut(exchange) {
                     in_flight.until = None;
                 }
                 self.wire = Some(Wire {
@@ -110,7 +110,7 @@ impl Link {
 
     /// What comes of a POST whose answer comes on the stream. Returns whether that is all there is to it.
     pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &ExchangeEvent) -> bool {
-        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return false;
         };
         match arrival {
@@ -187,7 +187,7 @@ impl Link {
             .in_flight
             .iter()
             .filter(|(_, in_flight)| in_flight.is_by_wire)
-            .map(|(exchange, in_flight)| (*exchange, in_flight.clone()))
+            .map(|(exchange, in_flight)| (exchange, in_flight.clone()))
             .collect();
         for (exchange, in_flight) in waiting {
             self.close(exchange);

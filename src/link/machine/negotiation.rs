@@ -135,13 +135,13 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let method = encode::discover(&id, MODERN);
         let exchange = self.send(RequestKind::Discover, method, Some(id), None);
         self.connection = ConnectionState::Discovering;
         if self.record.is_process()
             && self.negotiation.pinned.is_none()
-            && let Some(in_flight) = self.in_flight.get_mut(&exchange)
+            && let Some(in_flight) = self.in_flight.get_mut(exchange)
         {
             in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
         }

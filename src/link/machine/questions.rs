@@ -482,7 +482,7 @@ impl Link {
             }
             (QuestionWay::TaskInput, Some(server_task)) => {
                 // One at a time: a refusal then says which.
-                let request_id = self.new_request_id();
+                let request_id = self.in_flight.new_request_id();
                 let method = encode::update_task(version, &request_id, &server_task, key, answer);
                 let kind = RequestKind::Update(id.clone(), key.clone());
                 self.send(kind, method, Some(request_id), Some(token));
@@ -494,7 +494,7 @@ impl Link {
 
     /// The call goes out again with the answers of its round, once there is one for each question.
     fn next_round(&mut self, id: &TaskId) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let (now, session_number) = (self.now, self.record.session_number);
         let Some(active) = self.tasks.get_mut(id) else {
             return;

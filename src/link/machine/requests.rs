@@ -190,7 +190,7 @@ impl Link {
             Vec::new(),
             &self.unsaved,
         );
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         active.task.begin(new_attempt(
             self.now.wall,
             1,
@@ -477,7 +477,7 @@ impl Link {
             self.calls.remove(&request_id);
         }
         if let Some(exchange) = exchange {
-            self.in_flight.remove(&exchange);
+            self.in_flight.remove(exchange);
             self.reachability.prober_gone();
         }
         if let Some(active) = self.tasks.get_mut(id) {
@@ -487,7 +487,7 @@ impl Link {
 
     /// Another attempt of a checkpoint tool: same arguments, same client id.
     pub(super) fn call_again(&mut self, id: &TaskId) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let (now, session_number) = (self.now, self.record.session_number);
         let Some(active) = self.tasks.get_mut(id) else {
             return;

@@ -255,7 +255,7 @@ impl Link {
         let ExchangeEvent::Event { id, retry_ms, data } = arrival else {
             return;
         };
-        self.last_traffic = now.mono;
+        self.in_flight.last_traffic = now.mono;
         if let Some(retry) = retry_ms {
             self.standalone_record().retry_ms = Some(retry.min(86_400_000));
         }
@@ -292,7 +292,7 @@ impl Link {
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
         self.needs_advance = true;
-        let is_over = |exchange: &ExchangeId| !self.in_flight.contains_key(exchange);
+        let is_over = |exchange: &ExchangeId| !self.in_flight.get(*exchange).is_some();
         if self.standalone.kept.as_ref().is_some_and(is_over) {
             self.standalone.kept = None;
             return;

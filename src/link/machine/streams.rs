@@ -47,7 +47,7 @@ const HEADER_MISMATCH: i64 = -32020;
 impl Link {
     /// One arrival, to whoever waits for it.
     pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
-        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return;
         };
         self.heard_in = match in_flight.kind {
@@ -83,7 +83,7 @@ impl Link {
         if is_posted && self.was_posted(exchange, &arrival) {
             return;
         }
-        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return;
         };
         if let ExchangeEvent::Event { id, data, .. } = &arrival {
@@ -95,7 +95,7 @@ impl Link {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
                 self.gives_ids(None, true);
             }
-            self.last_traffic = self.now.mono;
+            self.in_flight.last_traffic = self.now.mono;
             if let Some(id) = &of
                 && let Some(active) = self.tasks.get_mut(id)
             {
@@ -103,17 +103,16 @@ impl Link {
             }
             self.read(of.as_ref(), None, data);
             // Still there, so this was not its answer.
-            if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+            if let Some(in_flight) = self.in_flight.get_mut(exchange) {
                 in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
             }
             return;
         }
         if let ExchangeEvent::Opened { body, session } = arrival {
-            in_flight.is_opened = true;
-            if let Some(sent_at) = in_flight.sent_at {
-                self.latency = Some(self.now.mono.since(sent_at));
-                self.is_view_stale = true;
-            }
+            let Some(in_flight) = self.in_flight.mark_opened(exchange, self.now.mono) else {
+                return;
+            };
+            self.is_view_stale |= in_flight.sent_at.is_some();
             in_flight.came = no_message(&body).filter(|_| in_flight.request_id.is_some());
             match &mut in_flight.kind {
                 RequestKind::Handshake { session: slot } => *slot = session,
@@ -136,7 +135,7 @@ impl Link {
             return;
         }
         self.needs_advance = true;
-        let Some(in_flight) = self.forget_in_flight(exchange) else {
+        let Some(in_flight) = self.in_flight.remove(exchange) else {
             return;
         };
         self.reachability.prober_gone();
@@ -219,11 +218,11 @@ impl Link {
     /// An exchange took more requests than one. What a person asked for, and the looks at a pace that the server sets,
     /// are beyond the budget; so are theirs.
     fn took_more(&mut self, exchange: ExchangeId, more: u32) {
-        self.requests += u64::from(more);
+        self.in_flight.sent += u64::from(more);
         let now = self.now;
         match self
             .in_flight
-            .get(&exchange)
+            .get(exchange)
             .map(|in_flight| &in_flight.kind)
         {
             Some(RequestKind::Stream(id)) => {
@@ -383,7 +382,7 @@ impl Link {
         }
         let mut event = Held { id: event_id, data };
         if active.took_step(now, &mut event) {
-            self.last_traffic = now.mono;
+            self.in_flight.last_traffic = now.mono;
             return self.saver.touch(now.mono);
         }
         let Some(attempt) = active.task.attempts.last_mut() else {
@@ -454,7 +453,7 @@ impl Link {
             return;
         };
         active.has_brought(now);
-        self.last_traffic = now.mono;
+        self.in_flight.last_traffic = now.mono;
     }
 
     /// Moves the cursors of a stream.
@@ -688,7 +687,7 @@ impl Link {
             None,
             None,
         );
-        if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
             in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
         }
         if let Some(active) = self.tasks.get_mut(id) {
@@ -1084,14 +1083,8 @@ impl Link {
     /// Short requests and resumes whose time is up.
     pub(super) fn expire_in_flight(&mut self) {
         let now = self.now.mono;
-        let late: Vec<ExchangeId> = self
-            .in_flight
-            .iter()
-            .filter(|(_, in_flight)| in_flight.until.is_some_and(|until| now >= until))
-            .map(|(exchange, _)| *exchange)
-            .collect();
-        for exchange in late {
-            let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        for exchange in self.in_flight.expired(now) {
+            let Some(in_flight) = self.in_flight.get_mut(exchange) else {
                 continue;
             };
             in_flight.until = None;

@@ -219,7 +219,7 @@ impl Link {
             return;
         }
         let now = self.now.mono;
-        let free = POLLS_AT_ONCE.saturating_sub(self.polls_out);
+        let free = POLLS_AT_ONCE.saturating_sub(self.in_flight.polls());
         if free == 0 || !self.reachability.may_send(self.now) {
             return;
         }
@@ -239,7 +239,7 @@ impl Link {
     }
 
     fn poll(&mut self, id: &TaskId) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let version = self.version_of(id);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -252,7 +252,6 @@ impl Link {
             served.next = None;
             served.knew = active.task.questions.len();
         }
-        self.polls_out += 1;
         self.send(
             RequestKind::Poll(id.clone()),
             method,
@@ -267,7 +266,7 @@ impl Link {
             return None;
         }
         let mut next = None;
-        if self.polls_out < POLLS_AT_ONCE {
+        if self.in_flight.polls() < POLLS_AT_ONCE {
             for active in self.tasks.values() {
                 next = earliest(next, Self::next_look(active));
             }
@@ -336,7 +335,7 @@ impl Link {
         let RequestKind::Poll(id) = kind else {
             return None;
         };
-        let is_last = self.polls_out >= POLLS_AT_ONCE || self.reachability.down().is_some();
+        let is_last = self.in_flight.polls() >= POLLS_AT_ONCE || self.reachability.down().is_some();
         let seq = self.tasks.get(id)?.task.seq;
         (!is_last).then(|| (id.clone(), seq))
     }
@@ -444,12 +443,12 @@ impl Link {
             // One of a session that is gone may look open for ever, and nothing is asked there any more.
             let here = self.record.session_number;
             let is_here = |in_flight: &InFlight| in_flight.session_number == here;
-            if self.in_flight.get(&exchange).is_some_and(is_here) {
+            if self.in_flight.get(exchange).is_some_and(is_here) {
                 return;
             }
             self.close(exchange);
         }
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let method = encode::task_result(version, &request_id, &server_task);
         let exchange = self.send(
             RequestKind::Fetch(id.clone()),
@@ -588,7 +587,7 @@ impl Link {
             self.subscription.asked.clear();
             return;
         }
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let method = encode::listen(MODERN, &request_id, &ids);
         let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
@@ -602,7 +601,7 @@ impl Link {
         let Some(on) = self.subscription.on.take() else {
             return;
         };
-        let in_flight = self.in_flight.get(&on);
+        let in_flight = self.in_flight.get(on);
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.clone());
         self.close(on);
         if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
@@ -616,7 +615,7 @@ impl Link {
         let Some(on) = self.subscription.on else {
             return;
         };
-        let in_flight = self.in_flight.get(&on);
+        let in_flight = self.in_flight.get(on);
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.as_deref());
         if request_id == Some(raw_id.trim_matches('"')) {
             self.close(on);

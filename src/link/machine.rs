@@ -14,20 +14,25 @@ use crate::{
     domain::{
         Connectivity, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerCapabilities, ServerConfig, ServerView,
-        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, place,
+        SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, place,
     },
     protocol::{Method, Request, encode},
 };
+use credentials::Credentials;
 use in_flight::{InFlight, InFlightRequests, RequestKind};
+use queued_requests::QueuedRequests;
+use task_index::TaskIndex;
 
 mod adopt;
 mod answers;
 mod connection;
 mod controls;
+mod credentials;
 mod in_flight;
 mod legacy_sse;
 mod negotiation;
 mod questions;
+mod queued_requests;
 mod replay_gaps;
 mod replies;
 mod requests;
@@ -35,6 +40,7 @@ mod session_check;
 mod silence;
 mod standalone;
 mod streams;
+mod task_index;
 mod tasks;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
@@ -72,6 +78,14 @@ enum ConnectionState {
     AuthRequired(String),
 }
 
+/// What the message that is being read came on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    /// The server session of its exchange: the ids of the server's requests are unique within one session only.
+    session_number: u64,
+    is_modern: bool,
+}
+
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
 #[derive(Debug)]
 #[expect(
@@ -97,21 +111,13 @@ pub struct Link {
     replies: replies::Replies,
     /// The subscription of the modern era.
     subscription: tasks::Listening,
-    /// Who waits to hear of the server's tasks, and of which.
-    adopters: Vec<(SessionRequestId, adopt::Sought, Option<ProtocolVersion>)>,
-    /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
-    known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
-    /// Which task of ours a server task belongs to.
-    served_ids: std::collections::BTreeMap<String, TaskId>,
+    queued_requests: QueuedRequests,
     /// Second readings that brought nothing that was missing; `None` once one did.
     vain_rereads: Option<u32>,
     reachability: Reachability,
     tasks: Tasks,
-    /// Request ids of calls whose answer is awaited; they are their progress tokens too.
-    calls: std::collections::BTreeMap<String, TaskId>,
+    index: TaskIndex,
     in_flight: InFlightRequests,
-    /// Who waits for the list of tools, and in which revision where that matters.
-    tool_waiters: Vec<(SessionRequestId, Option<ProtocolVersion>)>,
     /// Whether the tools were listed by this process in the present session.
     has_fresh_tools: bool,
     saver: Saver,
@@ -124,23 +130,13 @@ pub struct Link {
     /// When all tasks were last looked through, and how many that was over all times.
     advanced_at: Mono,
     steps: u64,
-    /// The session of the server that the exchange belongs to on which something is read: the ids of the server's requests
-    /// mean something within it only.
-    heard_in: u64,
-    /// Whether that exchange is of the modern era.
-    hears_modern: bool,
+    /// The exchange that is being read.
+    reading: Reading,
     needs_advance: bool,
     is_leaving: bool,
     /// Whether a percentage may be read out of the server's words.
     reads_progress: bool,
-    /// Why nothing was sent, where that was not the server's doing.
-    withheld: Option<String>,
-    /// Whether a sign-in would bring the credentials.
-    takes_sign_in: bool,
-    /// The headers of the user's that go there.
-    sent: Sent,
-    /// Whether the program that it is may be started.
-    is_approved: bool,
+    credentials: Credentials,
     /// The file of configuration that names the server no more.
     gone_from: Option<String>,
     /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
@@ -186,15 +182,12 @@ impl Link {
             standalone: standalone::Standalone::new(now.mono),
             replies: replies::Replies::default(),
             subscription: tasks::Listening::default(),
-            adopters: Vec::new(),
-            known_tasks: std::collections::BTreeMap::new(),
-            served_ids: std::collections::BTreeMap::new(),
+            queued_requests: QueuedRequests::default(),
             vain_rereads: Some(0),
             reachability: Reachability::new(now),
             tasks: Tasks::new(),
-            calls: std::collections::BTreeMap::new(),
+            index: TaskIndex::default(),
             in_flight: InFlightRequests::new(prefix, now.mono),
-            tool_waiters: Vec::new(),
             has_fresh_tools: false,
             saver: Saver::new(),
             unsaved: Unsaved::default(),
@@ -203,15 +196,11 @@ impl Link {
             wake: None,
             advanced_at: Mono(0),
             steps: 0,
-            heard_in: 0,
-            hears_modern: false,
+            reading: Reading::default(),
             needs_advance: false,
             is_leaving: false,
             reads_progress: false,
-            withheld: None,
-            takes_sign_in: false,
-            sent: Sent::default(),
-            is_approved: false,
+            credentials: Credentials::default(),
             gone_from: None,
             spares_session: false,
             is_view_stale: true,
@@ -247,7 +236,7 @@ impl Link {
 
     /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
     pub fn withhold(&mut self, why: String) {
-        self.withheld = Some(why);
+        self.credentials.withhold(why);
         // It was counted when it was meant to go out, and it never did.
         self.in_flight.sent = self.in_flight.sent.saturating_sub(1);
         self.is_view_stale = true;
@@ -262,12 +251,12 @@ impl Link {
 
     /// Whether credentials come from a sign-in, and not from the user's own headers.
     pub fn takes_sign_in(&mut self, does: bool) {
-        self.takes_sign_in = does;
+        self.credentials.from_sign_in = does;
     }
 
     /// What goes there of the user's own.
     pub fn sends(&mut self, sent: Sent) {
-        self.sent = sent;
+        self.credentials.headers = sent;
     }
 
     /// Whether the server wants credentials before anything else.
@@ -293,7 +282,8 @@ impl Link {
         if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
             self.move_to(url)?;
         }
-        self.is_approved = config.program.is_some() && config.withheld.is_none();
+        self.credentials.is_program_approved =
+            config.program.is_some() && config.withheld.is_none();
         if self.record.is_process() && self.wire.is_none() {
             match &config.withheld {
                 Some(why) => {
@@ -405,7 +395,7 @@ impl Link {
                 }
                 (self.is_leaving, self.needs_advance) = (true, true);
                 self.saver.hurry(now.mono);
-                self.refuse_waiters(&RequestError::Unreachable("longhaul is leaving".to_owned()));
+                self.refuse_queued(&RequestError::Unreachable("longhaul is leaving".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
@@ -518,7 +508,7 @@ impl Link {
 
     /// The calls whose answer is awaited, by the ids of their requests, which are their progress tokens too.
     pub fn calls(&self) -> impl Iterator<Item = (&String, &TaskId)> {
-        self.calls.iter()
+        self.index.requests()
     }
 
     /// The task here that a call would repeat: the same id, or the same `--once` key.
@@ -533,7 +523,7 @@ impl Link {
     /// The session file knows these tasks of the server already, each with our task of it unless that is forgotten: what
     /// is adopted next is none of them.
     pub fn knows(&mut self, tasks: impl IntoIterator<Item = (String, Option<TaskId>)>) {
-        self.known_tasks.extend(tasks);
+        self.index.add_saved(tasks);
     }
 
     /// The revision of the session, or the modern one where that is all that is spoken.
@@ -601,12 +591,12 @@ impl Link {
             (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
                 LinkState::NotStarted {
                     why: why.clone(),
-                    is_approved: self.is_approved,
+                    is_approved: self.credentials.is_program_approved,
                 }
             }
             (ConnectionState::AuthRequired(why), _) => LinkState::NeedsLogin {
                 why: why.clone(),
-                takes_sign_in: self.takes_sign_in,
+                takes_sign_in: self.credentials.from_sign_in,
             },
             // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
             (_, Some(down)) if self.wants_session() => LinkState::Down {
@@ -1008,7 +998,7 @@ impl Link {
         }
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
-        let (served_ids, known_tasks) = (&mut self.served_ids, &mut self.known_tasks);
+        let index = &mut self.index;
         self.tasks.retain(|_, active| {
             let is_over = active.is_settled() || active.task.forgotten_at.is_some();
             let stays = !is_over
@@ -1016,12 +1006,9 @@ impl Link {
                 || active.held.is_some()
                 || active.saved_seq < active.task.seq;
             if !stays && let Some(server_task) = &active.task.server_task {
-                served_ids.remove(&server_task.id);
-                let shown = active.task.forgotten_at.is_none();
-                known_tasks.insert(
-                    server_task.id.clone(),
-                    shown.then(|| active.task.id.clone()),
-                );
+                let is_shown = active.task.forgotten_at.is_none();
+                let id = is_shown.then(|| active.task.id.clone());
+                index.server_task_saved(&server_task.id, id);
             }
             stays
         });
@@ -1070,7 +1057,7 @@ impl Link {
                 .and_then(|active| active.intent.as_ref());
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
-                self.calls.retain(|_, of| *of != id);
+                self.index.remove_requests_of(&id);
                 self.erasing.push(id.clone());
                 self.erased.push(id);
                 for ask in intent.asks {

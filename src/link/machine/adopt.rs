@@ -3,7 +3,11 @@
 use core::time::Duration;
 
 use super::{
-    ConnectionState, Link, RequestKind, connection::CURSOR_BYTES, negotiation::MODERN, tasks::made,
+    ConnectionState, Link, RequestKind,
+    connection::CURSOR_BYTES,
+    negotiation::MODERN,
+    queued_requests::{QueuedRequest, Wanted},
+    tasks::made,
 };
 use crate::{
     domain::{
@@ -23,28 +27,23 @@ const ADOPTED: usize = 10_000;
 /// The name of the tool of an adopted task, which no server tells.
 const NO_TOOL: &str = "adopted task";
 
-/// What is sought on the server.
-#[derive(Clone, Debug)]
-pub(super) enum Sought {
-    /// The server tasks that it lists.
-    Tasks,
-    /// The one server task of this id.
-    Task(String),
-    /// The checkpoints of this client.
-    Checkpoints(String),
-}
-
 impl Link {
     /// Adopts what waits for it, once the server can be spoken to.
     pub(super) fn tend_adoption(&mut self) {
-        if self.connection != ConnectionState::Ready || self.adopters.is_empty() {
+        if self.connection != ConnectionState::Ready {
             return;
         }
-        for (ask, sought, asked) in std::mem::take(&mut self.adopters) {
-            match sought {
-                Sought::Tasks => self.adopt(ask, None, asked),
-                Sought::Task(id) => self.adopt(ask, Some(id), asked),
-                Sought::Checkpoints(client_id) => {
+        for QueuedRequest {
+            id: ask,
+            wanted,
+            version,
+        } in self.queued_requests.take_for_lists()
+        {
+            match wanted {
+                Wanted::Tools => {}
+                Wanted::ServerTasks => self.adopt(ask, None, version),
+                Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
+                Wanted::Checkpoints { client_id } => {
                     self.call_list(RequestKind::ListCheckpoints { ask }, &client_id);
                 }
             }
@@ -96,8 +95,7 @@ impl Link {
         }
         match server_task {
             Some(server_task) => {
-                let known = self.known_tasks.get(&server_task).cloned().flatten();
-                if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
+                if let Some(id) = self.index.shown_for(&server_task).cloned() {
                     return self.answer(ask, Ok(SessionResponse::Adopted(vec![id])));
                 }
                 let (kind, has_other) = if has_extension {
@@ -185,8 +183,7 @@ impl Link {
         let (tasks, next) = protocol::task_list(result);
         for shape in tasks {
             // Those that are known leave room for the others, so that asking again brings the rest.
-            let is_known =
-                self.served_ids.contains_key(&shape.id) || self.known_tasks.contains_key(&shape.id);
+            let is_known = self.index.knows_server_task(&shape.id);
             if !is_known && so_far.len() < ADOPTED {
                 so_far.push(self.take_in(shape, TaskKind::Core));
             }
@@ -282,7 +279,7 @@ impl Link {
         }
         active.remark(now, "adopted from the server".to_owned());
         active.held = Some(self.saver.next_token());
-        self.served_ids.insert(shape.id.clone(), id.clone());
+        self.index.add_server_task(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);
         self.saver.urge(now.mono);
         self.showed(&id, shape);

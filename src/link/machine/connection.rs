@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::{
     ConnectionState, InFlight, Link, RequestKind,
+    credentials::AuthRefusal,
     negotiation::{MODERN, NegotiationStep, refuses_what_it_speaks},
     streams::DETACHED_FOR,
 };
@@ -34,8 +35,7 @@ const LAST_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
 impl Link {
     /// Whether anything needs a session.
     pub(super) fn wants_session(&self) -> bool {
-        !self.tool_waiters.is_empty()
-            || !self.adopters.is_empty()
+        !self.queued_requests.is_empty()
             || self.tasks.values().any(|active| {
                 active.task.forgotten_at.is_none()
                     && (active.phase() == Phase::Queued
@@ -76,7 +76,10 @@ impl Link {
         }
         if self.connection == ConnectionState::Ready && self.wants_tools() && self.may_ask().is_ok()
         {
-            let asked = self.tool_waiters.first().and_then(|(_, asked)| *asked);
+            let asked = self
+                .queued_requests
+                .first_for_tools()
+                .and_then(|it| it.version);
             let version = match asked {
                 Some(MODERN) => MODERN,
                 _ => self.session_version(),
@@ -173,7 +176,7 @@ impl Link {
                 .values()
                 .any(|active| active.phase() == Phase::Queued && active.is_active())
         };
-        let for_asker = !self.tool_waiters.is_empty();
+        let for_asker = self.queued_requests.first_for_tools().is_some();
         !is_listing
             && !self.is_session_doubted()
             && (for_asker || self.record.tools_at.is_none() && has_queued())
@@ -245,8 +248,8 @@ impl Link {
         }
         self.note_served();
         self.needs_advance = true;
-        for (ask, _) in std::mem::take(&mut self.tool_waiters) {
-            self.answer(ask, Ok(SessionResponse::Tools(tools.clone())));
+        for request in self.queued_requests.take_for_tools() {
+            self.answer(request.id, Ok(SessionResponse::Tools(tools.clone())));
         }
         // The modern list has less: only the session's list says which tools can run as tasks.
         if version == self.session_version() {
@@ -263,33 +266,23 @@ impl Link {
             "{} did not list its tools: {}",
             self.record.name, error.message
         );
-        self.refuse_waiters(&RequestError::Usage(words));
+        self.refuse_queued(&RequestError::Usage(words));
         self.have_tools(self.session_version(), Vec::new());
     }
 
-    /// Everybody who waits for the tools hears why they do not come.
-    pub(super) fn refuse_waiters(&mut self, because: &RequestError) {
-        self.refuse_waiters_in(None, because);
+    /// Refuses every queued client request.
+    pub(super) fn refuse_queued(&mut self, because: &RequestError) {
+        self.refuse_queued_in(None, because);
     }
 
-    /// The same for those that asked for this revision; all where there is none.
-    pub(super) fn refuse_waiters_in(
+    /// Refuses the queued client requests for this revision; all of them where it is `None`.
+    pub(super) fn refuse_queued_in(
         &mut self,
         version: Option<ProtocolVersion>,
         because: &RequestError,
     ) {
-        let is_asked = |asked: Option<ProtocolVersion>| version.is_none() || asked == version;
-        let mut refused = Vec::new();
-        self.tool_waiters.retain(|(ask, asked)| {
-            refused.extend(is_asked(*asked).then_some(*ask));
-            !is_asked(*asked)
-        });
-        self.adopters.retain(|(ask, _, asked)| {
-            refused.extend(is_asked(*asked).then_some(*ask));
-            !is_asked(*asked)
-        });
-        for ask in refused {
-            self.answer(ask, Err(because.clone()));
+        for request in self.queued_requests.take_in(version) {
+            self.answer(request.id, Err(because.clone()));
         }
     }
 
@@ -357,7 +350,7 @@ impl Link {
             }
         }
         self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
-        self.refuse_waiters(&if is_unreachable {
+        self.refuse_queued(&if is_unreachable {
             RequestError::Unreachable(words)
         } else {
             RequestError::Usage(words)
@@ -384,43 +377,16 @@ impl Link {
         self.tasks.keys().filter(is_queued).cloned().collect()
     }
 
-    /// 401 or 403: every task keeps its place until a person brought credentials.
+    /// 401 or 403: every task waits where it is until the user provides credentials.
     pub(super) fn auth_refused(&mut self, refusal: &HttpError) {
-        let said = refusal
-            .said
-            .as_deref()
-            .map(|said| format!(": {said}"))
-            .unwrap_or_default();
-        let was_withheld = self.withheld.is_some();
-        let why = self.withheld.take().unwrap_or_else(|| {
-            let name = &self.record.name;
-            match refusal.status {
-                401 if self.takes_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
-                403 if self.takes_sign_in => format!("{name} denies it (HTTP 403{said})"),
-                status if !self.sent.names.is_empty() => format!(
-                    "{name} was sent {} and refused it (HTTP {status}{said})",
-                    self.sent.message()
-                ),
-                status => format!("{name} wants credentials (HTTP {status}{said})"),
-            }
-        });
-        let words = if self.takes_sign_in {
-            format!(
-                "{why}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
-                text::shell_word(self.record.name.as_str())
-            )
-        } else if !was_withheld && !self.sent.names.is_empty() {
-            format!("{why}; {}", self.sent.next())
-        } else {
-            why.clone()
-        };
-        self.refuse_waiters(&RequestError::NeedsLogin(words));
+        let AuthRefusal { reason, advice } = self.credentials.refused(&self.record.name, refusal);
+        self.refuse_queued(&RequestError::NeedsLogin(advice));
         if self.connection == ConnectionState::Announcing {
             // The server never heard that the handshake is done.
             self.record.is_initialized = false;
             self.record_changed();
         }
-        self.connection = ConnectionState::AuthRequired(why);
+        self.connection = ConnectionState::AuthRequired(reason);
         self.show_all();
     }
 
@@ -663,7 +629,7 @@ impl Link {
                 self.record.is_initialized = false;
                 self.record_changed();
                 let words = self.out_of_reach(&why);
-                self.refuse_waiters(&RequestError::Unreachable(words));
+                self.refuse_queued(&RequestError::Unreachable(words));
                 self.back_off(why, None);
             }
             RequestKind::ListTools { .. } => match refusal {
@@ -676,7 +642,7 @@ impl Link {
                     });
                 }
                 _ => {
-                    self.refuse_waiters(&match in_flight.came {
+                    self.refuse_queued(&match in_flight.came {
                         Some(_) => RequestError::Usage(format!(
                             "{} did not list its tools ({why}); is the URL right?",
                             self.record.name

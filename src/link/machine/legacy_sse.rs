@@ -60,7 +60,7 @@ impl Link {
         if self.wire.is_none() {
             return self.wire_began(exchange, arrival);
         }
-        self.hears_modern = !self.record.is_stateful();
+        self.reading.is_modern = !self.record.is_stateful();
         let now = self.now;
         self.mark_reachable();
         for active in self.tasks.values_mut() {

@@ -324,7 +324,7 @@ impl Link {
                 format!("{words}; nothing was sent"),
             );
         }
-        self.refuse_waiters_in(Some(version), &RequestError::Usage(words));
+        self.refuse_queued_in(Some(version), &RequestError::Usage(words));
         self.negotiation = Negotiation::new(self.choice, &self.record);
         self.connection = if self.record.is_initialized {
             ConnectionState::Ready
@@ -653,10 +653,8 @@ impl Link {
         let queued = self.tasks.values().filter(|active| {
             active.phase() == Phase::Queued && active.is_active() && active.intent.is_none()
         });
-        let waiters = self.tool_waiters.iter().map(|(_, asked)| *asked);
-        let adopters = self.adopters.iter().map(|(_, _, asked)| *asked);
-        waiters
-            .chain(adopters)
+        self.queued_requests
+            .versions()
             .chain(queued.map(|active| active.task.protocol))
     }
 

@@ -42,13 +42,13 @@ impl Link {
         let related = value
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
             .and_then(|id| id.as_str());
-        let of_related = related.and_then(|id| self.served_ids.get(id));
+        let of_related = related.and_then(|id| self.index.of_server_task(id));
         let way = QuestionWay::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
-        let key = key_in(self.heard_in, raw_id.trim_matches('"'));
+        let key = key_in(self.reading.session_number, raw_id.trim_matches('"'));
         let has_it = |active: &ActiveTask| {
             let mut questions = active.task.questions.iter();
             questions.any(|question| question.key == key && question.way == way)

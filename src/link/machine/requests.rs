@@ -5,7 +5,8 @@ use core::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    ConnectionState, Link, RequestKind, adopt::Sought, negotiation::MODERN, tasks::TTL_WISH_MS,
+    ConnectionState, Link, RequestKind, negotiation::MODERN, queued_requests::Wanted,
+    tasks::TTL_WISH_MS,
 };
 use crate::{
     domain::{
@@ -76,7 +77,7 @@ impl Link {
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
                     self.reachability.hurry(self.now);
-                    self.tool_waiters.push((ask, version));
+                    self.queued_requests.push(ask, Wanted::Tools, version);
                     return;
                 }
             }
@@ -113,15 +114,15 @@ impl Link {
             }
             SessionRequest::Adopt { server_task, .. } => {
                 self.retry_auth();
-                let sought = server_task.map_or(Sought::Tasks, Sought::Task);
-                self.adopters.push((ask, sought, version));
+                let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
+                self.queued_requests.push(ask, wanted, version);
                 return;
             }
             SessionRequest::Checkpoints { client_id, .. } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
-                self.adopters
-                    .push((ask, Sought::Checkpoints(client_id), version));
+                self.queued_requests
+                    .push(ask, Wanted::Checkpoints { client_id }, version);
                 return;
             }
             // The record is for whoever carries the messages.
@@ -365,7 +366,7 @@ impl Link {
         });
         active.touch(now);
         (active.sending, active.held) = (Some(token), Some(token));
-        self.calls.insert(request_id, id.clone());
+        self.index.add_request(request_id, id.clone());
         let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
         if let Some(active) = self.tasks.get_mut(id) {
             active.stream = StreamState::Calling(exchange);
@@ -474,7 +475,7 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
-            self.calls.remove(&request_id);
+            self.index.remove_request(&request_id);
         }
         if let Some(exchange) = exchange {
             self.in_flight.remove(exchange);
@@ -513,7 +514,7 @@ impl Link {
         active.task.status = Status::Running;
         active.touch(now);
         if let Some(old) = old {
-            self.calls.remove(&old);
+            self.index.remove_request(&old);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
@@ -575,7 +576,7 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             (attempt.phase, attempt.ended_at) = (Phase::Open, None);
             let request_id = attempt.request_id.clone();
-            self.calls.insert(request_id, id.clone());
+            self.index.add_request(request_id, id.clone());
         }
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.remark(now, "looking for it on the server".to_owned());
@@ -632,7 +633,7 @@ impl Link {
         (active.follow, active.control) = (None, None);
         let fetching = active.served.take().and_then(|served| served.fetching);
         for attempt in &active.task.attempts {
-            self.calls.remove(&attempt.request_id);
+            self.index.remove_request(&attempt.request_id);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
@@ -669,7 +670,8 @@ impl Link {
             .iter()
             .filter(|attempt| attempt.phase != Phase::Ended)
         {
-            self.calls.insert(attempt.request_id.clone(), id.clone());
+            self.index
+                .add_request(attempt.request_id.clone(), id.clone());
         }
         let has_cursor = active
             .attempt()
@@ -708,7 +710,7 @@ impl Link {
             return self.ended_at(&id, watched_until);
         }
         if let Some(server_task) = server_task {
-            self.served_ids.insert(server_task.id, id.clone());
+            self.index.add_server_task(server_task.id, id.clone());
             if let Some(active) = self.tasks.get_mut(&id) {
                 active.served = Some(ServerTaskPoll::new(now.mono));
             }

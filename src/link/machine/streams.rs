@@ -50,7 +50,7 @@ impl Link {
         let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return;
         };
-        self.heard_in = match in_flight.kind {
+        self.reading.session_number = match in_flight.kind {
             // Opened before there was a session.
             RequestKind::LegacySse | RequestKind::Handshake { .. } => self.record.session_number,
             _ => in_flight.session_number,
@@ -58,7 +58,7 @@ impl Link {
         if let ExchangeEvent::MoreRequests(more) = arrival {
             return self.took_more(exchange, more);
         }
-        self.hears_modern = in_flight.is_modern;
+        self.reading.is_modern = in_flight.is_modern;
         // The hot path first: an event of a task's stream.
         if let (RequestKind::Stream(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
             (&in_flight.kind, &arrival)

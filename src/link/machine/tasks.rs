@@ -80,7 +80,7 @@ impl Link {
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);
         }
-        self.served_ids.insert(shape.id.clone(), id.clone());
+        self.index.add_server_task(shape.id.clone(), id.clone());
         self.gather();
         for exchange in connections.into_iter().flatten() {
             self.close(exchange);
@@ -183,7 +183,7 @@ impl Link {
         let Some(shape) = protocol::task_shape(json) else {
             return;
         };
-        if let Some(id) = self.served_ids.get(&shape.id).cloned() {
+        if let Some(id) = self.index.of_server_task(&shape.id).cloned() {
             self.needs_advance = true;
             self.heard_of(&id);
             self.showed(&id, shape);
@@ -639,7 +639,7 @@ impl Link {
             .and_then(|ids| ids.as_array());
         let now = self.now.mono;
         for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
-            let id = self.served_ids.get(server_task);
+            let id = self.index.of_server_task(server_task);
             if let Some(served) = id
                 .and_then(|id| self.tasks.get_mut(id))
                 .and_then(|active| active.served.as_mut())

@@ -78,6 +78,65 @@ enum ConnectionState {
     AuthRequired(String),
 }
 
+/// What the server session has shown so far.
+#[derive(Debug, Default)]
+struct McpSession {
+    /// Handshakes in a row after which nothing worked.
+    handshake_tries: u32,
+    /// The session that replaced one that ended, until the server serves something in it.
+    unproven: Option<u64>,
+    /// The session was refused, and nothing was served in it since.
+    check: Option<session_check::SessionCheck>,
+    /// Whether this process has listed the tools in this session.
+    has_fresh_tools: bool,
+}
+
+/// What the user and the configuration say about the server.
+#[derive(Debug, Default)]
+struct LinkConfig {
+    choice: Choice,
+    /// Whether a percentage in the server's text counts as progress.
+    reads_progress: bool,
+    /// The configuration file that no longer names the server.
+    gone_from: Option<String>,
+}
+
+/// When the tasks are gone through.
+#[derive(Debug, Default)]
+struct Schedule {
+    wake: Option<Mono>,
+    /// When all tasks were last gone through.
+    advanced_at: Mono,
+    /// How many tasks that was, over all times.
+    steps: u64,
+}
+
+/// How this process stops driving.
+#[derive(Debug, Default)]
+struct Exit {
+    is_leaving: bool,
+    /// Something that was forgotten, given up or handed over may still run in the server's session: don't end it.
+    keeps_session: bool,
+}
+
+/// What user interfaces have not been shown yet.
+#[derive(Debug)]
+struct Published {
+    is_server_stale: bool,
+    tasks: Vec<TaskView>,
+    erased: Vec<TaskId>,
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        Self {
+            is_server_stale: true,
+            tasks: Vec::new(),
+            erased: Vec::new(),
+        }
+    }
+}
+
 /// What the message that is being read came on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
@@ -94,18 +153,16 @@ struct Reading {
 )]
 pub struct Link {
     record: LinkRecord,
-    choice: Choice,
     rng: fastrand::Rng,
     now: Stamp,
     connection: ConnectionState,
-    /// Handshakes in a row after which nothing worked.
-    handshake_tries: u32,
-    /// The session that follows on one that ended, as long as nothing was served in it.
-    unserved: Option<u64>,
+    session: McpSession,
+    config: LinkConfig,
+    schedule: Schedule,
+    exit: Exit,
+    published: Published,
     /// What is believed and found out about the server's era.
     negotiation: negotiation::Negotiation,
-    /// The present session was refused and not served since.
-    session_check: Option<session_check::SessionCheck>,
     wire: Option<legacy_sse::Wire>,
     standalone: standalone::Standalone,
     replies: replies::Replies,
@@ -118,34 +175,11 @@ pub struct Link {
     tasks: Tasks,
     index: TaskIndex,
     in_flight: InFlightRequests,
-    /// Whether the tools were listed by this process in the present session.
-    has_fresh_tools: bool,
     saver: Saver,
-    /// How much of the history and of the results of all tasks waits to be saved.
-    unsaved: Unsaved,
-    /// Since when nothing is heard because the results that wait leave no room.
-    backpressured_since: Option<Mono>,
-    is_record_dirty: bool,
-    wake: Option<Mono>,
-    /// When all tasks were last looked through, and how many that was over all times.
-    advanced_at: Mono,
-    steps: u64,
     /// The exchange that is being read.
     reading: Reading,
     needs_advance: bool,
-    is_leaving: bool,
-    /// Whether a percentage may be read out of the server's words.
-    reads_progress: bool,
     credentials: Credentials,
-    /// The file of configuration that names the server no more.
-    gone_from: Option<String>,
-    /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
-    spares_session: bool,
-    is_view_stale: bool,
-    /// Intents whose save failed and may be on disk all the same.
-    erasing: Vec<TaskId>,
-    erased: Vec<TaskId>,
-    published: Vec<TaskView>,
     out: Vec<Output>,
 }
 
@@ -170,14 +204,18 @@ impl Link {
         let negotiation = negotiation::Negotiation::new(choice, &record);
         Self {
             record,
-            choice,
             rng,
             now,
             connection,
-            handshake_tries: 0,
-            unserved: None,
+            session: McpSession::default(),
+            config: LinkConfig {
+                choice,
+                ..LinkConfig::default()
+            },
+            schedule: Schedule::default(),
+            exit: Exit::default(),
+            published: Published::default(),
             negotiation,
-            session_check: None,
             wire: None,
             standalone: standalone::Standalone::new(now.mono),
             replies: replies::Replies::default(),
@@ -188,25 +226,10 @@ impl Link {
             tasks: Tasks::new(),
             index: TaskIndex::default(),
             in_flight: InFlightRequests::new(prefix, now.mono),
-            has_fresh_tools: false,
-            saver: Saver::new(),
-            unsaved: Unsaved::default(),
-            backpressured_since: None,
-            is_record_dirty: is_new,
-            wake: None,
-            advanced_at: Mono(0),
-            steps: 0,
+            saver: Saver::new(is_new),
             reading: Reading::default(),
             needs_advance: false,
-            is_leaving: false,
-            reads_progress: false,
             credentials: Credentials::default(),
-            gone_from: None,
-            spares_session: false,
-            is_view_stale: true,
-            erasing: Vec::new(),
-            erased: Vec::new(),
-            published: Vec::new(),
             out: Vec::new(),
         }
     }
@@ -214,7 +237,7 @@ impl Link {
     /// Counts what waits to be saved together with the other links that are given the same.
     #[must_use]
     pub fn sharing(mut self, unsaved: Unsaved) -> Self {
-        self.unsaved = unsaved;
+        self.saver.unsaved = unsaved;
         self
     }
 
@@ -239,14 +262,14 @@ impl Link {
         self.credentials.withhold(why);
         // It was counted when it was meant to go out, and it never did.
         self.in_flight.sent = self.in_flight.sent.saturating_sub(1);
-        self.is_view_stale = true;
+        self.published.is_server_stale = true;
     }
 
     /// The file of configuration that names the server no more; `None` once something names it again. A program of that
     /// server is ended by the next input at which nothing runs there.
     pub fn gone_from(&mut self, file: Option<String>) {
-        self.is_view_stale |= self.gone_from != file;
-        self.gone_from = file;
+        self.published.is_server_stale |= self.config.gone_from != file;
+        self.config.gone_from = file;
     }
 
     /// Whether credentials come from a sign-in, and not from the user's own headers.
@@ -270,9 +293,9 @@ impl Link {
     /// In words, where something of it has to wait because work under way would lose its way back with the change.
     pub fn configure(&mut self, config: &ServerConfig) -> Result<(), String> {
         // Whatever stood in its way may be gone.
-        self.is_view_stale = true;
-        if self.reads_progress != config.progress_from_text {
-            self.reads_progress = config.progress_from_text;
+        self.published.is_server_stale = true;
+        if self.config.reads_progress != config.progress_from_text {
+            self.config.reads_progress = config.progress_from_text;
             self.show_all();
         }
         if self.record.convention != config.checkpoint {
@@ -307,7 +330,7 @@ impl Link {
         let is_new = match choice.version {
             Some(version) => self.record.version.is_some_and(|known| known != version),
             // What was found out under a choice is not what survives.
-            None => self.choice.version.is_some() && self.record.version.is_some(),
+            None => self.config.choice.version.is_some() && self.record.version.is_some(),
         };
         if is_new && self.has_unsettled() {
             let words = self.session_version().label();
@@ -316,10 +339,10 @@ impl Link {
                 choice.version.map_or("auto", ProtocolVersion::label)
             ));
         }
-        if self.choice == choice {
+        if self.config.choice == choice {
             return Ok(());
         }
-        self.choice = choice;
+        self.config.choice = choice;
         if is_new {
             self.record.is_initialized = false;
             (self.record.session, self.record.version) = (None, None);
@@ -327,11 +350,11 @@ impl Link {
             self.record.gave_ids.clear();
             (self.record.modern, self.record.refuses_session) = (ModernSupport::Unknown, false);
             self.record.asked_version = None;
-            self.has_fresh_tools = false;
+            self.session.has_fresh_tools = false;
             self.hang_up_wire();
             self.connection = ConnectionState::Disconnected;
         }
-        self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
+        self.negotiation = negotiation::Negotiation::new(self.config.choice, &self.record);
         self.record_changed();
         Ok(())
     }
@@ -352,8 +375,8 @@ impl Link {
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
         (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
-        self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
-        (self.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
+        self.negotiation = negotiation::Negotiation::new(self.config.choice, &self.record);
+        (self.session.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
         self.reachability = Reachability::new(self.now);
         self.record_changed();
         Ok(())
@@ -383,7 +406,7 @@ impl Link {
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::ProgramEnded => self.program_ended(),
             Input::Leave | Input::HandOver => {
-                self.spares_session |= matches!(input, Input::HandOver);
+                self.exit.keeps_session |= matches!(input, Input::HandOver);
                 // Watched until this moment, however quiet it was.
                 let open = self
                     .tasks
@@ -393,14 +416,14 @@ impl Link {
                     active.touch(now);
                     self.saver.touch(now.mono);
                 }
-                (self.is_leaving, self.needs_advance) = (true, true);
+                (self.exit.is_leaving, self.needs_advance) = (true, true);
                 self.saver.hurry(now.mono);
                 self.refuse_queued(&RequestError::Unreachable("longhaul is leaving".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
         let is_due = self.needs_advance || self.due_at().is_some_and(|at| now.mono >= at);
-        if is_due && (self.is_leaving || now.mono >= self.may_advance_at()) {
+        if is_due && (self.exit.is_leaving || now.mono >= self.may_advance_at()) {
             self.advance();
         }
     }
@@ -413,41 +436,47 @@ impl Link {
     /// Tasks that changed since they were last taken and may be shown.
     pub fn take_views(&mut self) -> Vec<TaskView> {
         self.publish();
-        std::mem::take(&mut self.published)
+        std::mem::take(&mut self.published.tasks)
     }
 
     /// Tasks that were taken out for good.
     pub fn take_erased(&mut self) -> Vec<TaskId> {
-        std::mem::take(&mut self.erased)
+        std::mem::take(&mut self.published.erased)
     }
 
     /// The picture of the server, if it changed since it was last taken.
     pub fn take_server_view(&mut self) -> Option<ServerView> {
-        std::mem::take(&mut self.is_view_stale).then(|| self.server_view())
+        std::mem::take(&mut self.published.is_server_stale).then(|| self.server_view())
     }
 
     /// When [`Input::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let may = self.may_advance_at();
-        let is_put_off = self.needs_advance && may > self.now.mono && !self.is_leaving;
+        let is_put_off = self.needs_advance && may > self.now.mono && !self.exit.is_leaving;
         let due = earliest(self.due_at(), is_put_off.then_some(may));
-        due.map(|at| if self.is_leaving { at } else { at.max(may) })
+        due.map(|at| {
+            if self.exit.is_leaving {
+                at
+            } else {
+                at.max(may)
+            }
+        })
     }
 
     fn due_at(&self) -> Option<Mono> {
-        earliest(self.wake, self.saver.next_due())
+        earliest(self.schedule.wake, self.saver.next_due())
     }
 
     /// When all tasks may be looked through again.
     fn may_advance_at(&self) -> Mono {
         let tasks = u64::try_from(self.tasks.len()).unwrap_or(u64::MAX);
         let pause = Duration::from_millis(tasks / TASKS_A_MILLISECOND);
-        self.advanced_at.after(pause)
+        self.schedule.advanced_at.after(pause)
     }
 
     /// How many tasks were looked at over all times, to measure what many of them cost.
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.schedule.steps
     }
 
     /// What is known of the server.
@@ -531,7 +560,7 @@ impl Link {
         let newest_stateful = ProtocolVersion::V20251125;
         self.record
             .version
-            .or(self.choice.version)
+            .or(self.config.choice.version)
             .unwrap_or(newest_stateful)
     }
 
@@ -581,7 +610,7 @@ impl Link {
         let mut capabilities = self.record.capabilities();
         capabilities.pinned = task
             .and_then(|task| task.protocol)
-            .or(self.choice.version)
+            .or(self.config.choice.version)
             .or(capabilities.pinned);
         capabilities
     }
@@ -630,14 +659,14 @@ impl Link {
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
             capabilities: self.capabilities(None),
             requests: self.in_flight.sent,
-            gone_from: self.gone_from.clone(),
+            gone_from: self.config.gone_from.clone(),
             latency: self.in_flight.latency,
         }
     }
 
     /// Everything that time or a change of state makes due.
     fn advance(&mut self) {
-        self.advanced_at = self.now.mono;
+        self.schedule.advanced_at = self.now.mono;
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
             self.needs_advance = false;
@@ -648,7 +677,7 @@ impl Link {
             self.tend_connection();
             self.tend_adoption();
             let now = self.now.mono;
-            self.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
+            self.schedule.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
             let is_busy = |active: &ActiveTask| !active.is_parked() && !Self::is_still(active, now);
             let busy = self.tasks.iter().filter(|(_, active)| is_busy(active));
             for id in busy.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
@@ -672,7 +701,7 @@ impl Link {
             self.flush();
         }
         self.publish();
-        self.wake = match self.backpressured_since {
+        self.schedule.wake = match self.saver.backpressured_since {
             None => self.next_deadline(),
             Some(_) => None,
         };
@@ -693,12 +722,13 @@ impl Link {
     /// Whether what servers send is read. While it is not, their silence means nothing: no clock runs but the saver's.
     fn can_read(&mut self) -> bool {
         let now = self.now.mono;
-        if !self.unsaved.has_room() {
-            self.backpressured_since.get_or_insert(now);
+        if !self.saver.unsaved.has_room() {
+            self.saver.backpressured_since.get_or_insert(now);
             return false;
         }
         let was_long = |since: &Mono| now.since(*since) >= BACKPRESSURED;
         if self
+            .saver
             .backpressured_since
             .take()
             .as_ref()
@@ -760,7 +790,7 @@ impl Link {
             self.now.mono,
         );
         self.reachability.sent(self.now);
-        self.is_view_stale = true;
+        self.published.is_server_stale = true;
         self.out.push(Output::Send {
             exchange,
             request: Request {
@@ -788,7 +818,7 @@ impl Link {
     fn mark_reachable(&mut self) {
         if self.reachability.worked() {
             self.needs_advance = true;
-            self.is_view_stale = true;
+            self.published.is_server_stale = true;
             // Streams follow the prober staggered, so that a server that just came back is not run over.
             let mut place = 0;
             for active in self.tasks.values_mut() {
@@ -819,7 +849,7 @@ impl Link {
 
     /// Every row shows the link's state, so all of them change with it.
     fn show_all(&mut self) {
-        (self.needs_advance, self.is_view_stale) = (true, true);
+        (self.needs_advance, self.published.is_server_stale) = (true, true);
         self.tasks
             .values_mut()
             .for_each(|active| active.is_shown_stale = true);
@@ -879,9 +909,9 @@ impl Link {
     /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
     /// settled and not on disk yet is still here, and unsettled for whoever comes next.
     fn terminate_session(&mut self) {
-        let may_end = self.is_leaving
+        let may_end = self.exit.is_leaving
             && self.tasks.is_empty()
-            && !self.spares_session
+            && !self.exit.keeps_session
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()
             && self.in_flight.sent > 0
@@ -896,7 +926,7 @@ impl Link {
     }
 
     fn record_changed(&mut self) {
-        (self.is_record_dirty, self.is_view_stale) = (true, true);
+        (self.saver.is_record_dirty, self.published.is_server_stale) = (true, true);
         self.saver.touch(self.now.mono);
     }
 
@@ -913,20 +943,20 @@ impl Link {
     /// chosen with care.
     fn is_worth_saving(&self) -> bool {
         let is_known = self.record.session_number > 0 || self.record.pinned_version.is_some();
-        self.is_record_dirty && (is_known || !self.tasks.is_empty())
+        self.saver.is_record_dirty && (is_known || !self.tasks.is_empty())
     }
 
     fn is_dirty(&self) -> bool {
         self.is_worth_saving()
-            || !self.erasing.is_empty()
+            || !self.saver.erasing.is_empty()
             || self.tasks.values().any(|active| active.is_dirty)
     }
 
     fn flush(&mut self) {
         // First, so that a call asked for again under the same id is not taken out with its failed intent.
-        let mut rows: Vec<Row> = self.erasing.drain(..).map(Row::Erase).collect();
+        let mut rows: Vec<Row> = self.saver.erasing.drain(..).map(Row::Erase).collect();
         if self.is_worth_saving() {
-            self.is_record_dirty = false;
+            self.saver.is_record_dirty = false;
             let mut record = self.record.clone();
             // A process that ends now may leave a session that the server does not serve yet.
             record.is_initialized &= self.connection != ConnectionState::Announcing;
@@ -1021,7 +1051,7 @@ impl Link {
         };
         for row in Arc::unwrap_or_clone(flight.rows) {
             match row {
-                Row::Link(_) => self.is_record_dirty = true,
+                Row::Link(_) => self.saver.is_record_dirty = true,
                 Row::Task(task) => {
                     if let Some(active) = self.tasks.get_mut(&task.id) {
                         active.is_dirty = true;
@@ -1037,7 +1067,7 @@ impl Link {
                         active.result.get_or_insert(json);
                     }
                 }
-                Row::Erase(id) => self.erasing.push(id),
+                Row::Erase(id) => self.saver.erasing.push(id),
             }
         }
         let trouble = self.disk_trouble();
@@ -1058,8 +1088,8 @@ impl Link {
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
                 self.index.remove_requests_of(&id);
-                self.erasing.push(id.clone());
-                self.erased.push(id);
+                self.saver.erasing.push(id.clone());
+                self.published.erased.push(id);
                 for ask in intent.asks {
                     self.answer(
                         ask,
@@ -1109,7 +1139,10 @@ impl Link {
         {
             let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
             let mut view = active.view(self.contact(active), price);
-            view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
+            view.guess = view
+                .task
+                .share_in_words()
+                .filter(|_| self.config.reads_progress);
             views.push(view);
         }
         for view in &views {
@@ -1117,7 +1150,7 @@ impl Link {
                 active.is_shown_stale = false;
             }
         }
-        self.published.append(&mut views);
+        self.published.tasks.append(&mut views);
     }
 
     /// The contact with one task, as one of three facts.

@@ -83,7 +83,9 @@ impl Link {
     ) {
         let name = self.record.name.clone();
         let is_core = |offer: &TaskOffer| offer.kind == TaskKind::Core;
-        let era = asked.or(self.choice.version).map(ProtocolVersion::era);
+        let era = asked
+            .or(self.config.choice.version)
+            .map(ProtocolVersion::era);
         let core = (self.record.tasks.filter(is_core)).filter(|_| era != Some(Era::Modern));
         let has_extension = self.record.has_extension() && era != Some(Era::Stateful);
         if core.is_none() && !has_extension {
@@ -268,7 +270,7 @@ impl Link {
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
-        let mut active = ActiveTask::new(now, task, Vec::new(), &self.unsaved);
+        let mut active = ActiveTask::new(now, task, Vec::new(), &self.saver.unsaved);
         if let Some(task) = &active.task.server_task {
             // It was shown just now; of a long list not all are asked for at once.
             let mut served = ServerTaskPoll::new(now.mono);

@@ -112,7 +112,7 @@ impl Link {
                     };
                     self.reply(answer);
                 }
-                Incoming::ToolsChanged => self.has_fresh_tools = false,
+                Incoming::ToolsChanged => self.session.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
                 Incoming::Withdrawn(id) if is_modern => self.listening_withdrawn(id.get()),

@@ -57,7 +57,7 @@ impl Link {
         if self.connection == ConnectionState::Disconnected
             && self.wants_session()
             && self.reachability.may_send(self.now)
-            && !self.is_leaving
+            && !self.exit.is_leaving
         {
             self.aim();
             let needs_wire =
@@ -69,7 +69,7 @@ impl Link {
             }
         }
         if self.connection == ConnectionState::Ready
-            && !self.is_leaving
+            && !self.exit.is_leaving
             && let Some((step, asked)) = self.missing()
         {
             return self.negotiate_for(step, asked);
@@ -134,10 +134,10 @@ impl Link {
         self.record.asked_version = self
             .negotiation
             .asked()
-            .filter(|asked| Some(*asked) != self.choice.version);
+            .filter(|asked| Some(*asked) != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
-        self.session_check = None;
+        self.session.check = None;
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
@@ -148,7 +148,7 @@ impl Link {
         }
         self.record.server_info = shake.server_info;
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         self.record_changed();
         self.send(RequestKind::Announce, encode::initialized(), None, None);
         self.connection = ConnectionState::Announcing;
@@ -255,7 +255,7 @@ impl Link {
         if version == self.session_version() {
             self.record.tools = tools;
             self.record.tools_at = Some(self.now.wall);
-            self.has_fresh_tools = true;
+            self.session.has_fresh_tools = true;
             self.record_changed();
         }
     }
@@ -361,10 +361,10 @@ impl Link {
     pub(super) fn back_off(&mut self, why: String, at_least: Option<Duration>) {
         let wait = doubled(
             FIRST_HANDSHAKE_WAIT,
-            self.handshake_tries,
+            self.session.handshake_tries,
             LAST_HANDSHAKE_WAIT,
         );
-        self.handshake_tries = self.handshake_tries.saturating_add(1);
+        self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
@@ -408,14 +408,14 @@ impl Link {
             return;
         }
         (self.record.is_initialized, self.record.session) = (false, None);
-        self.session_check = None;
+        self.session.check = None;
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
         }
         self.record_changed();
-        if self.unserved == Some(self.record.session_number) {
+        if self.session.unproven == Some(self.record.session_number) {
             let why = said.unwrap_or("its sessions end at once").to_owned();
             self.back_off(why, None);
         }
@@ -527,19 +527,19 @@ impl Link {
 
     /// Something was served in this session, so the next one does not follow on a failure.
     pub(super) fn note_served(&mut self) {
-        (self.handshake_tries, self.unserved) = (0, None);
+        (self.session.handshake_tries, self.session.unproven) = (0, None);
     }
 
     /// The session is over, and the next one has to show that it is not like that too.
     pub(super) fn note_session_over(&mut self) {
-        self.handshake_tries = self.handshake_tries.saturating_add(1);
-        self.unserved = Some(self.record.session_number + 1);
+        self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
+        self.session.unproven = Some(self.record.session_number + 1);
     }
 
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
     /// nothing was ever served in it. A server that has no such method would else be negotiated with forever.
     fn is_of_no_session(&self, in_flight: &InFlight) -> bool {
-        self.unserved == Some(self.record.session_number)
+        self.session.unproven == Some(self.record.session_number)
             && in_flight.session_number == self.record.session_number
             && matches!(
                 in_flight.kind,

@@ -176,12 +176,12 @@ impl Link {
         self.hang_up_wire();
         self.record.is_initialized = false;
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         self.record_changed();
         if self.record.is_process() {
             self.tasks_ended_with_process(why);
             // Whatever was left to itself there has ended too.
-            self.spares_session = false;
+            self.exit.keeps_session = false;
         }
         let waiting: Vec<(ExchangeId, InFlight)> = self
             .in_flight
@@ -200,7 +200,7 @@ impl Link {
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
         }
-        if self.handshake_tries > 0 {
+        if self.session.handshake_tries > 0 {
             self.back_off(why.to_owned(), None);
         }
         self.note_session_over();
@@ -212,10 +212,10 @@ impl Link {
         let is_of_wire = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
         };
-        let is_idle = self.gone_from.is_some()
+        let is_idle = self.config.gone_from.is_some()
             && self.record.is_process()
             && self.wire.is_some()
-            && !self.spares_session
+            && !self.exit.keeps_session
             && !self.wants_session()
             && !self.has_unsettled()
             && self.in_flight.values().all(is_of_wire);

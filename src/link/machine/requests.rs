@@ -65,14 +65,17 @@ impl Link {
             SessionRequest::Tools(_)
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. }
-                if self.is_leaving =>
+                if self.exit.is_leaving =>
             {
                 Err(RequestError::Unreachable("longhaul is leaving".to_owned()))
             }
             SessionRequest::Tools(_) => {
                 self.retry_auth();
                 let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
-                if self.has_fresh_tools && self.connection == ConnectionState::Ready && is_known {
+                if self.session.has_fresh_tools
+                    && self.connection == ConnectionState::Ready
+                    && is_known
+                {
                     Ok(SessionResponse::Tools(self.record.tools.clone()))
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
@@ -189,7 +192,7 @@ impl Link {
             self.now,
             Task::new(self.now.wall, call),
             Vec::new(),
-            &self.unsaved,
+            &self.saver.unsaved,
         );
         let request_id = self.in_flight.new_request_id();
         active.task.begin(new_attempt(
@@ -618,7 +621,7 @@ impl Link {
             )));
         }
         // Nobody proved that it does not work on.
-        self.spares_session = true;
+        self.exit.keeps_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
         Ok(SessionResponse::Accepted)
     }
@@ -628,7 +631,7 @@ impl Link {
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.task.forgotten_at = Some(now.wall);
         active.touch(now);
-        self.spares_session |= !active.is_settled();
+        self.exit.keeps_session |= !active.is_settled();
         let connections = active.take_connections();
         (active.follow, active.control) = (None, None);
         let fetching = active.served.take().and_then(|served| served.fetching);
@@ -647,11 +650,11 @@ impl Link {
         let id = task.id.clone();
         let now = self.now;
         if task.forgotten_at.is_some() {
-            self.spares_session |= !task.status.is_settled();
+            self.exit.keeps_session |= !task.status.is_settled();
             return;
         }
         let watched_until = task.updated_at.min(now.wall);
-        let mut active = ActiveTask::new(now, task, ids, &self.unsaved);
+        let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.

@@ -112,7 +112,7 @@ impl Link {
             let Some(in_flight) = self.in_flight.mark_opened(exchange, self.now.mono) else {
                 return;
             };
-            self.is_view_stale |= in_flight.sent_at.is_some();
+            self.published.is_server_stale |= in_flight.sent_at.is_some();
             in_flight.came = no_message(&body).filter(|_| in_flight.request_id.is_some());
             match &mut in_flight.kind {
                 RequestKind::Handshake { session: slot } => *slot = session,

@@ -215,7 +215,7 @@ impl Link {
 
     /// Asks for what is due, a few at a time.
     pub(super) fn step_polls(&mut self) {
-        if self.connection != ConnectionState::Ready || self.is_leaving {
+        if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return;
         }
         let now = self.now.mono;
@@ -262,7 +262,7 @@ impl Link {
 
     /// When the poller has something to do again; only the way counts, a pace is not ours to ration.
     pub(super) fn next_poll(&self) -> Option<Mono> {
-        if self.connection != ConnectionState::Ready || self.is_leaving {
+        if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return None;
         }
         let mut next = None;
@@ -348,10 +348,10 @@ impl Link {
         let is_same = active.task.seq == seq
             && active.is_parked()
             && !active.is_dirty
-            && !self.is_record_dirty;
+            && !self.saver.is_record_dirty;
         if is_same && let Some(next) = Self::next_look(active) {
             self.needs_advance = false;
-            self.wake = earliest(self.wake, Some(next));
+            self.schedule.wake = earliest(self.schedule.wake, Some(next));
         }
     }
 
@@ -558,7 +558,7 @@ impl Link {
         let is_due = next.is_some_and(|next| self.now.mono >= next);
         if !is_due
             || self.connection != ConnectionState::Ready
-            || self.is_leaving
+            || self.exit.is_leaving
             || !self.may_listen()
         {
             return;

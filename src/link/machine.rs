@@ -1162,7 +1162,7 @@ impl Link {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.last_byte.wall;
-        let is_kept = active.kept.is_some() && self.reachability.down().is_none();
+        let is_kept = active.recovery.kept.is_some() && self.reachability.down().is_none();
         if is_kept || matches!(active.stream, StreamState::Open { .. }) {
             return Connectivity::Live { last_byte };
         }
@@ -1191,18 +1191,20 @@ impl Link {
         }
         match &active.stream {
             StreamState::Waiting { until } => Connectivity::Reconnecting {
-                attempt: active.tries,
+                attempt: active.recovery.tries,
                 next: in_wall(*until),
                 why: active
+                    .recovery
                     .cut
                     .as_ref()
                     .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
             },
             StreamState::Asking { .. } | StreamState::Verifying { .. } => {
                 Connectivity::Reconnecting {
-                    attempt: active.tries + 1,
+                    attempt: active.recovery.tries + 1,
                     next: self.now.wall,
                     why: active
+                        .recovery
                         .cut
                         .as_ref()
                         .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
@@ -1242,7 +1244,9 @@ impl Link {
             }
             if can_ask {
                 if let StreamState::Waiting { until } = active.stream {
-                    let allowed = self.reachability.allowed_with(&active.budget, self.now);
+                    let allowed = self
+                        .reachability
+                        .allowed_with(&active.recovery.budget, self.now);
                     next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
                 if let Some(at) = active.follow.as_ref().and_then(|follow| follow.next) {

@@ -15,6 +15,7 @@ mod checkpoint;
 mod machine;
 mod pending;
 mod reachability;
+mod recovery;
 mod refusals;
 mod replay_gap;
 mod saver;

@@ -461,7 +461,7 @@ impl Link {
         let fetching = active.served.take().and_then(|served| served.fetching);
         active.follow = None;
         active.set_control(now, None);
-        active.cut = None;
+        active.recovery.cut = None;
         let reason = status
             .reason()
             .or_else(|| error.as_ref().map(|error| error.message.clone()));

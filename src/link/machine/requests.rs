@@ -499,9 +499,9 @@ impl Link {
         let connections = active.take_connections();
         active.follow = None;
         let fetching = active.served.take().and_then(|served| served.fetching);
-        (active.tries, active.empties, active.round) = (0, 0, 0);
+        active.recovery.restart();
         (active.task.server_task, active.task.resumability.task) = (None, false);
-        (active.cut, active.skip_to, active.detached) = (None, None, None);
+        active.detached = None;
         active.last_step = None;
         active.was_unsent = true;
         let mut old = None;
@@ -759,7 +759,7 @@ impl Link {
         }
         let why = format!("nobody watched for {}", text::span(unwatched));
         let state = "unwatched".to_owned();
-        active.cut = Some(Cut {
+        active.recovery.cut = Some(Cut {
             at: now.mono,
             before: unwatched,
             why: why.clone(),

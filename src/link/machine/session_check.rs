@@ -129,7 +129,7 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.note_cut(now, &format!("HTTP {}", refusal.status));
-            active.tries = active.tries.saturating_add(1);
+            active.recovery.note_try();
         }
         self.ask_later(id);
         if self.is_stream_refused_for_long(id) {
@@ -156,6 +156,7 @@ impl Link {
             return false;
         };
         let refusals = active
+            .recovery
             .refusals
             .get_or_insert_with(|| Refusals::none_since(now));
         refusals.add();

@@ -61,7 +61,7 @@ impl Link {
         };
         let task = made(&shape, kind, now.wall, is_bound);
         let connections = active.take_connections();
-        active.cut = None;
+        active.recovery.cut = None;
         active.task.resumability.task = !self.record.is_process();
         active.task.server_task_id = Some(task.id.clone());
         let served = ServerTaskPoll::new(now.mono);

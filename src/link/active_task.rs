@@ -226,19 +226,9 @@ pub(super) struct ActiveTask {
     pub(super) stream: StreamState,
     pub(super) recovery: Recovery,
     pub(super) ids: RecentIds,
-    /// Whether the present exchange brought something new.
-    pub(super) has_news: bool,
     /// Where what was replayed meets what is live.
     pub(super) replay_gap: ReplayGap,
     pub(super) step_interval: StepInterval,
-    pub(super) last_byte: Stamp,
-    /// The widest gap between two signs of life on this stream, once there were two.
-    pub(super) heartbeat: Option<Duration>,
-    pub(super) last_news: Mono,
-    /// The longest time between two events once one came too late to be of a replay: the resumed stream is alive.
-    pub(super) live_gap: Option<Duration>,
-    pub(super) last_step: Option<Mono>,
-    pub(super) longest_step: Duration,
     pub(super) follow: Option<Follow>,
     /// How its server task is asked for, while it has one.
     pub(super) served: Option<ServerTaskPoll>,
@@ -259,27 +249,80 @@ pub(super) struct ActiveTask {
     /// The line that says that the present attempt went out, until that is known.
     pub(super) start: Option<Start>,
     pub(super) detached: Option<DetachedStream>,
-    /// Since when we are in contact; the idle limit does not count our own outages.
-    pub(super) contact_since: Mono,
     /// The limits begin to count then: after a restart the server is heard first.
     pub(super) limits_from: Mono,
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
     /// Its arguments are sent whatever the tool's schema says of them.
     pub(super) is_unchecked: bool,
+    pub(super) activity: StreamActivity,
+    pub(super) saving: SaveState,
+}
+
+/// When the stream last showed signs of life.
+#[derive(Debug)]
+pub(super) struct StreamActivity {
+    /// Whether the present exchange brought something new.
+    pub(super) has_news: bool,
+    pub(super) last_byte: Stamp,
+    /// The widest gap between two signs of life on this stream, once there were two.
+    pub(super) heartbeat: Option<Duration>,
+    pub(super) last_news: Mono,
+    /// The longest time between two events once one came too late to be of a replay: the resumed stream is alive.
+    pub(super) live_gap: Option<Duration>,
+    pub(super) last_step: Option<Mono>,
+    pub(super) longest_step: Duration,
+    /// Since when we are in contact; the idle limit does not count our own outages.
+    pub(super) contact_since: Mono,
+}
+
+impl StreamActivity {
+    fn new(now: Stamp) -> Self {
+        Self {
+            has_news: false,
+            last_byte: now,
+            heartbeat: None,
+            last_news: now.mono,
+            live_gap: None,
+            last_step: None,
+            longest_step: Duration::ZERO,
+            contact_since: now.mono,
+        }
+    }
+}
+
+/// What of a task is not in the session file, or not shown, yet.
+#[derive(Debug)]
+pub(super) struct SaveState {
     /// History that no save holds yet.
     pub(super) pending: Pending,
-    left_out: LeftOut,
+    pub(super) left_out: LeftOut,
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     /// How much memory it takes, also while a save is under way.
     pub(super) result_part: Part,
     pub(super) is_dirty: bool,
-    pub(super) is_shown_stale: bool,
     /// The save that has to be on disk before this may be shown.
     pub(super) held: Option<SaveToken>,
     pub(super) is_unsaved: bool,
     pub(super) saved_seq: u64,
+    pub(super) is_shown_stale: bool,
+}
+
+impl SaveState {
+    fn new(unsaved: &Unsaved, saved_seq: u64) -> Self {
+        Self {
+            pending: Pending::sharing(&unsaved.history),
+            left_out: LeftOut::default(),
+            result: None,
+            result_part: unsaved.results.part(),
+            is_dirty: false,
+            held: None,
+            is_unsaved: false,
+            saved_seq,
+            is_shown_stale: true,
+        }
+    }
 }
 
 impl ActiveTask {
@@ -290,15 +333,8 @@ impl ActiveTask {
             stream: StreamState::None,
             recovery: Recovery::new(now.mono),
             ids: RecentIds::restored(ids),
-            has_news: false,
             replay_gap: ReplayGap::Whole,
             step_interval: StepInterval::default(),
-            last_byte: now,
-            heartbeat: None,
-            last_news: now.mono,
-            live_gap: None,
-            last_step: None,
-            longest_step: Duration::ZERO,
             follow: None,
             served: None,
             has_answers: false,
@@ -311,19 +347,11 @@ impl ActiveTask {
             started: 0,
             start: None,
             detached: None,
-            contact_since: now.mono,
             limits_from: Mono(0),
+            activity: StreamActivity::new(now),
+            saving: SaveState::new(unsaved, saved_seq),
             must_survive: false,
             is_unchecked: false,
-            pending: Pending::sharing(&unsaved.history),
-            left_out: LeftOut::default(),
-            result: None,
-            result_part: unsaved.results.part(),
-            is_dirty: false,
-            is_shown_stale: true,
-            held: None,
-            is_unsaved: false,
-            saved_seq,
         }
     }
 
@@ -372,13 +400,13 @@ impl ActiveTask {
         }
         self.recovery.kept = Some(KeptConnection {
             on,
-            last_byte: self.last_byte,
+            last_byte: self.activity.last_byte,
             is_resumed,
             since,
-            has_news: self.has_news,
+            has_news: self.activity.has_news,
             replay_gap: std::mem::take(&mut self.replay_gap),
-            live_gap: self.live_gap,
-            last_step: self.last_step,
+            live_gap: self.activity.live_gap,
+            last_step: self.activity.last_step,
         });
         None
     }
@@ -392,13 +420,13 @@ impl ActiveTask {
             is_resumed: kept.is_resumed,
             since: kept.since,
         };
-        (self.has_news, self.replay_gap) = (kept.has_news, kept.replay_gap);
-        (self.live_gap, self.last_step) = (kept.live_gap, kept.last_step);
+        (self.activity.has_news, self.replay_gap) = (kept.has_news, kept.replay_gap);
+        (self.activity.live_gap, self.activity.last_step) = (kept.live_gap, kept.last_step);
         self.recovery.probe = Probe::Off;
         // What the other connection brought says nothing of this one.
-        self.last_byte = kept.last_byte;
+        self.activity.last_byte = kept.last_byte;
         self.note_back(now);
-        self.is_shown_stale = true;
+        self.saving.is_shown_stale = true;
         replaced
     }
 
@@ -432,11 +460,11 @@ impl ActiveTask {
             what,
             HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
         );
-        if is_bulk && self.pending.is_full(&what) {
+        if is_bulk && self.saving.pending.is_full(&what) {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;
-        self.pending.push(Entry {
+        self.saving.pending.push(Entry {
             seq: self.task.seq,
             at: now.wall,
             attempt: self.attempt().map_or(1, |attempt| attempt.number),
@@ -449,10 +477,10 @@ impl ActiveTask {
     /// Counts something that the history does not hold. It says so on the task's row each time, and in the log whenever
     /// the count has doubled: a flood of it must not become a flood of lines.
     pub(super) fn left_out(&mut self, now: Stamp, which: fn(&mut LeftOut) -> &mut u64) {
-        let count = which(&mut self.left_out);
+        let count = which(&mut self.saving.left_out);
         *count += 1;
         let is_told = count.is_power_of_two();
-        let words = self.left_out.message();
+        let words = self.saving.left_out.message();
         if is_told {
             self.task.gap_at = Some(now.wall);
             self.remark(now, words);
@@ -478,10 +506,10 @@ impl ActiveTask {
 
     /// The log shows a silence that was a dead connection as an outage since its last data.
     pub(super) fn note_silence_as_cut(&mut self, now: Stamp) {
-        let silent_for = now.mono.since(self.last_news);
+        let silent_for = now.mono.since(self.activity.last_news);
         self.note_cut(now, &format!("no data for {}", text::span(silent_for)));
         if let Some(cut) = &mut self.recovery.cut {
-            cut.at = self.last_news;
+            cut.at = self.activity.last_news;
         }
     }
 
@@ -535,7 +563,7 @@ impl ActiveTask {
 
     pub(super) fn touch(&mut self, now: Stamp) {
         self.task.updated_at = now.wall;
-        (self.is_dirty, self.is_shown_stale) = (true, true);
+        (self.saving.is_dirty, self.saving.is_shown_stale) = (true, true);
     }
 
     /// Sets or ends what we asked for.
@@ -553,15 +581,15 @@ impl ActiveTask {
 
     /// A sign of life on its stream.
     pub(super) fn heard(&mut self, now: Stamp) {
-        let gap = now.mono.since(self.last_byte.mono);
+        let gap = now.mono.since(self.activity.last_byte.mono);
         if gap > Duration::from_secs(1) {
-            self.heartbeat = Some(self.heartbeat.unwrap_or_default().max(gap));
+            self.activity.heartbeat = Some(self.activity.heartbeat.unwrap_or_default().max(gap));
         }
         // The age of the last byte is shown in seconds.
-        if now.wall.0 / 1000 != self.last_byte.wall.0 / 1000 {
-            self.is_shown_stale = true;
+        if now.wall.0 / 1000 != self.activity.last_byte.wall.0 / 1000 {
+            self.saving.is_shown_stale = true;
         }
-        self.last_byte = now;
+        self.activity.last_byte = now;
     }
 
     /// When the silence of a stream that cannot be asked for again makes its checkpoint worth a look. The stream stays
@@ -573,11 +601,12 @@ impl ActiveTask {
             .attempt()
             .filter(|_| is_open && self.task.resumability.checkpoint)?;
         let patience = self
+            .activity
             .heartbeat
             .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
         let can_replay = attempt.cursors.newest.is_some() && !self.recovery.is_replay_failing;
         let has_way_back = can_replay || self.is_modern();
-        (!has_way_back).then(|| self.last_byte.mono.after(patience))
+        (!has_way_back).then(|| self.activity.last_byte.mono.after(patience))
     }
 
     /// The picture to publish.
@@ -586,9 +615,9 @@ impl ActiveTask {
             task: self.task.clone(),
             contact,
             leaving,
-            saved_seq: self.saved_seq,
+            saved_seq: self.saving.saved_seq,
             guess: None,
-            is_unsaved: self.is_unsaved,
+            is_unsaved: self.saving.is_unsaved,
         }
     }
 
@@ -642,7 +671,7 @@ impl ActiveTask {
         if let Some(task) = &mut self.task.server_task {
             task.is_bound = Some(is_bound);
         }
-        (self.is_dirty, self.is_shown_stale) = (true, true);
+        (self.saving.is_dirty, self.saving.is_shown_stale) = (true, true);
     }
 
     /// The era that its present attempt was sent in.

@@ -822,7 +822,7 @@ impl Link {
             // Streams follow the prober staggered, so that a server that just came back is not run over.
             let mut place = 0;
             for active in self.tasks.values_mut() {
-                active.is_shown_stale = true;
+                active.saving.is_shown_stale = true;
                 if let StreamState::Waiting { until } = &mut active.stream {
                     let turn = self
                         .now
@@ -852,7 +852,7 @@ impl Link {
         (self.needs_advance, self.published.is_server_stale) = (true, true);
         self.tasks
             .values_mut()
-            .for_each(|active| active.is_shown_stale = true);
+            .for_each(|active| active.saving.is_shown_stale = true);
     }
 
     /// After sleep, sockets are probably dead and waits are over. A step of the wall clock looks the same, so no connection
@@ -949,7 +949,7 @@ impl Link {
     fn is_dirty(&self) -> bool {
         self.is_worth_saving()
             || !self.saver.erasing.is_empty()
-            || self.tasks.values().any(|active| active.is_dirty)
+            || self.tasks.values().any(|active| active.saving.is_dirty)
     }
 
     fn flush(&mut self) {
@@ -962,17 +962,21 @@ impl Link {
             record.is_initialized &= self.connection != ConnectionState::Announcing;
             rows.push(Row::Link(Box::new(record)));
         }
-        for active in self.tasks.values_mut().filter(|active| active.is_dirty) {
-            active.is_dirty = false;
+        for active in self
+            .tasks
+            .values_mut()
+            .filter(|active| active.saving.is_dirty)
+        {
+            active.saving.is_dirty = false;
             let task = &active.task;
-            if !active.pending.is_empty() {
-                let entries = active.pending.take();
+            if !active.saving.pending.is_empty() {
+                let entries = active.saving.pending.take();
                 rows.push(Row::History {
                     task: task.id.clone(),
                     entries,
                 });
             }
-            if let Some(json) = active.result.take() {
+            if let Some(json) = active.saving.result.take() {
                 rows.push(Row::Result {
                     task: task.id.clone(),
                     json,
@@ -997,12 +1001,12 @@ impl Link {
             match row {
                 Row::Task(task) => {
                     if let Some(active) = self.tasks.get_mut(&task.id) {
-                        (active.saved_seq, active.is_shown_stale) = (task.seq, true);
+                        (active.saving.saved_seq, active.saving.is_shown_stale) = (task.seq, true);
                     }
                 }
                 Row::Result { task, .. } => {
                     if let Some(active) = self.tasks.get_mut(task) {
-                        active.result_part.set(0);
+                        active.saving.result_part.set(0);
                     }
                 }
                 _ => {}
@@ -1010,8 +1014,8 @@ impl Link {
         }
         let is_past = |waits: Option<SaveToken>| waits.is_some_and(|waits| waits <= token);
         for active in self.tasks.values_mut() {
-            if is_past(active.held) {
-                active.held = None;
+            if is_past(active.saving.held) {
+                active.saving.held = None;
             }
             if is_past(active.sending) {
                 active.sending = None;
@@ -1022,8 +1026,8 @@ impl Link {
             if is_past(active.intent.as_ref().map(|intent| intent.save)) {
                 active.intent = None;
             }
-            if active.is_unsaved {
-                (active.is_unsaved, active.is_shown_stale) = (false, true);
+            if active.saving.is_unsaved {
+                (active.saving.is_unsaved, active.saving.is_shown_stale) = (false, true);
             }
         }
         self.publish();
@@ -1032,9 +1036,9 @@ impl Link {
         self.tasks.retain(|_, active| {
             let is_over = active.is_settled() || active.task.forgotten_at.is_some();
             let stays = !is_over
-                || active.is_dirty
-                || active.held.is_some()
-                || active.saved_seq < active.task.seq;
+                || active.saving.is_dirty
+                || active.saving.held.is_some()
+                || active.saving.saved_seq < active.task.seq;
             if !stays && let Some(server_task) = &active.task.server_task {
                 let is_shown = active.task.forgotten_at.is_none();
                 let id = is_shown.then(|| active.task.id.clone());
@@ -1054,17 +1058,17 @@ impl Link {
                 Row::Link(_) => self.saver.is_record_dirty = true,
                 Row::Task(task) => {
                     if let Some(active) = self.tasks.get_mut(&task.id) {
-                        active.is_dirty = true;
+                        active.saving.is_dirty = true;
                     }
                 }
                 Row::History { task, entries } => {
                     if let Some(active) = self.tasks.get_mut(&task) {
-                        active.pending.put_back(&entries);
+                        active.saving.pending.put_back(&entries);
                     }
                 }
                 Row::Result { task, json } => {
                     if let Some(active) = self.tasks.get_mut(&task) {
-                        active.result.get_or_insert(json);
+                        active.saving.result.get_or_insert(json);
                     }
                 }
                 Row::Erase(id) => self.saver.erasing.push(id),
@@ -1076,7 +1080,7 @@ impl Link {
             let Some(active) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            (active.is_unsaved, active.is_shown_stale) = (true, true);
+            (active.saving.is_unsaved, active.saving.is_shown_stale) = (true, true);
             if active.sending == Some(token) {
                 active.sending = None;
                 self.unsend(&id);
@@ -1102,7 +1106,7 @@ impl Link {
         // A view that waits for the disk is shown now, marked as not saved.
         self.tasks
             .values_mut()
-            .for_each(|active| active.held = None);
+            .for_each(|active| active.saving.held = None);
         self.needs_advance = true;
     }
 
@@ -1135,7 +1139,7 @@ impl Link {
         for active in self
             .tasks
             .values()
-            .filter(|active| active.is_shown_stale && active.held.is_none())
+            .filter(|active| active.saving.is_shown_stale && active.saving.held.is_none())
         {
             let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
             let mut view = active.view(self.contact(active), price);
@@ -1147,7 +1151,7 @@ impl Link {
         }
         for view in &views {
             if let Some(active) = self.tasks.get_mut(&view.task.id) {
-                active.is_shown_stale = false;
+                active.saving.is_shown_stale = false;
             }
         }
         self.published.tasks.append(&mut views);
@@ -1161,7 +1165,7 @@ impl Link {
         if matches!(self.connection, ConnectionState::AuthRequired(_)) {
             return Connectivity::NeedsLogin;
         }
-        let last_byte = active.last_byte.wall;
+        let last_byte = active.activity.last_byte.wall;
         let is_kept = active.recovery.kept.is_some() && self.reachability.down().is_none();
         if is_kept || matches!(active.stream, StreamState::Open { .. }) {
             return Connectivity::Live { last_byte };

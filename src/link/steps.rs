@@ -89,8 +89,8 @@ impl ActiveTask {
             self.task.progress = Some(progress);
         } else {
             self.note_gap(now, value);
-            if let Some(last) = self.last_step {
-                self.longest_step = self.longest_step.max(now.mono.since(last));
+            if let Some(last) = self.activity.last_step {
+                self.activity.longest_step = self.activity.longest_step.max(now.mono.since(last));
             }
             progress.copy_to(&mut self.task.progress);
             let Progress { total, message, .. } = progress;
@@ -102,7 +102,7 @@ impl ActiveTask {
             self.note(now, event_id, step);
         }
         self.step_interval.took(value);
-        self.last_step = Some(now.mono);
+        self.activity.last_step = Some(now.mono);
         true
     }
 
@@ -121,21 +121,21 @@ impl ActiveTask {
         }
         cursors.newest = Some(event_id);
         self.task.resumability.stream = Some(true);
-        (self.is_dirty, self.task.updated_at) = (true, now.wall);
-        self.is_shown_stale |= is_first;
+        (self.saving.is_dirty, self.task.updated_at) = (true, now.wall);
+        self.saving.is_shown_stale |= is_first;
         is_first
     }
 
     /// The stream has brought something new: whatever was doubted about it starts from the beginning.
     pub(super) fn has_brought(&mut self, now: Stamp) {
         if let StreamState::Open { since, .. } = self.stream {
-            let gap = now.mono.since(since.max(self.last_news));
+            let gap = now.mono.since(since.max(self.activity.last_news));
             if gap > REPLAY_PAUSES {
-                self.live_gap = self.live_gap.max(Some(gap));
+                self.activity.live_gap = self.activity.live_gap.max(Some(gap));
             }
         }
-        self.has_news = true;
+        self.activity.has_news = true;
         self.recovery.succeeded();
-        self.last_news = now.mono;
+        self.activity.last_news = now.mono;
     }
 }

@@ -280,7 +280,7 @@ impl Link {
             active.served = Some(served);
         }
         active.remark(now, "adopted from the server".to_owned());
-        active.held = Some(self.saver.next_token());
+        active.saving.held = Some(self.saver.next_token());
         self.index.add_server_task(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);
         self.saver.urge(now.mono);

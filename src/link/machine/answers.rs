@@ -358,8 +358,8 @@ impl Link {
         active.task.result_bytes = u64::try_from(result.len()).ok();
         let shown = answer.text.as_deref().or(answer.bare.as_deref());
         active.task.result_line = shown.map(first_line);
-        active.result = Some(result.to_owned());
-        active.result_part.set(result.len());
+        active.saving.result = Some(result.to_owned());
+        active.saving.result_part.set(result.len());
         if answer.is_error && is_cancelling {
             self.conclude(id, Status::Cancelled, None);
         } else if answer.is_error {
@@ -416,7 +416,7 @@ impl Link {
                 reason: None,
             },
         );
-        active.held = Some(self.saver.next_token());
+        active.saving.held = Some(self.saver.next_token());
         for attempt in &active.task.attempts {
             self.index.remove_request(&attempt.request_id);
         }
@@ -489,7 +489,7 @@ impl Link {
                 },
             );
         }
-        active.held = Some(token);
+        active.saving.held = Some(token);
         let attempts = active.task.attempts.iter();
         for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
             self.index.remove_request(&attempt.request_id);

@@ -455,7 +455,7 @@ impl Link {
             {
                 continue;
             }
-            let last_byte = active.last_byte.mono;
+            let last_byte = active.activity.last_byte.mono;
             let after_restart = self.reachability.was_refused_lately(self.now, last_byte);
             let reason = LostReason::SessionGone {
                 after_restart,

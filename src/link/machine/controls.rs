@@ -93,7 +93,7 @@ impl Link {
             return Err(RequestError::Usage(words));
         }
         if active.follow.is_none() {
-            active.follow = Some(Follow::new(now.mono, active.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
         }
         self.request_control(id, ControlKind::Pausing);
         Ok(SessionResponse::Accepted)
@@ -153,7 +153,8 @@ impl Link {
             }
             _ => {
                 if active.task.resumability.checkpoint && active.follow.is_none() {
-                    active.follow = Some(Follow::new(now.mono, active.longest_step, false));
+                    active.follow =
+                        Some(Follow::new(now.mono, active.activity.longest_step, false));
                 }
                 self.request_control(id, ControlKind::Cancelling);
             }
@@ -388,8 +389,8 @@ impl Link {
             && active.follow.is_none()
             && active.doubted_at().is_some_and(|at| now >= at)
         {
-            let silence = now.since(active.last_byte.mono);
-            let longest_step = active.longest_step.max(silence);
+            let silence = now.since(active.activity.last_byte.mono);
+            let longest_step = active.activity.longest_step.max(silence);
             active.follow = Some(Follow::new(now, longest_step, false));
         }
     }
@@ -401,7 +402,7 @@ impl Link {
             return;
         };
         let connections = active.take_connections();
-        active.last_byte = now;
+        active.activity.last_byte = now;
         let words =
             format!("its stream stayed silent while its checkpoint went on; {BY_CHECKPOINT}");
         active.remark(now, words);
@@ -519,7 +520,7 @@ impl Link {
         let pace = if active.control.is_some() {
             Duration::from_secs(1)
         } else if is_doubted {
-            let silence = now.mono.since(active.last_byte.mono);
+            let silence = now.mono.since(active.activity.last_byte.mono);
             (silence / 4).clamp(DOUBTS_APART, DOUBTS_APART_AT_MOST)
         } else {
             follow.pace()
@@ -535,11 +536,11 @@ impl Link {
             return self.follow_instead(id);
         }
         if !is_doubted {
-            active.last_byte = now;
+            active.activity.last_byte = now;
         }
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         if has_moved {
-            active.last_news = now.mono;
+            active.activity.last_news = now.mono;
         }
         let token = active
             .attempt()
@@ -674,7 +675,13 @@ impl Link {
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none();
         let idle = active.task.limits.idle.filter(|_| is_in_contact)?;
-        Some(active.last_news.max(active.contact_since).after(idle))
+        Some(
+            active
+                .activity
+                .last_news
+                .max(active.activity.contact_since)
+                .after(idle),
+        )
     }
 
     pub(super) fn step_limits(&mut self, id: &TaskId) {

@@ -66,7 +66,7 @@ impl Link {
         for active in self.tasks.values_mut() {
             if matches!(active.stream, StreamState::Open { .. }) {
                 active.heard(now);
-                active.last_news = now.mono;
+                active.activity.last_news = now.mono;
             }
         }
         if let ExchangeEvent::Event { data, .. } = arrival {

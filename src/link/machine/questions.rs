@@ -305,7 +305,7 @@ impl Link {
             shared_with,
         });
         refresh(active);
-        active.held = Some(token);
+        active.saving.held = Some(token);
         self.saver.urge(now.mono);
         self.needs_advance = true;
     }
@@ -666,6 +666,6 @@ fn refresh(active: &mut ActiveTask) {
             Status::Running
         };
     }
-    active.is_shown_stale = true;
-    active.is_dirty = true;
+    active.saving.is_shown_stale = true;
+    active.saving.is_dirty = true;
 }

@@ -216,7 +216,7 @@ impl Link {
             save: token,
             asks: vec![ask],
         });
-        active.held = Some(token);
+        active.saving.held = Some(token);
         self.tasks.insert(id.clone(), active);
         self.saver.urge(self.now.mono);
         self.out.push(Output::Answer {
@@ -368,7 +368,7 @@ impl Link {
             },
         });
         active.touch(now);
-        (active.sending, active.held) = (Some(token), Some(token));
+        (active.sending, active.saving.held) = (Some(token), Some(token));
         self.index.add_request(request_id, id.clone());
         let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
         if let Some(active) = self.tasks.get_mut(id) {
@@ -502,7 +502,7 @@ impl Link {
         active.recovery.restart();
         (active.task.server_task, active.task.resumability.task) = (None, false);
         active.detached = None;
-        active.last_step = None;
+        active.activity.last_step = None;
         active.was_unsent = true;
         let mut old = None;
         if let Some(attempt) = active.attempt_mut() {
@@ -567,7 +567,7 @@ impl Link {
         }
         if active.task.resumability.checkpoint {
             active.task.status = Status::Running;
-            active.follow = Some(Follow::new(now.mono, active.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
         } else if has_cursor {
             active.task.status = Status::Running;
             active.stream = StreamState::Waiting { until: now.mono };

@@ -83,7 +83,7 @@ impl Link {
             let can_continue = active.task.resumability.checkpoint
                 && self
                     .reachability
-                    .was_refused_lately(self.now, active.last_byte.mono);
+                    .was_refused_lately(self.now, active.activity.last_byte.mono);
             is_here
                 && active.is_active()
                 && !active.is_settled()

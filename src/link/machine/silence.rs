@@ -43,7 +43,11 @@ impl Link {
     /// When the silence of a task's stream has to be acted on.
     pub(super) fn silence_ends(active: &ActiveTask) -> Option<Mono> {
         if let (Some(detached), StreamState::Open { .. }) = (&active.detached, &active.stream) {
-            return Some(detached.until.max(active.last_news.after(DETACHED_FOR)));
+            return Some(
+                detached
+                    .until
+                    .max(active.activity.last_news.after(DETACHED_FOR)),
+            );
         }
         if matches!(active.replay_gap, ReplayGap::Reread(_)) {
             // The second reading has a limit of its own.
@@ -61,9 +65,9 @@ impl Link {
         if active.recovery.probe.is_unanswered() {
             return Some(since.after(PROBE_WITHIN));
         }
-        let silent_since = since.max(active.last_news);
+        let silent_since = since.max(active.activity.last_news);
         let not_before = active.recovery.not_before.unwrap_or(silent_since);
-        let is_unproven = is_resumed && active.live_gap.is_none();
+        let is_unproven = is_resumed && active.activity.live_gap.is_none();
         let repeats_from = match active.recovery.rechecked_at {
             Some(at) => Some(silent_since.max(at)),
             None => is_unproven.then_some(silent_since),
@@ -71,7 +75,10 @@ impl Link {
         let ends = if let Some(from) = repeats_from {
             from.after(repeat(active.recovery.silences))
         } else {
-            let longest = active.longest_step.max(active.live_gap.unwrap_or_default());
+            let longest = active
+                .activity
+                .longest_step
+                .max(active.activity.live_gap.unwrap_or_default());
             silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
         };
         Some(ends.max(not_before))
@@ -102,10 +109,12 @@ impl Link {
             self.close(on);
             return self.probe_ended(id);
         }
-        if active.recovery.rechecked_at.is_some() || is_resumed && active.live_gap.is_none() {
+        if active.recovery.rechecked_at.is_some()
+            || is_resumed && active.activity.live_gap.is_none()
+        {
             active.recovery.silences = active.recovery.silences.saturating_add(1);
         }
-        if is_resumed && !active.has_news {
+        if is_resumed && !active.activity.has_news {
             if active.recovery.has_failed_probe() {
                 self.close(on);
                 return self.replay_gone(id);
@@ -130,7 +139,7 @@ impl Link {
         if !can_resume {
             return;
         }
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         self.needs_advance = true;
         self.recheck_standalone_at_times();
         let Some(active) = self.tasks.get_mut(id) else {
@@ -205,7 +214,7 @@ impl Link {
             return;
         };
         active.recovery.kept = None;
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         // A clean end only says that the server serves the new connection in its place.
         if let (
             ExchangeEvent::Broken { why },
@@ -256,7 +265,7 @@ impl Link {
             } else {
                 ProbeResult::Failed
             };
-        } else if active.recovery.has_failed_probe() && !active.has_news {
+        } else if active.recovery.has_failed_probe() && !active.activity.has_news {
             self.replay_gone(id);
             return true;
         }

@@ -292,12 +292,12 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.last_byte = now;
+        active.activity.last_byte = now;
         if active.recovery.cut.is_some() {
             // Our own asking again is no new contact.
-            active.contact_since = now.mono;
+            active.activity.contact_since = now.mono;
         }
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         (active.recovery.refusals, active.recovery.not_before) = (None, None);
         let is_stream = matches!(body, Body::Stream | Body::Json);
         active.went_out(now);
@@ -337,10 +337,10 @@ impl Link {
                     is_resumed: true,
                     since: now.mono,
                 };
-                (active.has_news, active.live_gap) = (false, None);
+                (active.activity.has_news, active.activity.live_gap) = (false, None);
                 active.replay_gap = ReplayGap::Expected;
                 // The time without contact is no step of the tool.
-                active.last_step = None;
+                active.activity.last_step = None;
                 if !is_probe && active.note_back(now) {
                     self.saver.touch(now.mono);
                 }
@@ -378,7 +378,7 @@ impl Link {
         if let Some(retry) = retry_ms {
             // A day at most: a wait that nobody will live to see is a mistake.
             attempt.retry_ms = Some(retry.min(86_400_000));
-            active.is_dirty = true;
+            active.saving.is_dirty = true;
         }
         let mut event = Held { id: event_id, data };
         if active.took_step(now, &mut event) {
@@ -490,7 +490,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         if self.goes_on_reading(id, broken.is_some()) {
             return;
         }
@@ -552,7 +552,7 @@ impl Link {
             } | StreamState::Asking { .. }
         );
         active.recovery.probe.stop_dropping();
-        if is_resumed && !active.has_news {
+        if is_resumed && !active.activity.has_news {
             if active.recovery.has_failed_probe() && is_whole {
                 return self.replay_gone(id);
             }
@@ -595,7 +595,7 @@ impl Link {
             return;
         };
         let has_matched = std::mem::take(&mut active.recovery.probe).has_matched();
-        if has_matched || active.has_news {
+        if has_matched || active.activity.has_news {
             // It replays, so the stream lives; there is only nothing new on it.
             active.recovery.probe_result = ProbeResult::None;
             active.recovery.note_empty_resume();
@@ -647,7 +647,7 @@ impl Link {
         active.stream = StreamState::Waiting {
             until: until.max(active.recovery.not_before.unwrap_or(until)),
         };
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         self.needs_advance = true;
     }
 
@@ -683,8 +683,8 @@ impl Link {
             newest,
             has_matched: false,
         });
-        active.has_news = false;
-        active.is_shown_stale = true;
+        active.activity.has_news = false;
+        active.saving.is_shown_stale = true;
         let exchange = self.send(
             RequestKind::Stream(id.clone()),
             Method::Get { cursor },
@@ -708,7 +708,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         match std::mem::replace(&mut active.stream, StreamState::None) {
             StreamState::Calling(_) if is_unsent && self.record.session_number == 0 => {
                 self.fail(
@@ -780,7 +780,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         active.stream = StreamState::None;
         match refusal.status {
             401 | 403 => {
@@ -822,7 +822,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         if self.recheck_refused(id, refusal) {
             return;
         }
@@ -1006,9 +1006,13 @@ impl Link {
             // In a session that is gone a late call is refused; in any other it runs whenever it comes.
             let is_adrift = active.phase() == Phase::Sent && !is_session_gone;
             if is_adrift {
-                active.follow = Some(Follow::adrift(now.mono, active.longest_step));
+                active.follow = Some(Follow::adrift(now.mono, active.activity.longest_step));
             } else if active.follow.is_none() || is_restarted {
-                active.follow = Some(Follow::new(now.mono, active.longest_step, is_restarted));
+                active.follow = Some(Follow::new(
+                    now.mono,
+                    active.activity.longest_step,
+                    is_restarted,
+                ));
             }
             let words = match end.reason() {
                 Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
@@ -1081,7 +1085,7 @@ impl Link {
                 active.stream = StreamState::Waiting {
                     until: until.max(later),
                 };
-                active.is_shown_stale = true;
+                active.saving.is_shown_stale = true;
             }
         }
     }

@@ -76,7 +76,7 @@ impl Link {
                 reason: Some("the server made a task of it".to_owned()),
             },
         );
-        active.held = Some(token);
+        active.saving.held = Some(token);
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);
         }
@@ -135,7 +135,7 @@ impl Link {
         task.state = shape.state;
         let kind = task.kind;
         if has_moved {
-            active.last_news = now.mono;
+            active.activity.last_news = now.mono;
         }
         if let Some(words) = words {
             let status = active.task.status.label().to_owned();
@@ -199,7 +199,7 @@ impl Link {
             }
             if let Some(served) = &mut active.served {
                 if served.failures > 0 {
-                    active.is_shown_stale = true;
+                    active.saving.is_shown_stale = true;
                 }
                 (served.failures, served.why) = (0, None);
             }
@@ -210,7 +210,7 @@ impl Link {
     fn next_look(active: &ActiveTask) -> Option<Mono> {
         let next = active.served.as_ref()?.next?;
         let is_over = active.is_settled() || active.task.forgotten_at.is_some();
-        (!is_over && active.held.is_none()).then_some(next)
+        (!is_over && active.saving.held.is_none()).then_some(next)
     }
 
     /// Asks for what is due, a few at a time.
@@ -347,7 +347,7 @@ impl Link {
         };
         let is_same = active.task.seq == seq
             && active.is_parked()
-            && !active.is_dirty
+            && !active.saving.is_dirty
             && !self.saver.is_record_dirty;
         if is_same && let Some(next) = Self::next_look(active) {
             self.needs_advance = false;
@@ -365,7 +365,7 @@ impl Link {
             return;
         };
         // Where the server told of it since the last look, only asking is out of order.
-        let silent = now.mono.since(active.last_byte.mono);
+        let silent = now.mono.since(active.activity.last_byte.mono);
         if !served.is_told || silent >= served.pace(task) {
             active.note_cut(now, &why);
         }
@@ -374,7 +374,7 @@ impl Link {
         };
         let wait = jittered(served.failed(task, why), &mut self.rng);
         served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
-        active.is_shown_stale = true;
+        active.saving.is_shown_stale = true;
         self.saver.touch(now.mono);
     }
 

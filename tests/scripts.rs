@@ -1,4 +1,4 @@
-//! The script of the README, run as it stands there.
+//! The script in `docs/scripting.md`, run as it is written there.
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,
@@ -22,11 +22,11 @@ use support::{
     server,
 };
 
-const README: &str = include_str!("../README.md");
+const PAGE: &str = include_str!("../docs/scripting.md");
 
-/// The script in the section "Scripts".
+/// The script in the section "A nightly script".
 fn script() -> &'static str {
-    let section = &README[README.find("\n## Scripts\n").unwrap()..];
+    let section = &PAGE[PAGE.find("\n## A nightly script\n").unwrap()..];
     let begin = section.find("```sh\n#!/bin/sh\n").unwrap() + "```sh\n".len();
     let rest = &section[begin..];
     rest.split_once("```").unwrap().0

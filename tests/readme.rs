@@ -34,7 +34,12 @@ fn pages() -> Vec<String> {
         .filter(|name| Path::new(name).extension().is_some_and(|it| it == "md"))
         .map(|name| format!("docs/{name}"))
         .collect();
-    let top = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let top = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    ];
     pages.extend(top.map(str::to_owned));
     pages.sort();
     pages
@@ -65,10 +70,15 @@ fn codes(prose: &str) -> impl Iterator<Item = &str> {
 
 /// What is written as code and names a file in this repository.
 fn named_files(prose: &str) -> Vec<&str> {
-    let dirs = ["src", "tests", "benches", "assets", "docs", ".ci", ".github"];
+    let dirs = [
+        "src", "tests", "benches", "assets", "docs", ".ci", ".github",
+    ];
     let is_file = |code: &&str| {
-        let is_in = |dir: &&str| code.strip_prefix(*dir).is_some_and(|it| it.starts_with('/'));
-        dirs.iter().any(|dir| is_in(&dir)) || code.starts_with(".deny")
+        let is_in = |dir: &&str| {
+            code.strip_prefix(*dir)
+                .is_some_and(|it| it.starts_with('/'))
+        };
+        dirs.iter().any(is_in) || code.starts_with(".deny")
     };
     codes(prose).filter(is_file).collect()
 }
@@ -157,10 +167,15 @@ fn every_promise_names_a_test_that_exists() {
 
 /// All code of the program.
 fn source(dir: &Path) -> String {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let text = |path: PathBuf| match path.is_dir() {
-        true => source(&path),
-        false => fs::read_to_string(&path).unwrap_or_default(),
+    let entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| {
+        if path.is_dir() {
+            source(&path)
+        } else {
+            fs::read_to_string(&path).unwrap_or_default()
+        }
     };
     entries.map(text).collect()
 }
@@ -223,7 +238,7 @@ fn key_table_is_that_of_the_program() {
 
 #[cfg(feature = "demo")]
 mod command_line {
-    use std::{fs, path::Path, process::Command};
+    use std::{fmt::Write as _, fs, path::Path, process::Command};
 
     /// Runs the program without the environment of whoever tests it.
     fn run(home: &Path, arguments: &[&str]) -> String {
@@ -303,7 +318,8 @@ mod command_line {
                 .filter(|(heading, _)| !["Global options", "Exit codes"].contains(heading));
             let own: Vec<&str> = own.map(|(_, text)| text.trim_matches('\n')).collect();
             let name = words.join(" ");
-            page.push_str(&format!("\n## longhaul {name}\n\n{}", block(&own.join("\n\n"))));
+            let own = block(&own.join("\n\n"));
+            write!(page, "\n## longhaul {name}\n\n{own}").unwrap();
         }
         page
     }

@@ -10,8 +10,7 @@ use super::{
     ExchangeId, SaveToken,
     checkpoint::Follow,
     pending::{Pending, Unsaved},
-    reachability::Budget,
-    refusals::Refusals,
+    recovery::{Probe, Recovery},
     replay_gap::{ReplayGap, StepInterval},
     server_task_poll::ServerTaskPoll,
 };
@@ -225,35 +224,13 @@ pub(super) struct Start {
 pub(super) struct ActiveTask {
     pub(super) task: Task,
     pub(super) stream: StreamState,
-    /// The connection that the stream had before it was requested again because of its silence.
-    pub(super) kept: Option<KeptConnection>,
-    /// When the stream was last requested again because of its silence; `None` once it brings data.
-    pub(super) rechecked_at: Option<Mono>,
-    /// The resumes that were refused since the stream was last served.
-    pub(super) refusals: Option<Refusals>,
-    /// The server did not replay the silent stream; its checkpoint, if it has one, is worth a look.
-    pub(super) is_replay_failing: bool,
-    /// The server wants no request for the stream before this (`Retry-After`).
-    pub(super) not_before: Option<Mono>,
-    /// What asking for its stream again may cost beside the link's own budget.
-    pub(super) budget: Budget,
+    pub(super) recovery: Recovery,
     pub(super) ids: RecentIds,
-    /// Failed tries since the stream last brought something.
-    pub(super) tries: u32,
-    /// Resumes in a row that brought nothing and ended.
-    pub(super) empties: u32,
-    /// How often a silent resumed stream was asked for again.
-    pub(super) round: u32,
     /// Whether the present exchange brought something new.
     pub(super) has_news: bool,
-    /// A probe replays what is known; everything up to this id is dropped.
-    pub(super) skip_to: Option<EventId>,
-    /// Whether the probe has brought something known back.
-    pub(super) probe_found: bool,
     /// Where what was replayed meets what is live.
     pub(super) replay_gap: ReplayGap,
     pub(super) step_interval: StepInterval,
-    pub(super) cut: Option<Cut>,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
     pub(super) heartbeat: Option<Duration>,
@@ -284,14 +261,8 @@ pub(super) struct ActiveTask {
     pub(super) detached: Option<DetachedStream>,
     /// Since when we are in contact; the idle limit does not count our own outages.
     pub(super) contact_since: Mono,
-    /// A probe failed; one more resume has to bring nothing either before that means anything.
-    pub(super) has_failed_probe: bool,
-    /// The server refuses older cursors and takes the newest: it knows it, and probing tells nothing more.
-    pub(super) is_beyond_probing: bool,
     /// The limits begin to count then: after a restart the server is heard first.
     pub(super) limits_from: Mono,
-    /// Probes in a row that stayed open and silent.
-    pub(super) silent_probes: u32,
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
     /// Its arguments are sent whatever the tool's schema says of them.
@@ -317,22 +288,11 @@ impl ActiveTask {
         Self {
             task,
             stream: StreamState::None,
-            kept: None,
-            rechecked_at: None,
-            refusals: None,
-            is_replay_failing: false,
-            not_before: None,
-            budget: Budget::of_stream(now.mono),
+            recovery: Recovery::new(now.mono),
             ids: RecentIds::restored(ids),
-            tries: 0,
-            empties: 0,
-            round: 0,
             has_news: false,
-            skip_to: None,
-            probe_found: false,
             replay_gap: ReplayGap::Whole,
             step_interval: StepInterval::default(),
-            cut: None,
             last_byte: now,
             heartbeat: None,
             last_news: now.mono,
@@ -352,10 +312,7 @@ impl ActiveTask {
             start: None,
             detached: None,
             contact_since: now.mono,
-            has_failed_probe: false,
-            is_beyond_probing: false,
             limits_from: Mono(0),
-            silent_probes: 0,
             must_survive: false,
             is_unchecked: false,
             pending: Pending::sharing(&unsaved.history),
@@ -408,12 +365,12 @@ impl ActiveTask {
             return None;
         };
         self.stream = StreamState::Waiting { until: now };
-        self.rechecked_at = Some(now);
-        self.skip_to = None;
-        if self.kept.is_some() {
+        self.recovery.rechecked_at = Some(now);
+        self.recovery.probe.stop_dropping();
+        if self.recovery.kept.is_some() {
             return Some(on);
         }
-        self.kept = Some(KeptConnection {
+        self.recovery.kept = Some(KeptConnection {
             on,
             last_byte: self.last_byte,
             is_resumed,
@@ -428,7 +385,7 @@ impl ActiveTask {
 
     /// Makes the kept connection the one of the stream again. Returns the connection that took its place.
     pub(super) fn return_to_kept(&mut self, now: Stamp) -> Option<ExchangeId> {
-        let kept = self.kept.take()?;
+        let kept = self.recovery.kept.take()?;
         let replaced = self.stream.exchange();
         self.stream = StreamState::Open {
             on: kept.on,
@@ -437,7 +394,7 @@ impl ActiveTask {
         };
         (self.has_news, self.replay_gap) = (kept.has_news, kept.replay_gap);
         (self.live_gap, self.last_step) = (kept.live_gap, kept.last_step);
-        (self.skip_to, self.probe_found) = (None, false);
+        self.recovery.probe = Probe::Off;
         // What the other connection brought says nothing of this one.
         self.last_byte = kept.last_byte;
         self.note_back(now);
@@ -448,7 +405,10 @@ impl ActiveTask {
     /// Lets go of the stream and returns the connections to close.
     pub(super) fn take_connections(&mut self) -> [Option<ExchangeId>; 2] {
         let line = std::mem::replace(&mut self.stream, StreamState::None);
-        [line.exchange(), self.kept.take().map(|kept| kept.on)]
+        [
+            line.exchange(),
+            self.recovery.kept.take().map(|kept| kept.on),
+        ]
     }
 
     /// The present attempt is known to have gone out: its start is a line of the history, once.
@@ -504,8 +464,8 @@ impl ActiveTask {
 
     /// One line of the log for one outage, however many tries it takes.
     pub(super) fn note_cut(&mut self, now: Stamp, why: &str) {
-        if self.cut.is_none() {
-            self.cut = Some(Cut {
+        if self.recovery.cut.is_none() {
+            self.recovery.cut = Some(Cut {
                 at: now.mono,
                 before: Duration::ZERO,
                 why: why.to_owned(),
@@ -520,14 +480,14 @@ impl ActiveTask {
     pub(super) fn note_silence_as_cut(&mut self, now: Stamp) {
         let silent_for = now.mono.since(self.last_news);
         self.note_cut(now, &format!("no data for {}", text::span(silent_for)));
-        if let Some(cut) = &mut self.cut {
+        if let Some(cut) = &mut self.recovery.cut {
             cut.at = self.last_news;
         }
     }
 
     /// The line that ends the one of [`Self::note_cut`]; returns whether there was one.
     pub(super) fn note_back(&mut self, now: Stamp) -> bool {
-        let Some(cut) = self.cut.take() else {
+        let Some(cut) = self.recovery.cut.take() else {
             return false;
         };
         let lasted = cut.before.saturating_add(now.mono.since(cut.at));
@@ -615,7 +575,7 @@ impl ActiveTask {
         let patience = self
             .heartbeat
             .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
-        let can_replay = attempt.cursors.newest.is_some() && !self.is_replay_failing;
+        let can_replay = attempt.cursors.newest.is_some() && !self.recovery.is_replay_failing;
         let has_way_back = can_replay || self.is_modern();
         (!has_way_back).then(|| self.last_byte.mono.after(patience))
     }

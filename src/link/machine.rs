@@ -14,18 +14,25 @@ use crate::{
     domain::{
         Connectivity, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerCapabilities, ServerConfig, ServerView,
-        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, Tool, place,
+        SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, place,
     },
-    protocol::{HttpError, Method, Request, encode},
+    protocol::{Method, Request, encode},
 };
+use credentials::Credentials;
+use in_flight::{InFlight, InFlightRequests, RequestKind};
+use queued_requests::QueuedRequests;
+use task_index::TaskIndex;
 
 mod adopt;
 mod answers;
 mod connection;
 mod controls;
+mod credentials;
+mod in_flight;
 mod legacy_sse;
 mod negotiation;
 mod questions;
+mod queued_requests;
 mod replay_gaps;
 mod replies;
 mod requests;
@@ -33,6 +40,7 @@ mod session_check;
 mod silence;
 mod standalone;
 mod streams;
+mod task_index;
 mod tasks;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
@@ -70,115 +78,71 @@ enum ConnectionState {
     AuthRequired(String),
 }
 
-/// The purpose of a request that is in flight.
-#[derive(Clone, Debug)]
-enum RequestKind {
-    /// It carries the stream of a task: a call, a resume or a probe; the task's [`StreamState`] says which.
-    Stream(TaskId),
-    /// A second reading of a task's stream from before its replay gap.
-    Reread(TaskId),
-    Discover,
-    /// The single stream of HTTP+SSE.
-    LegacySse,
-    Handshake {
-        session: Option<String>,
-    },
-    Announce,
-    ListTools {
-        version: ProtocolVersion,
-        so_far: Vec<Tool>,
-        cursors: Vec<String>,
-    },
-    Ping {
-        verifies: Option<TaskId>,
-    },
-    /// A look at the server's list of checkpoints.
-    Look(TaskId),
-    Pause(TaskId),
-    Cancel(TaskId),
-    /// A look at a server task.
-    Poll(TaskId),
-    /// `tasks/result`: it stays open until the task has ended, and what the task asks comes on it.
-    Fetch(TaskId),
-    /// The answer to one question, on its way to a server task.
-    Update(TaskId, String),
-    /// The stream on which the server tells of its tasks.
-    Listen,
-    /// The stream of a bare GET.
-    Standalone,
-    /// A page of the server's own list of tasks, for an ask.
-    ListTasks {
-        ask: SessionRequestId,
-        so_far: Vec<TaskId>,
-        cursors: Vec<String>,
-    },
-    /// A look at the server's list of checkpoints, for an ask.
-    ListCheckpoints {
-        ask: SessionRequestId,
-    },
-    /// A look at a server task that somebody named, for an ask.
-    Adopt {
-        ask: SessionRequestId,
-        server_task: String,
-        kind: TaskKind,
-        /// Whether it may be one of the other kind.
-        has_other: bool,
-    },
-    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
-    /// if it is one.
-    Reply(Option<(TaskId, String)>),
-    TerminateSession,
+/// What the server session has shown so far.
+#[derive(Debug, Default)]
+struct McpSession {
+    /// Handshakes in a row after which nothing worked.
+    handshake_tries: u32,
+    /// The session that replaced one that ended, until the server serves something in it.
+    unproven: Option<u64>,
+    /// The session was refused, and nothing was served in it since.
+    check: Option<session_check::SessionCheck>,
+    /// Whether this process has listed the tools in this session.
+    has_fresh_tools: bool,
 }
 
-/// A request that is in flight.
-#[derive(Clone, Debug)]
-struct InFlight {
-    kind: RequestKind,
-    /// The JSON-RPC id whose answer it waits for, where that is not a task's.
-    request_id: Option<String>,
-    until: Option<Mono>,
-    is_opened: bool,
-    /// When it went out, where that and its answer tell how far away the server is.
-    sent_at: Option<Mono>,
-    /// The save that it waits for before it goes out.
-    after: Option<SaveToken>,
-    /// What came in place of the answer that it waits for, in words.
-    came: Option<String>,
-    /// The session that it was sent in; what it says of that session holds for no other.
+/// What the user and the configuration say about the server.
+#[derive(Debug, Default)]
+struct LinkConfig {
+    choice: Choice,
+    /// Whether a percentage in the server's text counts as progress.
+    reads_progress: bool,
+    /// The configuration file that no longer names the server.
+    gone_from: Option<String>,
+}
+
+/// When the tasks are gone through.
+#[derive(Debug, Default)]
+struct Schedule {
+    wake: Option<Mono>,
+    /// When all tasks were last gone through.
+    advanced_at: Mono,
+    /// How many tasks that was, over all times.
+    steps: u64,
+}
+
+/// How this process stops driving.
+#[derive(Debug, Default)]
+struct Exit {
+    is_leaving: bool,
+    /// Something that was forgotten, given up or handed over may still run in the server's session: don't end it.
+    keeps_session: bool,
+}
+
+/// What user interfaces have not been shown yet.
+#[derive(Debug)]
+struct Published {
+    is_server_stale: bool,
+    tasks: Vec<TaskView>,
+    erased: Vec<TaskId>,
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        Self {
+            is_server_stale: true,
+            tasks: Vec::new(),
+            erased: Vec::new(),
+        }
+    }
+}
+
+/// What the message that is being read came on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    /// The server session of its exchange: the ids of the server's requests are unique within one session only.
     session_number: u64,
     is_modern: bool,
-    /// POSTed for HTTP+SSE: its answer comes on the one stream.
-    is_by_wire: bool,
-}
-
-impl InFlight {
-    /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
-    /// do so for a task that they do not know.
-    fn is_answered_by(&self, refusal: &HttpError) -> bool {
-        let Some(error) = refusal.error.as_ref().filter(|_| self.request_id.is_some()) else {
-            return false;
-        };
-        if !self.is_modern {
-            return refusal.status == 400
-                && self.is_about_task()
-                && matches!(error.code, -32603..=-32601);
-        }
-        !matches!(self.kind, RequestKind::Discover)
-            && matches!(refusal.status, 200..=299 | 400 | 404)
-            && matches!(error.code, -32603..=-32601 | -32021..=-32020)
-    }
-
-    fn is_about_task(&self) -> bool {
-        matches!(
-            self.kind,
-            RequestKind::Poll(_)
-                | RequestKind::Fetch(_)
-                | RequestKind::Update(..)
-                | RequestKind::Cancel(_)
-                | RequestKind::ListTasks { .. }
-                | RequestKind::Adopt { .. }
-        )
-    }
 }
 
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
@@ -189,85 +153,33 @@ impl InFlight {
 )]
 pub struct Link {
     record: LinkRecord,
-    choice: Choice,
     rng: fastrand::Rng,
-    /// Random per process, so that a restarted process never uses a request id twice.
-    prefix: String,
-    counter: u64,
     now: Stamp,
     connection: ConnectionState,
-    /// Handshakes in a row after which nothing worked.
-    handshake_tries: u32,
-    /// The session that follows on one that ended, as long as nothing was served in it.
-    unserved: Option<u64>,
+    session: McpSession,
+    config: LinkConfig,
+    schedule: Schedule,
+    exit: Exit,
+    published: Published,
     /// What is believed and found out about the server's era.
     negotiation: negotiation::Negotiation,
-    /// The present session was refused and not served since.
-    session_check: Option<session_check::SessionCheck>,
     wire: Option<legacy_sse::Wire>,
     standalone: standalone::Standalone,
     replies: replies::Replies,
     /// The subscription of the modern era.
     subscription: tasks::Listening,
-    /// Who waits to hear of the server's tasks, and of which.
-    adopters: Vec<(SessionRequestId, adopt::Sought, Option<ProtocolVersion>)>,
-    /// Server tasks that the session file holds, with our task of each; without one where that is forgotten.
-    known_tasks: std::collections::BTreeMap<String, Option<TaskId>>,
-    /// Which task of ours a server task belongs to.
-    served_ids: std::collections::BTreeMap<String, TaskId>,
-    polls_out: usize,
+    queued_requests: QueuedRequests,
     /// Second readings that brought nothing that was missing; `None` once one did.
     vain_rereads: Option<u32>,
     reachability: Reachability,
     tasks: Tasks,
-    /// Request ids of calls whose answer is awaited; they are their progress tokens too.
-    calls: std::collections::BTreeMap<String, TaskId>,
-    in_flight: std::collections::BTreeMap<ExchangeId, InFlight>,
-    next_exchange: ExchangeId,
-    /// Who waits for the list of tools, and in which revision where that matters.
-    tool_waiters: Vec<(SessionRequestId, Option<ProtocolVersion>)>,
-    /// Whether the tools were listed by this process in the present session.
-    has_fresh_tools: bool,
+    index: TaskIndex,
+    in_flight: InFlightRequests,
     saver: Saver,
-    /// How much of the history and of the results of all tasks waits to be saved.
-    unsaved: Unsaved,
-    /// Since when nothing is heard because the results that wait leave no room.
-    backpressured_since: Option<Mono>,
-    is_record_dirty: bool,
-    last_traffic: Mono,
-    requests: u64,
-    /// How long the server took to begin its newest answer to a short request.
-    latency: Option<Duration>,
-    wake: Option<Mono>,
-    /// When all tasks were last looked through, and how many that was over all times.
-    advanced_at: Mono,
-    steps: u64,
-    /// The session of the server that the exchange belongs to on which something is read: the ids of the server's requests
-    /// mean something within it only.
-    heard_in: u64,
-    /// Whether that exchange is of the modern era.
-    hears_modern: bool,
+    /// The exchange that is being read.
+    reading: Reading,
     needs_advance: bool,
-    is_leaving: bool,
-    /// Whether a percentage may be read out of the server's words.
-    reads_progress: bool,
-    /// Why nothing was sent, where that was not the server's doing.
-    withheld: Option<String>,
-    /// Whether a sign-in would bring the credentials.
-    takes_sign_in: bool,
-    /// The headers of the user's that go there.
-    sent: Sent,
-    /// Whether the program that it is may be started.
-    is_approved: bool,
-    /// The file of configuration that names the server no more.
-    gone_from: Option<String>,
-    /// Something forgotten or given up may still work in the server's session, so that it must not be ended.
-    spares_session: bool,
-    is_view_stale: bool,
-    /// Intents whose save failed and may be on disk all the same.
-    erasing: Vec<TaskId>,
-    erased: Vec<TaskId>,
-    published: Vec<TaskView>,
+    credentials: Credentials,
     out: Vec<Output>,
 }
 
@@ -292,57 +204,32 @@ impl Link {
         let negotiation = negotiation::Negotiation::new(choice, &record);
         Self {
             record,
-            choice,
             rng,
-            prefix,
-            counter: 0,
             now,
             connection,
-            handshake_tries: 0,
-            unserved: None,
+            session: McpSession::default(),
+            config: LinkConfig {
+                choice,
+                ..LinkConfig::default()
+            },
+            schedule: Schedule::default(),
+            exit: Exit::default(),
+            published: Published::default(),
             negotiation,
-            session_check: None,
             wire: None,
             standalone: standalone::Standalone::new(now.mono),
             replies: replies::Replies::default(),
             subscription: tasks::Listening::default(),
-            adopters: Vec::new(),
-            known_tasks: std::collections::BTreeMap::new(),
-            served_ids: std::collections::BTreeMap::new(),
-            polls_out: 0,
+            queued_requests: QueuedRequests::default(),
             vain_rereads: Some(0),
             reachability: Reachability::new(now),
             tasks: Tasks::new(),
-            calls: std::collections::BTreeMap::new(),
-            in_flight: std::collections::BTreeMap::new(),
-            next_exchange: 1,
-            tool_waiters: Vec::new(),
-            has_fresh_tools: false,
-            saver: Saver::new(),
-            unsaved: Unsaved::default(),
-            backpressured_since: None,
-            is_record_dirty: is_new,
-            last_traffic: now.mono,
-            requests: 0,
-            latency: None,
-            wake: None,
-            advanced_at: Mono(0),
-            steps: 0,
-            heard_in: 0,
-            hears_modern: false,
+            index: TaskIndex::default(),
+            in_flight: InFlightRequests::new(prefix, now.mono),
+            saver: Saver::new(is_new),
+            reading: Reading::default(),
             needs_advance: false,
-            is_leaving: false,
-            reads_progress: false,
-            withheld: None,
-            takes_sign_in: false,
-            sent: Sent::default(),
-            is_approved: false,
-            gone_from: None,
-            spares_session: false,
-            is_view_stale: true,
-            erasing: Vec::new(),
-            erased: Vec::new(),
-            published: Vec::new(),
+            credentials: Credentials::default(),
             out: Vec::new(),
         }
     }
@@ -350,7 +237,7 @@ impl Link {
     /// Counts what waits to be saved together with the other links that are given the same.
     #[must_use]
     pub fn sharing(mut self, unsaved: Unsaved) -> Self {
-        self.unsaved = unsaved;
+        self.saver.unsaved = unsaved;
         self
     }
 
@@ -372,27 +259,27 @@ impl Link {
 
     /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
     pub fn withhold(&mut self, why: String) {
-        self.withheld = Some(why);
+        self.credentials.withhold(why);
         // It was counted when it was meant to go out, and it never did.
-        self.requests = self.requests.saturating_sub(1);
-        self.is_view_stale = true;
+        self.in_flight.sent = self.in_flight.sent.saturating_sub(1);
+        self.published.is_server_stale = true;
     }
 
     /// The file of configuration that names the server no more; `None` once something names it again. A program of that
     /// server is ended by the next input at which nothing runs there.
     pub fn gone_from(&mut self, file: Option<String>) {
-        self.is_view_stale |= self.gone_from != file;
-        self.gone_from = file;
+        self.published.is_server_stale |= self.config.gone_from != file;
+        self.config.gone_from = file;
     }
 
     /// Whether credentials come from a sign-in, and not from the user's own headers.
     pub fn takes_sign_in(&mut self, does: bool) {
-        self.takes_sign_in = does;
+        self.credentials.from_sign_in = does;
     }
 
     /// What goes there of the user's own.
     pub fn sends(&mut self, sent: Sent) {
-        self.sent = sent;
+        self.credentials.headers = sent;
     }
 
     /// Whether the server wants credentials before anything else.
@@ -406,9 +293,9 @@ impl Link {
     /// In words, where something of it has to wait because work under way would lose its way back with the change.
     pub fn configure(&mut self, config: &ServerConfig) -> Result<(), String> {
         // Whatever stood in its way may be gone.
-        self.is_view_stale = true;
-        if self.reads_progress != config.progress_from_text {
-            self.reads_progress = config.progress_from_text;
+        self.published.is_server_stale = true;
+        if self.config.reads_progress != config.progress_from_text {
+            self.config.reads_progress = config.progress_from_text;
             self.show_all();
         }
         if self.record.convention != config.checkpoint {
@@ -418,7 +305,8 @@ impl Link {
         if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
             self.move_to(url)?;
         }
-        self.is_approved = config.program.is_some() && config.withheld.is_none();
+        self.credentials.is_program_approved =
+            config.program.is_some() && config.withheld.is_none();
         if self.record.is_process() && self.wire.is_none() {
             match &config.withheld {
                 Some(why) => {
@@ -442,7 +330,7 @@ impl Link {
         let is_new = match choice.version {
             Some(version) => self.record.version.is_some_and(|known| known != version),
             // What was found out under a choice is not what survives.
-            None => self.choice.version.is_some() && self.record.version.is_some(),
+            None => self.config.choice.version.is_some() && self.record.version.is_some(),
         };
         if is_new && self.has_unsettled() {
             let words = self.session_version().label();
@@ -451,10 +339,10 @@ impl Link {
                 choice.version.map_or("auto", ProtocolVersion::label)
             ));
         }
-        if self.choice == choice {
+        if self.config.choice == choice {
             return Ok(());
         }
-        self.choice = choice;
+        self.config.choice = choice;
         if is_new {
             self.record.is_initialized = false;
             (self.record.session, self.record.version) = (None, None);
@@ -462,11 +350,11 @@ impl Link {
             self.record.gave_ids.clear();
             (self.record.modern, self.record.refuses_session) = (ModernSupport::Unknown, false);
             self.record.asked_version = None;
-            self.has_fresh_tools = false;
+            self.session.has_fresh_tools = false;
             self.hang_up_wire();
             self.connection = ConnectionState::Disconnected;
         }
-        self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
+        self.negotiation = negotiation::Negotiation::new(self.config.choice, &self.record);
         self.record_changed();
         Ok(())
     }
@@ -487,8 +375,8 @@ impl Link {
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
         (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
-        self.negotiation = negotiation::Negotiation::new(self.choice, &self.record);
-        (self.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
+        self.negotiation = negotiation::Negotiation::new(self.config.choice, &self.record);
+        (self.session.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
         self.reachability = Reachability::new(self.now);
         self.record_changed();
         Ok(())
@@ -518,7 +406,7 @@ impl Link {
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::ProgramEnded => self.program_ended(),
             Input::Leave | Input::HandOver => {
-                self.spares_session |= matches!(input, Input::HandOver);
+                self.exit.keeps_session |= matches!(input, Input::HandOver);
                 // Watched until this moment, however quiet it was.
                 let open = self
                     .tasks
@@ -528,14 +416,14 @@ impl Link {
                     active.touch(now);
                     self.saver.touch(now.mono);
                 }
-                (self.is_leaving, self.needs_advance) = (true, true);
+                (self.exit.is_leaving, self.needs_advance) = (true, true);
                 self.saver.hurry(now.mono);
-                self.refuse_waiters(&RequestError::Unreachable("longhaul is leaving".to_owned()));
+                self.refuse_queued(&RequestError::Unreachable("longhaul is leaving".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
         let is_due = self.needs_advance || self.due_at().is_some_and(|at| now.mono >= at);
-        if is_due && (self.is_leaving || now.mono >= self.may_advance_at()) {
+        if is_due && (self.exit.is_leaving || now.mono >= self.may_advance_at()) {
             self.advance();
         }
     }
@@ -548,41 +436,47 @@ impl Link {
     /// Tasks that changed since they were last taken and may be shown.
     pub fn take_views(&mut self) -> Vec<TaskView> {
         self.publish();
-        std::mem::take(&mut self.published)
+        std::mem::take(&mut self.published.tasks)
     }
 
     /// Tasks that were taken out for good.
     pub fn take_erased(&mut self) -> Vec<TaskId> {
-        std::mem::take(&mut self.erased)
+        std::mem::take(&mut self.published.erased)
     }
 
     /// The picture of the server, if it changed since it was last taken.
     pub fn take_server_view(&mut self) -> Option<ServerView> {
-        std::mem::take(&mut self.is_view_stale).then(|| self.server_view())
+        std::mem::take(&mut self.published.is_server_stale).then(|| self.server_view())
     }
 
     /// When [`Input::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let may = self.may_advance_at();
-        let is_put_off = self.needs_advance && may > self.now.mono && !self.is_leaving;
+        let is_put_off = self.needs_advance && may > self.now.mono && !self.exit.is_leaving;
         let due = earliest(self.due_at(), is_put_off.then_some(may));
-        due.map(|at| if self.is_leaving { at } else { at.max(may) })
+        due.map(|at| {
+            if self.exit.is_leaving {
+                at
+            } else {
+                at.max(may)
+            }
+        })
     }
 
     fn due_at(&self) -> Option<Mono> {
-        earliest(self.wake, self.saver.next_due())
+        earliest(self.schedule.wake, self.saver.next_due())
     }
 
     /// When all tasks may be looked through again.
     fn may_advance_at(&self) -> Mono {
         let tasks = u64::try_from(self.tasks.len()).unwrap_or(u64::MAX);
         let pause = Duration::from_millis(tasks / TASKS_A_MILLISECOND);
-        self.advanced_at.after(pause)
+        self.schedule.advanced_at.after(pause)
     }
 
     /// How many tasks were looked at over all times, to measure what many of them cost.
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.schedule.steps
     }
 
     /// What is known of the server.
@@ -626,7 +520,7 @@ impl Link {
 
     /// The task that an exchange is for, where it is for one alone.
     pub fn task_of(&self, exchange: ExchangeId) -> Option<&TaskId> {
-        match &self.in_flight.get(&exchange)?.kind {
+        match &self.in_flight.get(exchange)?.kind {
             RequestKind::Stream(id)
             | RequestKind::Reread(id)
             | RequestKind::Look(id)
@@ -643,7 +537,7 @@ impl Link {
 
     /// The calls whose answer is awaited, by the ids of their requests, which are their progress tokens too.
     pub fn calls(&self) -> impl Iterator<Item = (&String, &TaskId)> {
-        self.calls.iter()
+        self.index.requests()
     }
 
     /// The task here that a call would repeat: the same id, or the same `--once` key.
@@ -658,7 +552,7 @@ impl Link {
     /// The session file knows these tasks of the server already, each with our task of it unless that is forgotten: what
     /// is adopted next is none of them.
     pub fn knows(&mut self, tasks: impl IntoIterator<Item = (String, Option<TaskId>)>) {
-        self.known_tasks.extend(tasks);
+        self.index.add_saved(tasks);
     }
 
     /// The revision of the session, or the modern one where that is all that is spoken.
@@ -666,7 +560,7 @@ impl Link {
         let newest_stateful = ProtocolVersion::V20251125;
         self.record
             .version
-            .or(self.choice.version)
+            .or(self.config.choice.version)
             .unwrap_or(newest_stateful)
     }
 
@@ -716,7 +610,7 @@ impl Link {
         let mut capabilities = self.record.capabilities();
         capabilities.pinned = task
             .and_then(|task| task.protocol)
-            .or(self.choice.version)
+            .or(self.config.choice.version)
             .or(capabilities.pinned);
         capabilities
     }
@@ -726,12 +620,12 @@ impl Link {
             (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
                 LinkState::NotStarted {
                     why: why.clone(),
-                    is_approved: self.is_approved,
+                    is_approved: self.credentials.is_program_approved,
                 }
             }
             (ConnectionState::AuthRequired(why), _) => LinkState::NeedsLogin {
                 why: why.clone(),
-                takes_sign_in: self.takes_sign_in,
+                takes_sign_in: self.credentials.from_sign_in,
             },
             // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
             (_, Some(down)) if self.wants_session() => LinkState::Down {
@@ -747,7 +641,7 @@ impl Link {
                 | ConnectionState::Announcing,
                 None,
             ) => LinkState::Connecting,
-            (ConnectionState::Ready, None) if self.requests > 0 => LinkState::Live,
+            (ConnectionState::Ready, None) if self.in_flight.sent > 0 => LinkState::Live,
             _ => LinkState::Idle,
         };
         ServerView {
@@ -764,15 +658,15 @@ impl Link {
             server_info: self.record.server_info.clone(),
             tools: self.record.tools_at.map(|_| self.record.tools.len()),
             capabilities: self.capabilities(None),
-            requests: self.requests,
-            gone_from: self.gone_from.clone(),
-            latency: self.latency,
+            requests: self.in_flight.sent,
+            gone_from: self.config.gone_from.clone(),
+            latency: self.in_flight.latency,
         }
     }
 
     /// Everything that time or a change of state makes due.
     fn advance(&mut self) {
-        self.advanced_at = self.now.mono;
+        self.schedule.advanced_at = self.now.mono;
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
             self.needs_advance = false;
@@ -783,7 +677,7 @@ impl Link {
             self.tend_connection();
             self.tend_adoption();
             let now = self.now.mono;
-            self.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
+            self.schedule.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
             let is_busy = |active: &ActiveTask| !active.is_parked() && !Self::is_still(active, now);
             let busy = self.tasks.iter().filter(|(_, active)| is_busy(active));
             for id in busy.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
@@ -807,7 +701,7 @@ impl Link {
             self.flush();
         }
         self.publish();
-        self.wake = match self.backpressured_since {
+        self.schedule.wake = match self.saver.backpressured_since {
             None => self.next_deadline(),
             Some(_) => None,
         };
@@ -828,12 +722,13 @@ impl Link {
     /// Whether what servers send is read. While it is not, their silence means nothing: no clock runs but the saver's.
     fn can_read(&mut self) -> bool {
         let now = self.now.mono;
-        if !self.unsaved.has_room() {
-            self.backpressured_since.get_or_insert(now);
+        if !self.saver.unsaved.has_room() {
+            self.saver.backpressured_since.get_or_insert(now);
             return false;
         }
         let was_long = |since: &Mono| now.since(*since) >= BACKPRESSURED;
         if self
+            .saver
             .backpressured_since
             .take()
             .as_ref()
@@ -841,9 +736,7 @@ impl Link {
         {
             // What they answered meanwhile is read now.
             let patience = now.after(SHORT);
-            for in_flight in self.in_flight.values_mut() {
-                in_flight.until = in_flight.until.map(|until| until.max(patience));
-            }
+            self.in_flight.extend_deadlines(patience);
             self.woke_up();
         }
         true
@@ -857,8 +750,6 @@ impl Link {
         request_id: Option<String>,
         after: Option<SaveToken>,
     ) -> ExchangeId {
-        let exchange = self.next_exchange;
-        self.next_exchange += 1;
         let version = self.version_for(&kind, request_id.is_some());
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let wire = self.wire.as_ref().map(|wire| wire.target.clone());
@@ -882,8 +773,7 @@ impl Link {
             RequestKind::LegacySse => Some(legacy_sse::ENDPOINT_WITHIN),
             _ => Some(SHORT),
         };
-        self.in_flight.insert(
-            exchange,
+        let exchange = self.in_flight.insert(
             InFlight {
                 kind,
                 request_id,
@@ -897,11 +787,10 @@ impl Link {
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
                 is_by_wire: wire.is_some(),
             },
+            self.now.mono,
         );
         self.reachability.sent(self.now);
-        self.requests += 1;
-        self.last_traffic = self.now.mono;
-        self.is_view_stale = true;
+        self.published.is_server_stale = true;
         self.out.push(Output::Send {
             exchange,
             request: Request {
@@ -917,7 +806,7 @@ impl Link {
 
     /// Drops an exchange; nothing more arrives of it.
     fn close(&mut self, exchange: ExchangeId) {
-        if let Some(in_flight) = self.forget_in_flight(exchange) {
+        if let Some(in_flight) = self.in_flight.remove(exchange) {
             if !in_flight.is_opened {
                 self.reachability.prober_gone();
             }
@@ -925,25 +814,11 @@ impl Link {
         }
     }
 
-    fn forget_in_flight(&mut self, exchange: ExchangeId) -> Option<InFlight> {
-        let in_flight = self.in_flight.remove(&exchange)?;
-        if matches!(in_flight.kind, RequestKind::Poll(_)) {
-            self.polls_out = self.polls_out.saturating_sub(1);
-        }
-        Some(in_flight)
-    }
-
-    /// A fresh JSON-RPC id: random per process, then counted.
-    fn new_request_id(&mut self) -> String {
-        self.counter += 1;
-        format!("{}-{}", self.prefix, self.counter)
-    }
-
     /// Something came back from the server: the way is open.
     fn mark_reachable(&mut self) {
         if self.reachability.worked() {
             self.needs_advance = true;
-            self.is_view_stale = true;
+            self.published.is_server_stale = true;
             // Streams follow the prober staggered, so that a server that just came back is not run over.
             let mut place = 0;
             for active in self.tasks.values_mut() {
@@ -974,7 +849,7 @@ impl Link {
 
     /// Every row shows the link's state, so all of them change with it.
     fn show_all(&mut self) {
-        (self.needs_advance, self.is_view_stale) = (true, true);
+        (self.needs_advance, self.published.is_server_stale) = (true, true);
         self.tasks
             .values_mut()
             .for_each(|active| active.is_shown_stale = true);
@@ -1003,7 +878,7 @@ impl Link {
                     self.recheck_standalone_at_times();
                 }
                 // A budget that is spent means traffic enough to keep the session.
-                Err(_) => self.last_traffic = self.now.mono,
+                Err(_) => self.in_flight.last_traffic = self.now.mono,
             }
         }
     }
@@ -1022,11 +897,11 @@ impl Link {
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()
             && has_stream())
-        .then(|| self.last_traffic.after(PING_AFTER))
+        .then(|| self.in_flight.last_traffic.after(PING_AFTER))
     }
 
     fn ping(&mut self, verifies: Option<TaskId>) {
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let method = encode::ping(&id);
         self.send(RequestKind::Ping { verifies }, method, Some(id), None);
     }
@@ -1034,12 +909,12 @@ impl Link {
     /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
     /// settled and not on disk yet is still here, and unsettled for whoever comes next.
     fn terminate_session(&mut self) {
-        let may_end = self.is_leaving
+        let may_end = self.exit.is_leaving
             && self.tasks.is_empty()
-            && !self.spares_session
+            && !self.exit.keeps_session
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()
-            && self.requests > 0
+            && self.in_flight.sent > 0
             && self.record.session.is_some();
         if may_end {
             self.send(RequestKind::TerminateSession, Method::Delete, None, None);
@@ -1051,7 +926,7 @@ impl Link {
     }
 
     fn record_changed(&mut self) {
-        (self.is_record_dirty, self.is_view_stale) = (true, true);
+        (self.saver.is_record_dirty, self.published.is_server_stale) = (true, true);
         self.saver.touch(self.now.mono);
     }
 
@@ -1068,20 +943,20 @@ impl Link {
     /// chosen with care.
     fn is_worth_saving(&self) -> bool {
         let is_known = self.record.session_number > 0 || self.record.pinned_version.is_some();
-        self.is_record_dirty && (is_known || !self.tasks.is_empty())
+        self.saver.is_record_dirty && (is_known || !self.tasks.is_empty())
     }
 
     fn is_dirty(&self) -> bool {
         self.is_worth_saving()
-            || !self.erasing.is_empty()
+            || !self.saver.erasing.is_empty()
             || self.tasks.values().any(|active| active.is_dirty)
     }
 
     fn flush(&mut self) {
         // First, so that a call asked for again under the same id is not taken out with its failed intent.
-        let mut rows: Vec<Row> = self.erasing.drain(..).map(Row::Erase).collect();
+        let mut rows: Vec<Row> = self.saver.erasing.drain(..).map(Row::Erase).collect();
         if self.is_worth_saving() {
-            self.is_record_dirty = false;
+            self.saver.is_record_dirty = false;
             let mut record = self.record.clone();
             // A process that ends now may leave a session that the server does not serve yet.
             record.is_initialized &= self.connection != ConnectionState::Announcing;
@@ -1153,7 +1028,7 @@ impl Link {
         }
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
-        let (served_ids, known_tasks) = (&mut self.served_ids, &mut self.known_tasks);
+        let index = &mut self.index;
         self.tasks.retain(|_, active| {
             let is_over = active.is_settled() || active.task.forgotten_at.is_some();
             let stays = !is_over
@@ -1161,12 +1036,9 @@ impl Link {
                 || active.held.is_some()
                 || active.saved_seq < active.task.seq;
             if !stays && let Some(server_task) = &active.task.server_task {
-                served_ids.remove(&server_task.id);
-                let shown = active.task.forgotten_at.is_none();
-                known_tasks.insert(
-                    server_task.id.clone(),
-                    shown.then(|| active.task.id.clone()),
-                );
+                let is_shown = active.task.forgotten_at.is_none();
+                let id = is_shown.then(|| active.task.id.clone());
+                index.server_task_saved(&server_task.id, id);
             }
             stays
         });
@@ -1179,7 +1051,7 @@ impl Link {
         };
         for row in Arc::unwrap_or_clone(flight.rows) {
             match row {
-                Row::Link(_) => self.is_record_dirty = true,
+                Row::Link(_) => self.saver.is_record_dirty = true,
                 Row::Task(task) => {
                     if let Some(active) = self.tasks.get_mut(&task.id) {
                         active.is_dirty = true;
@@ -1195,7 +1067,7 @@ impl Link {
                         active.result.get_or_insert(json);
                     }
                 }
-                Row::Erase(id) => self.erasing.push(id),
+                Row::Erase(id) => self.saver.erasing.push(id),
             }
         }
         let trouble = self.disk_trouble();
@@ -1215,9 +1087,9 @@ impl Link {
                 .and_then(|active| active.intent.as_ref());
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
-                self.calls.retain(|_, of| *of != id);
-                self.erasing.push(id.clone());
-                self.erased.push(id);
+                self.index.remove_requests_of(&id);
+                self.saver.erasing.push(id.clone());
+                self.published.erased.push(id);
                 for ask in intent.asks {
                     self.answer(
                         ask,
@@ -1236,21 +1108,12 @@ impl Link {
 
     /// Answers that waited for a save that failed were forgotten with it; they are sent again with the next.
     fn never_went_out(&mut self, token: SaveToken) {
-        let waits = |in_flight: &InFlight| in_flight.after == Some(token);
-        let dropped: Vec<ExchangeId> = self
-            .in_flight
-            .iter()
-            .filter(|(_, in_flight)| {
-                waits(in_flight) && !matches!(in_flight.kind, RequestKind::Stream(_))
-            })
-            .map(|(exchange, _)| *exchange)
-            .collect();
-        for exchange in dropped {
+        for exchange in self.in_flight.waiting_for(token) {
             self.reachability.prober_gone();
             if let Some(InFlight {
                 kind: RequestKind::Update(id, _) | RequestKind::Reply(Some((id, _))),
                 ..
-            }) = self.forget_in_flight(exchange)
+            }) = self.in_flight.remove(exchange)
             {
                 self.reachability.refund(self.now);
                 self.answers_wait(&id);
@@ -1276,7 +1139,10 @@ impl Link {
         {
             let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
             let mut view = active.view(self.contact(active), price);
-            view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
+            view.guess = view
+                .task
+                .share_in_words()
+                .filter(|_| self.config.reads_progress);
             views.push(view);
         }
         for view in &views {
@@ -1284,7 +1150,7 @@ impl Link {
                 active.is_shown_stale = false;
             }
         }
-        self.published.append(&mut views);
+        self.published.tasks.append(&mut views);
     }
 
     /// The contact with one task, as one of three facts.
@@ -1296,7 +1162,7 @@ impl Link {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.last_byte.wall;
-        let is_kept = active.kept.is_some() && self.reachability.down().is_none();
+        let is_kept = active.recovery.kept.is_some() && self.reachability.down().is_none();
         if is_kept || matches!(active.stream, StreamState::Open { .. }) {
             return Connectivity::Live { last_byte };
         }
@@ -1325,18 +1191,20 @@ impl Link {
         }
         match &active.stream {
             StreamState::Waiting { until } => Connectivity::Reconnecting {
-                attempt: active.tries,
+                attempt: active.recovery.tries,
                 next: in_wall(*until),
                 why: active
+                    .recovery
                     .cut
                     .as_ref()
                     .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
             },
             StreamState::Asking { .. } | StreamState::Verifying { .. } => {
                 Connectivity::Reconnecting {
-                    attempt: active.tries + 1,
+                    attempt: active.recovery.tries + 1,
                     next: self.now.wall,
                     why: active
+                        .recovery
                         .cut
                         .as_ref()
                         .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
@@ -1355,9 +1223,7 @@ impl Link {
     /// The next moment at which time alone makes something due.
     fn next_deadline(&self) -> Option<Mono> {
         let mut next = earliest(self.keep_alive_at(), self.next_poll());
-        for in_flight in self.in_flight.values() {
-            next = earliest(next, in_flight.until);
-        }
+        next = earliest(next, self.in_flight.deadlines().min());
         let can_ask = self.connection == ConnectionState::Ready;
         let allowed_at = self.reachability.allowed_at(self.now);
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));
@@ -1378,7 +1244,9 @@ impl Link {
             }
             if can_ask {
                 if let StreamState::Waiting { until } = active.stream {
-                    let allowed = self.reachability.allowed_with(&active.budget, self.now);
+                    let allowed = self
+                        .reachability
+                        .allowed_with(&active.recovery.budget, self.now);
                     next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
                 if let Some(at) = active.follow.as_ref().and_then(|follow| follow.next) {

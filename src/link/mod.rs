@@ -15,6 +15,7 @@ mod checkpoint;
 mod machine;
 mod pending;
 mod reachability;
+mod recovery;
 mod refusals;
 mod replay_gap;
 mod saver;
@@ -126,7 +127,7 @@ pub struct Sent {
 
 impl Sent {
     /// What was sent: `the header Authorization from $LAB_TOKEN`.
-    fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let header = match self.names.as_slice() {
             [_] => "header",
             _ => "headers",
@@ -139,7 +140,7 @@ impl Sent {
     }
 
     /// What to do once that was refused.
-    fn next(&self) -> String {
+    pub(crate) fn next(&self) -> String {
         match self.variables.as_slice() {
             [] => "pass other credentials with -H or --bearer-env".to_owned(),
             variables => format!(

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::SaveToken;
-use crate::domain::{Mono, Row};
+use super::{SaveToken, pending::Unsaved};
+use crate::domain::{Mono, Row, TaskId};
 
 /// How long progress may wait to be written.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
@@ -26,6 +26,13 @@ pub(super) struct Saver {
     due: Option<Mono>,
     is_vital: bool,
     failed: Option<String>,
+    /// How much history and how many results wait to be saved, over all links.
+    pub(super) unsaved: Unsaved,
+    /// Since when nothing is read from servers because the unsaved results leave no room.
+    pub(super) backpressured_since: Option<Mono>,
+    pub(super) is_record_dirty: bool,
+    /// Intents whose save failed and that may be on disk nevertheless.
+    pub(super) erasing: Vec<TaskId>,
 }
 
 /// A write that was handed out and not yet answered; its rows are kept to be written again if it fails.
@@ -36,7 +43,7 @@ pub(super) struct InFlight {
 }
 
 impl Saver {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(is_record_dirty: bool) -> Self {
         Self {
             next: 1,
             in_flight: None,
@@ -45,6 +52,10 @@ impl Saver {
             due: None,
             is_vital: false,
             failed: None,
+            unsaved: Unsaved::default(),
+            backpressured_since: None,
+            is_record_dirty,
+            erasing: Vec::new(),
         }
     }
 

@@ -24,7 +24,8 @@ impl ActiveTask {
     pub(super) fn took_step(&mut self, now: Stamp, event: &mut Held) -> bool {
         let cursors = self.attempt().map(|attempt| &attempt.cursors);
         let can_go_back = cursors.is_some_and(|cursors| cursors.newest.is_some());
-        let is_whole = matches!(self.replay_gap, ReplayGap::Whole) && self.skip_to.is_none();
+        let is_whole =
+            matches!(self.replay_gap, ReplayGap::Whole) && !self.recovery.probe.is_replaying();
         if !can_go_back || !is_whole || event.id.is_none() {
             return false;
         }
@@ -134,9 +135,7 @@ impl ActiveTask {
             }
         }
         self.has_news = true;
-        (self.tries, self.empties, self.round) = (0, 0, 0);
-        (self.silent_probes, self.has_failed_probe) = (0, false);
-        (self.rechecked_at, self.is_replay_failing) = (None, false);
+        self.recovery.succeeded();
         self.last_news = now.mono;
     }
 }

@@ -3,7 +3,11 @@
 use core::time::Duration;
 
 use super::{
-    ConnectionState, Link, RequestKind, connection::CURSOR_BYTES, negotiation::MODERN, tasks::made,
+    ConnectionState, Link, RequestKind,
+    connection::CURSOR_BYTES,
+    negotiation::MODERN,
+    queued_requests::{QueuedRequest, Wanted},
+    tasks::made,
 };
 use crate::{
     domain::{
@@ -23,28 +27,23 @@ const ADOPTED: usize = 10_000;
 /// The name of the tool of an adopted task, which no server tells.
 const NO_TOOL: &str = "adopted task";
 
-/// What is sought on the server.
-#[derive(Clone, Debug)]
-pub(super) enum Sought {
-    /// The server tasks that it lists.
-    Tasks,
-    /// The one server task of this id.
-    Task(String),
-    /// The checkpoints of this client.
-    Checkpoints(String),
-}
-
 impl Link {
     /// Adopts what waits for it, once the server can be spoken to.
     pub(super) fn tend_adoption(&mut self) {
-        if self.connection != ConnectionState::Ready || self.adopters.is_empty() {
+        if self.connection != ConnectionState::Ready {
             return;
         }
-        for (ask, sought, asked) in std::mem::take(&mut self.adopters) {
-            match sought {
-                Sought::Tasks => self.adopt(ask, None, asked),
-                Sought::Task(id) => self.adopt(ask, Some(id), asked),
-                Sought::Checkpoints(client_id) => {
+        for QueuedRequest {
+            id: ask,
+            wanted,
+            version,
+        } in self.queued_requests.take_for_lists()
+        {
+            match wanted {
+                Wanted::Tools => {}
+                Wanted::ServerTasks => self.adopt(ask, None, version),
+                Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
+                Wanted::Checkpoints { client_id } => {
                     self.call_list(RequestKind::ListCheckpoints { ask }, &client_id);
                 }
             }
@@ -84,7 +83,9 @@ impl Link {
     ) {
         let name = self.record.name.clone();
         let is_core = |offer: &TaskOffer| offer.kind == TaskKind::Core;
-        let era = asked.or(self.choice.version).map(ProtocolVersion::era);
+        let era = asked
+            .or(self.config.choice.version)
+            .map(ProtocolVersion::era);
         let core = (self.record.tasks.filter(is_core)).filter(|_| era != Some(Era::Modern));
         let has_extension = self.record.has_extension() && era != Some(Era::Stateful);
         if core.is_none() && !has_extension {
@@ -96,8 +97,7 @@ impl Link {
         }
         match server_task {
             Some(server_task) => {
-                let known = self.known_tasks.get(&server_task).cloned().flatten();
-                if let Some(id) = self.served_ids.get(&server_task).cloned().or(known) {
+                if let Some(id) = self.index.shown_for(&server_task).cloned() {
                     return self.answer(ask, Ok(SessionResponse::Adopted(vec![id])));
                 }
                 let (kind, has_other) = if has_extension {
@@ -133,7 +133,7 @@ impl Link {
         kind: TaskKind,
         has_other: bool,
     ) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let version = self.version_of_tasks(kind);
         let method = encode::get_task(version, &request_id, &server_task);
         let kind = RequestKind::Adopt {
@@ -153,7 +153,7 @@ impl Link {
     }
 
     fn list_tasks(&mut self, ask: SessionRequestId, so_far: Vec<TaskId>, cursors: Vec<String>) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let version = self.session_version();
         let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
         let kind = RequestKind::ListTasks {
@@ -185,8 +185,7 @@ impl Link {
         let (tasks, next) = protocol::task_list(result);
         for shape in tasks {
             // Those that are known leave room for the others, so that asking again brings the rest.
-            let is_known =
-                self.served_ids.contains_key(&shape.id) || self.known_tasks.contains_key(&shape.id);
+            let is_known = self.index.knows_server_task(&shape.id);
             if !is_known && so_far.len() < ADOPTED {
                 so_far.push(self.take_in(shape, TaskKind::Core));
             }
@@ -262,7 +261,7 @@ impl Link {
         );
         let mut task = Task::new(now.wall, call);
         // Ours only in name: the call that made it was somebody else's.
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
         attempt.is_of_process = self.record.is_process();
@@ -271,7 +270,7 @@ impl Link {
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
-        let mut active = ActiveTask::new(now, task, Vec::new(), &self.unsaved);
+        let mut active = ActiveTask::new(now, task, Vec::new(), &self.saver.unsaved);
         if let Some(task) = &active.task.server_task {
             // It was shown just now; of a long list not all are asked for at once.
             let mut served = ServerTaskPoll::new(now.mono);
@@ -282,7 +281,7 @@ impl Link {
         }
         active.remark(now, "adopted from the server".to_owned());
         active.held = Some(self.saver.next_token());
-        self.served_ids.insert(shape.id.clone(), id.clone());
+        self.index.add_server_task(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);
         self.saver.urge(now.mono);
         self.showed(&id, shape);

@@ -34,7 +34,7 @@ impl Link {
             task.and_then(|id| link.tasks.get(id))
                 .is_some_and(|active| active.task.attempts.iter().any(is_it))
         };
-        let is_modern = self.hears_modern;
+        let is_modern = self.reading.is_modern;
         let is_alone = messages.len() == 1;
         for message in messages {
             is_ours |= match &message {
@@ -59,7 +59,9 @@ impl Link {
                         let active = self.tasks.get(id);
                         active.and_then(ActiveTask::request_id) == Some(token.as_ref())
                     });
-                    let of = own.or_else(|| self.calls.get(token.as_ref())).cloned();
+                    let of = own
+                        .or_else(|| self.index.of_request(token.as_ref()))
+                        .cloned();
                     if is_alone && self.opens_replay_gap(task, of.as_ref(), value) {
                         return false;
                     }
@@ -110,7 +112,7 @@ impl Link {
                     };
                     self.reply(answer);
                 }
-                Incoming::ToolsChanged => self.has_fresh_tools = false,
+                Incoming::ToolsChanged => self.session.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
                 Incoming::Withdrawn(id) if is_modern => self.listening_withdrawn(id.get()),
@@ -132,7 +134,7 @@ impl Link {
     /// Answers count against the budget too: a server may not make us storm it.
     pub(super) fn reply(&mut self, answer: protocol::Method) {
         // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
-        let is_awaited = self.heard_in == self.record.session_number;
+        let is_awaited = self.reading.session_number == self.record.session_number;
         if is_awaited
             && self.replies_out() < replies::AT_ONCE
             && self.reachability.spend_spare(self.now)
@@ -172,7 +174,7 @@ impl Link {
     /// The answer to one of our requests, on whatever stream it came.
     fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
         let needed_advance = std::mem::replace(&mut self.needs_advance, true);
-        if let Some(id) = self.calls.get(request_id).cloned() {
+        if let Some(id) = self.index.of_request(request_id).cloned() {
             self.note_served();
             return self.call_answered(&id, request_id, outcome);
         }
@@ -181,7 +183,7 @@ impl Link {
             .iter()
             .find(|(_, in_flight)| in_flight.request_id.as_deref() == Some(request_id));
         let Some((exchange, in_flight)) =
-            found.map(|(exchange, in_flight)| (*exchange, in_flight.clone()))
+            found.map(|(exchange, in_flight)| (exchange, in_flight.clone()))
         else {
             return;
         };
@@ -275,7 +277,7 @@ impl Link {
     }
 
     fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: Result<&str, RpcError>) {
-        self.calls.remove(request_id);
+        self.index.remove_request(request_id);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -284,7 +286,7 @@ impl Link {
         }
         if active.served.is_some() {
             // A replay of what made it a task.
-            self.calls.insert(request_id.to_owned(), id.clone());
+            self.index.add_request(request_id.to_owned(), id.clone());
             return;
         }
         active.went_out(self.now);
@@ -316,7 +318,7 @@ impl Link {
             CallOutcome::Task(kind, shape) => {
                 if kind == TaskKind::Core {
                     // Progress goes on under the old token until the task ends.
-                    self.calls.insert(request_id.to_owned(), id.clone());
+                    self.index.add_request(request_id.to_owned(), id.clone());
                 }
                 self.became_task(id, kind, *shape);
             }
@@ -416,7 +418,7 @@ impl Link {
         );
         active.held = Some(self.saver.next_token());
         for attempt in &active.task.attempts {
-            self.calls.remove(&attempt.request_id);
+            self.index.remove_request(&attempt.request_id);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
@@ -459,7 +461,7 @@ impl Link {
         let fetching = active.served.take().and_then(|served| served.fetching);
         active.follow = None;
         active.set_control(now, None);
-        active.cut = None;
+        active.recovery.cut = None;
         let reason = status
             .reason()
             .or_else(|| error.as_ref().map(|error| error.message.clone()));
@@ -490,7 +492,7 @@ impl Link {
         active.held = Some(token);
         let attempts = active.task.attempts.iter();
         for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
-            self.calls.remove(&attempt.request_id);
+            self.index.remove_request(&attempt.request_id);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);

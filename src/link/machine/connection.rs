@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::{
     ConnectionState, InFlight, Link, RequestKind,
+    credentials::AuthRefusal,
     negotiation::{MODERN, NegotiationStep, refuses_what_it_speaks},
     streams::DETACHED_FOR,
 };
@@ -34,8 +35,7 @@ const LAST_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
 impl Link {
     /// Whether anything needs a session.
     pub(super) fn wants_session(&self) -> bool {
-        !self.tool_waiters.is_empty()
-            || !self.adopters.is_empty()
+        !self.queued_requests.is_empty()
             || self.tasks.values().any(|active| {
                 active.task.forgotten_at.is_none()
                     && (active.phase() == Phase::Queued
@@ -57,7 +57,7 @@ impl Link {
         if self.connection == ConnectionState::Disconnected
             && self.wants_session()
             && self.reachability.may_send(self.now)
-            && !self.is_leaving
+            && !self.exit.is_leaving
         {
             self.aim();
             let needs_wire =
@@ -69,14 +69,17 @@ impl Link {
             }
         }
         if self.connection == ConnectionState::Ready
-            && !self.is_leaving
+            && !self.exit.is_leaving
             && let Some((step, asked)) = self.missing()
         {
             return self.negotiate_for(step, asked);
         }
         if self.connection == ConnectionState::Ready && self.wants_tools() && self.may_ask().is_ok()
         {
-            let asked = self.tool_waiters.first().and_then(|(_, asked)| *asked);
+            let asked = self
+                .queued_requests
+                .first_for_tools()
+                .and_then(|it| it.version);
             let version = match asked {
                 Some(MODERN) => MODERN,
                 _ => self.session_version(),
@@ -90,7 +93,7 @@ impl Link {
             return;
         }
         let version = self.negotiation.stateful_version();
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let method = encode::initialize(&id, version);
         self.send(
             RequestKind::Handshake { session: None },
@@ -131,10 +134,10 @@ impl Link {
         self.record.asked_version = self
             .negotiation
             .asked()
-            .filter(|asked| Some(*asked) != self.choice.version);
+            .filter(|asked| Some(*asked) != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
-        self.session_check = None;
+        self.session.check = None;
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
@@ -145,7 +148,7 @@ impl Link {
         }
         self.record.server_info = shake.server_info;
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         self.record_changed();
         self.send(RequestKind::Announce, encode::initialized(), None, None);
         self.connection = ConnectionState::Announcing;
@@ -173,14 +176,14 @@ impl Link {
                 .values()
                 .any(|active| active.phase() == Phase::Queued && active.is_active())
         };
-        let for_asker = !self.tool_waiters.is_empty();
+        let for_asker = self.queued_requests.first_for_tools().is_some();
         !is_listing
             && !self.is_session_doubted()
             && (for_asker || self.record.tools_at.is_none() && has_queued())
     }
 
     fn ask_tools(&mut self, version: ProtocolVersion, so_far: Vec<Tool>, cursors: Vec<String>) {
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let cursor = cursors.last().map(String::as_str);
         let method = encode::list_tools(version, &id, cursor);
         let kind = RequestKind::ListTools {
@@ -245,14 +248,14 @@ impl Link {
         }
         self.note_served();
         self.needs_advance = true;
-        for (ask, _) in std::mem::take(&mut self.tool_waiters) {
-            self.answer(ask, Ok(SessionResponse::Tools(tools.clone())));
+        for request in self.queued_requests.take_for_tools() {
+            self.answer(request.id, Ok(SessionResponse::Tools(tools.clone())));
         }
         // The modern list has less: only the session's list says which tools can run as tasks.
         if version == self.session_version() {
             self.record.tools = tools;
             self.record.tools_at = Some(self.now.wall);
-            self.has_fresh_tools = true;
+            self.session.has_fresh_tools = true;
             self.record_changed();
         }
     }
@@ -263,33 +266,23 @@ impl Link {
             "{} did not list its tools: {}",
             self.record.name, error.message
         );
-        self.refuse_waiters(&RequestError::Usage(words));
+        self.refuse_queued(&RequestError::Usage(words));
         self.have_tools(self.session_version(), Vec::new());
     }
 
-    /// Everybody who waits for the tools hears why they do not come.
-    pub(super) fn refuse_waiters(&mut self, because: &RequestError) {
-        self.refuse_waiters_in(None, because);
+    /// Refuses every queued client request.
+    pub(super) fn refuse_queued(&mut self, because: &RequestError) {
+        self.refuse_queued_in(None, because);
     }
 
-    /// The same for those that asked for this revision; all where there is none.
-    pub(super) fn refuse_waiters_in(
+    /// Refuses the queued client requests for this revision; all of them where it is `None`.
+    pub(super) fn refuse_queued_in(
         &mut self,
         version: Option<ProtocolVersion>,
         because: &RequestError,
     ) {
-        let is_asked = |asked: Option<ProtocolVersion>| version.is_none() || asked == version;
-        let mut refused = Vec::new();
-        self.tool_waiters.retain(|(ask, asked)| {
-            refused.extend(is_asked(*asked).then_some(*ask));
-            !is_asked(*asked)
-        });
-        self.adopters.retain(|(ask, _, asked)| {
-            refused.extend(is_asked(*asked).then_some(*ask));
-            !is_asked(*asked)
-        });
-        for ask in refused {
-            self.answer(ask, Err(because.clone()));
+        for request in self.queued_requests.take_in(version) {
+            self.answer(request.id, Err(because.clone()));
         }
     }
 
@@ -357,7 +350,7 @@ impl Link {
             }
         }
         self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
-        self.refuse_waiters(&if is_unreachable {
+        self.refuse_queued(&if is_unreachable {
             RequestError::Unreachable(words)
         } else {
             RequestError::Usage(words)
@@ -368,10 +361,10 @@ impl Link {
     pub(super) fn back_off(&mut self, why: String, at_least: Option<Duration>) {
         let wait = doubled(
             FIRST_HANDSHAKE_WAIT,
-            self.handshake_tries,
+            self.session.handshake_tries,
             LAST_HANDSHAKE_WAIT,
         );
-        self.handshake_tries = self.handshake_tries.saturating_add(1);
+        self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
@@ -384,43 +377,16 @@ impl Link {
         self.tasks.keys().filter(is_queued).cloned().collect()
     }
 
-    /// 401 or 403: every task keeps its place until a person brought credentials.
+    /// 401 or 403: every task waits where it is until the user provides credentials.
     pub(super) fn auth_refused(&mut self, refusal: &HttpError) {
-        let said = refusal
-            .said
-            .as_deref()
-            .map(|said| format!(": {said}"))
-            .unwrap_or_default();
-        let was_withheld = self.withheld.is_some();
-        let why = self.withheld.take().unwrap_or_else(|| {
-            let name = &self.record.name;
-            match refusal.status {
-                401 if self.takes_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
-                403 if self.takes_sign_in => format!("{name} denies it (HTTP 403{said})"),
-                status if !self.sent.names.is_empty() => format!(
-                    "{name} was sent {} and refused it (HTTP {status}{said})",
-                    self.sent.message()
-                ),
-                status => format!("{name} wants credentials (HTTP {status}{said})"),
-            }
-        });
-        let words = if self.takes_sign_in {
-            format!(
-                "{why}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
-                text::shell_word(self.record.name.as_str())
-            )
-        } else if !was_withheld && !self.sent.names.is_empty() {
-            format!("{why}; {}", self.sent.next())
-        } else {
-            why.clone()
-        };
-        self.refuse_waiters(&RequestError::NeedsLogin(words));
+        let AuthRefusal { reason, advice } = self.credentials.refused(&self.record.name, refusal);
+        self.refuse_queued(&RequestError::NeedsLogin(advice));
         if self.connection == ConnectionState::Announcing {
             // The server never heard that the handshake is done.
             self.record.is_initialized = false;
             self.record_changed();
         }
-        self.connection = ConnectionState::AuthRequired(why);
+        self.connection = ConnectionState::AuthRequired(reason);
         self.show_all();
     }
 
@@ -442,14 +408,14 @@ impl Link {
             return;
         }
         (self.record.is_initialized, self.record.session) = (false, None);
-        self.session_check = None;
+        self.session.check = None;
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
         }
         self.record_changed();
-        if self.unserved == Some(self.record.session_number) {
+        if self.session.unproven == Some(self.record.session_number) {
             let why = said.unwrap_or("its sessions end at once").to_owned();
             self.back_off(why, None);
         }
@@ -561,19 +527,19 @@ impl Link {
 
     /// Something was served in this session, so the next one does not follow on a failure.
     pub(super) fn note_served(&mut self) {
-        (self.handshake_tries, self.unserved) = (0, None);
+        (self.session.handshake_tries, self.session.unproven) = (0, None);
     }
 
     /// The session is over, and the next one has to show that it is not like that too.
     pub(super) fn note_session_over(&mut self) {
-        self.handshake_tries = self.handshake_tries.saturating_add(1);
-        self.unserved = Some(self.record.session_number + 1);
+        self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
+        self.session.unproven = Some(self.record.session_number + 1);
     }
 
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
     /// nothing was ever served in it. A server that has no such method would else be negotiated with forever.
     fn is_of_no_session(&self, in_flight: &InFlight) -> bool {
-        self.unserved == Some(self.record.session_number)
+        self.session.unproven == Some(self.record.session_number)
             && in_flight.session_number == self.record.session_number
             && matches!(
                 in_flight.kind,
@@ -663,7 +629,7 @@ impl Link {
                 self.record.is_initialized = false;
                 self.record_changed();
                 let words = self.out_of_reach(&why);
-                self.refuse_waiters(&RequestError::Unreachable(words));
+                self.refuse_queued(&RequestError::Unreachable(words));
                 self.back_off(why, None);
             }
             RequestKind::ListTools { .. } => match refusal {
@@ -676,7 +642,7 @@ impl Link {
                     });
                 }
                 _ => {
-                    self.refuse_waiters(&match in_flight.came {
+                    self.refuse_queued(&match in_flight.came {
                         Some(_) => RequestError::Usage(format!(
                             "{} did not list its tools ({why}); is the URL right?",
                             self.record.name

@@ -314,7 +314,7 @@ impl Link {
             control.is_sent = true;
         }
         if let Some(server_task) = server_task {
-            let request_id = self.new_request_id();
+            let request_id = self.in_flight.new_request_id();
             let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
             self.send(
                 RequestKind::Cancel(id.clone()),
@@ -457,7 +457,7 @@ impl Link {
     }
 
     pub(super) fn call_companion(&mut self, kind: RequestKind, tool: &str, arguments: &Value) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let call = encode::Call {
             id: &request_id,
             token: &request_id,
@@ -699,7 +699,7 @@ impl Link {
             .and(active.task.server_task_id.clone());
         let is_modern = active.is_modern();
         let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
-            let request_id = self.new_request_id();
+            let request_id = self.in_flight.new_request_id();
             let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
             self.send(
                 RequestKind::Cancel(id.clone()),

@@ -60,7 +60,7 @@ impl Link {
         if self.wire.is_none() {
             return self.wire_began(exchange, arrival);
         }
-        self.hears_modern = !self.record.is_stateful();
+        self.reading.is_modern = !self.record.is_stateful();
         let now = self.now;
         self.mark_reachable();
         for active in self.tasks.values_mut() {
@@ -70,7 +70,7 @@ impl Link {
             }
         }
         if let ExchangeEvent::Event { data, .. } = arrival {
-            self.last_traffic = now.mono;
+            self.in_flight.last_traffic = now.mono;
             // Steps and answers name their call; what else comes can be said to be of one only where there is one.
             let of = self.only_one();
             self.read(of.as_ref(), None, &data);
@@ -80,7 +80,7 @@ impl Link {
     fn wire_began(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         match arrival {
             ExchangeEvent::Endpoint { target: Ok(target) } => {
-                if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+                if let Some(in_flight) = self.in_flight.get_mut(exchange) {
                     in_flight.until = None;
                 }
                 self.wire = Some(Wire {
@@ -110,7 +110,7 @@ impl Link {
 
     /// What comes of a POST whose answer comes on the stream. Returns whether that is all there is to it.
     pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &ExchangeEvent) -> bool {
-        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return false;
         };
         match arrival {
@@ -176,18 +176,18 @@ impl Link {
         self.hang_up_wire();
         self.record.is_initialized = false;
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         self.record_changed();
         if self.record.is_process() {
             self.tasks_ended_with_process(why);
             // Whatever was left to itself there has ended too.
-            self.spares_session = false;
+            self.exit.keeps_session = false;
         }
         let waiting: Vec<(ExchangeId, InFlight)> = self
             .in_flight
             .iter()
             .filter(|(_, in_flight)| in_flight.is_by_wire)
-            .map(|(exchange, in_flight)| (*exchange, in_flight.clone()))
+            .map(|(exchange, in_flight)| (exchange, in_flight.clone()))
             .collect();
         for (exchange, in_flight) in waiting {
             self.close(exchange);
@@ -200,7 +200,7 @@ impl Link {
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
         }
-        if self.handshake_tries > 0 {
+        if self.session.handshake_tries > 0 {
             self.back_off(why.to_owned(), None);
         }
         self.note_session_over();
@@ -212,10 +212,10 @@ impl Link {
         let is_of_wire = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
         };
-        let is_idle = self.gone_from.is_some()
+        let is_idle = self.config.gone_from.is_some()
             && self.record.is_process()
             && self.wire.is_some()
-            && !self.spares_session
+            && !self.exit.keeps_session
             && !self.wants_session()
             && !self.has_unsettled()
             && self.in_flight.values().all(is_of_wire);

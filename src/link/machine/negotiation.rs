@@ -135,13 +135,13 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
-        let id = self.new_request_id();
+        let id = self.in_flight.new_request_id();
         let method = encode::discover(&id, MODERN);
         let exchange = self.send(RequestKind::Discover, method, Some(id), None);
         self.connection = ConnectionState::Discovering;
         if self.record.is_process()
             && self.negotiation.pinned.is_none()
-            && let Some(in_flight) = self.in_flight.get_mut(&exchange)
+            && let Some(in_flight) = self.in_flight.get_mut(exchange)
         {
             in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
         }
@@ -198,7 +198,7 @@ impl Link {
     fn keep_session(&mut self) {
         (self.negotiation.step, self.connection) =
             (NegotiationStep::Initialize, ConnectionState::Ready);
-        self.negotiation.pinned = self.choice.version;
+        self.negotiation.pinned = self.config.choice.version;
         self.era_is_settled();
         self.subscription = super::tasks::Listening::default();
         self.gather();
@@ -296,7 +296,7 @@ impl Link {
         if let Some(version) = self
             .negotiation
             .pinned
-            .filter(|_| self.negotiation.pinned != self.choice.version)
+            .filter(|_| self.negotiation.pinned != self.config.choice.version)
         {
             return self.refuse_version(version, &why);
         }
@@ -324,8 +324,8 @@ impl Link {
                 format!("{words}; nothing was sent"),
             );
         }
-        self.refuse_waiters_in(Some(version), &RequestError::Usage(words));
-        self.negotiation = Negotiation::new(self.choice, &self.record);
+        self.refuse_queued_in(Some(version), &RequestError::Usage(words));
+        self.negotiation = Negotiation::new(self.config.choice, &self.record);
         self.connection = if self.record.is_initialized {
             ConnectionState::Ready
         } else {
@@ -425,7 +425,7 @@ impl Link {
         if self.record.is_initialized && !self.record.is_stateful() {
             // The server refused a session beside the modern era; calls continue there without one.
             self.record.refuses_session = true;
-            self.negotiation.pinned = self.choice.version;
+            self.negotiation.pinned = self.config.choice.version;
             self.connection = ConnectionState::Ready;
             self.record_changed();
             self.show_all();
@@ -495,7 +495,7 @@ impl Link {
         self.session_opened();
         self.record.era_why = Some(why.to_owned());
         self.record.tools_at = None;
-        self.has_fresh_tools = false;
+        self.session.has_fresh_tools = false;
         self.connection = ConnectionState::Ready;
         self.era_is_settled();
         self.record_changed();
@@ -504,7 +504,7 @@ impl Link {
 
     /// Who chose the revision, where somebody did.
     fn who_asks(&self) -> &'static str {
-        if self.choice.is_configured {
+        if self.config.choice.is_configured {
             "the configuration asks for it"
         } else {
             "--protocol asks for it"
@@ -596,7 +596,7 @@ impl Link {
         self.record.refuses_session = false;
         if !keeps_session {
             self.record.tools_at = None;
-            self.has_fresh_tools = false;
+            self.session.has_fresh_tools = false;
         }
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
@@ -604,7 +604,7 @@ impl Link {
         (self.negotiation.step, self.negotiation.is_remembered) =
             (NegotiationStep::Discover, false);
         self.record_changed();
-        if self.handshake_tries > 0 {
+        if self.session.handshake_tries > 0 {
             self.back_off(
                 said.unwrap_or("it answers in no known way").to_owned(),
                 None,
@@ -653,16 +653,14 @@ impl Link {
         let queued = self.tasks.values().filter(|active| {
             active.phase() == Phase::Queued && active.is_active() && active.intent.is_none()
         });
-        let waiters = self.tool_waiters.iter().map(|(_, asked)| *asked);
-        let adopters = self.adopters.iter().map(|(_, _, asked)| *asked);
-        waiters
-            .chain(adopters)
+        self.queued_requests
+            .versions()
             .chain(queued.map(|active| active.task.protocol))
     }
 
     pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<NegotiationStep> {
         let is_old_wire = self.record.version == Some(ProtocolVersion::V20241105);
-        let wanted = asked.or(self.choice.version);
+        let wanted = asked.or(self.config.choice.version);
         let is_session = |version| {
             self.record.is_stateful()
                 && [self.record.version, self.record.asked_version].contains(&Some(version))
@@ -699,11 +697,11 @@ impl Link {
             return;
         }
         let is_beside = |version: &ProtocolVersion| {
-            *version == MODERN && self.is_known_stateful() && self.choice.version.is_none()
+            *version == MODERN && self.is_known_stateful() && self.config.choice.version.is_none()
         };
         let first = self.wanted_versions().next().flatten();
         let first = first.filter(|version| !is_beside(version));
-        self.negotiation.pinned = first.or(self.choice.version);
+        self.negotiation.pinned = first.or(self.config.choice.version);
         match first.map(ProtocolVersion::era) {
             _ if self.negotiation.step == NegotiationStep::LegacySse => {}
             Some(Era::Modern) => self.negotiation.step = NegotiationStep::Discover,
@@ -714,7 +712,7 @@ impl Link {
 
     /// Asks for what is missing, beside what stands.
     pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
-        self.negotiation.pinned = asked.or(self.choice.version);
+        self.negotiation.pinned = asked.or(self.config.choice.version);
         self.negotiate_with(step);
     }
 
@@ -739,7 +737,7 @@ impl Link {
         self.record.asked_version = None;
         if self.record.is_stateful() {
             (self.record.session, self.record.is_initialized) = (None, false);
-            (self.record.tools_at, self.has_fresh_tools) = (None, false);
+            (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
             self.connection = ConnectionState::Disconnected;
             self.negotiation.step = match self.record.modern {
                 ModernSupport::Unknown => NegotiationStep::Discover,

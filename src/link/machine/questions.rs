@@ -42,13 +42,13 @@ impl Link {
         let related = value
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
             .and_then(|id| id.as_str());
-        let of_related = related.and_then(|id| self.served_ids.get(id));
+        let of_related = related.and_then(|id| self.index.of_server_task(id));
         let way = QuestionWay::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),
         };
         // Ids of the server's requests are unique within one of its sessions only.
-        let key = key_in(self.heard_in, raw_id.trim_matches('"'));
+        let key = key_in(self.reading.session_number, raw_id.trim_matches('"'));
         let has_it = |active: &ActiveTask| {
             let mut questions = active.task.questions.iter();
             questions.any(|question| question.key == key && question.way == way)
@@ -482,7 +482,7 @@ impl Link {
             }
             (QuestionWay::TaskInput, Some(server_task)) => {
                 // One at a time: a refusal then says which.
-                let request_id = self.new_request_id();
+                let request_id = self.in_flight.new_request_id();
                 let method = encode::update_task(version, &request_id, &server_task, key, answer);
                 let kind = RequestKind::Update(id.clone(), key.clone());
                 self.send(kind, method, Some(request_id), Some(token));
@@ -494,7 +494,7 @@ impl Link {
 
     /// The call goes out again with the answers of its round, once there is one for each question.
     fn next_round(&mut self, id: &TaskId) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let (now, session_number) = (self.now, self.record.session_number);
         let Some(active) = self.tasks.get_mut(id) else {
             return;

@@ -245,7 +245,7 @@ impl Link {
             return true;
         }
         let on = reread.on;
-        let Some(in_flight) = self.in_flight.get_mut(&on).filter(|_| !is_broken) else {
+        let Some(in_flight) = self.in_flight.get_mut(on).filter(|_| !is_broken) else {
             self.drop_reread(id);
             return false;
         };

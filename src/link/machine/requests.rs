@@ -5,7 +5,8 @@ use core::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    ConnectionState, Link, RequestKind, adopt::Sought, negotiation::MODERN, tasks::TTL_WISH_MS,
+    ConnectionState, Link, RequestKind, negotiation::MODERN, queued_requests::Wanted,
+    tasks::TTL_WISH_MS,
 };
 use crate::{
     domain::{
@@ -64,19 +65,22 @@ impl Link {
             SessionRequest::Tools(_)
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. }
-                if self.is_leaving =>
+                if self.exit.is_leaving =>
             {
                 Err(RequestError::Unreachable("longhaul is leaving".to_owned()))
             }
             SessionRequest::Tools(_) => {
                 self.retry_auth();
                 let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
-                if self.has_fresh_tools && self.connection == ConnectionState::Ready && is_known {
+                if self.session.has_fresh_tools
+                    && self.connection == ConnectionState::Ready
+                    && is_known
+                {
                     Ok(SessionResponse::Tools(self.record.tools.clone()))
                 } else {
                     // In an outage the answer is the outcome of one more try, made now, not of one long ago.
                     self.reachability.hurry(self.now);
-                    self.tool_waiters.push((ask, version));
+                    self.queued_requests.push(ask, Wanted::Tools, version);
                     return;
                 }
             }
@@ -113,15 +117,15 @@ impl Link {
             }
             SessionRequest::Adopt { server_task, .. } => {
                 self.retry_auth();
-                let sought = server_task.map_or(Sought::Tasks, Sought::Task);
-                self.adopters.push((ask, sought, version));
+                let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
+                self.queued_requests.push(ask, wanted, version);
                 return;
             }
             SessionRequest::Checkpoints { client_id, .. } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
-                self.adopters
-                    .push((ask, Sought::Checkpoints(client_id), version));
+                self.queued_requests
+                    .push(ask, Wanted::Checkpoints { client_id }, version);
                 return;
             }
             // The record is for whoever carries the messages.
@@ -188,9 +192,9 @@ impl Link {
             self.now,
             Task::new(self.now.wall, call),
             Vec::new(),
-            &self.unsaved,
+            &self.saver.unsaved,
         );
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         active.task.begin(new_attempt(
             self.now.wall,
             1,
@@ -365,7 +369,7 @@ impl Link {
         });
         active.touch(now);
         (active.sending, active.held) = (Some(token), Some(token));
-        self.calls.insert(request_id, id.clone());
+        self.index.add_request(request_id, id.clone());
         let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
         if let Some(active) = self.tasks.get_mut(id) {
             active.stream = StreamState::Calling(exchange);
@@ -474,10 +478,10 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
-            self.calls.remove(&request_id);
+            self.index.remove_request(&request_id);
         }
         if let Some(exchange) = exchange {
-            self.in_flight.remove(&exchange);
+            self.in_flight.remove(exchange);
             self.reachability.prober_gone();
         }
         if let Some(active) = self.tasks.get_mut(id) {
@@ -487,7 +491,7 @@ impl Link {
 
     /// Another attempt of a checkpoint tool: same arguments, same client id.
     pub(super) fn call_again(&mut self, id: &TaskId) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let (now, session_number) = (self.now, self.record.session_number);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -495,9 +499,9 @@ impl Link {
         let connections = active.take_connections();
         active.follow = None;
         let fetching = active.served.take().and_then(|served| served.fetching);
-        (active.tries, active.empties, active.round) = (0, 0, 0);
+        active.recovery.restart();
         (active.task.server_task, active.task.resumability.task) = (None, false);
-        (active.cut, active.skip_to, active.detached) = (None, None, None);
+        active.detached = None;
         active.last_step = None;
         active.was_unsent = true;
         let mut old = None;
@@ -513,7 +517,7 @@ impl Link {
         active.task.status = Status::Running;
         active.touch(now);
         if let Some(old) = old {
-            self.calls.remove(&old);
+            self.index.remove_request(&old);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
@@ -575,7 +579,7 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             (attempt.phase, attempt.ended_at) = (Phase::Open, None);
             let request_id = attempt.request_id.clone();
-            self.calls.insert(request_id, id.clone());
+            self.index.add_request(request_id, id.clone());
         }
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.remark(now, "looking for it on the server".to_owned());
@@ -617,7 +621,7 @@ impl Link {
             )));
         }
         // Nobody proved that it does not work on.
-        self.spares_session = true;
+        self.exit.keeps_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
         Ok(SessionResponse::Accepted)
     }
@@ -627,12 +631,12 @@ impl Link {
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.task.forgotten_at = Some(now.wall);
         active.touch(now);
-        self.spares_session |= !active.is_settled();
+        self.exit.keeps_session |= !active.is_settled();
         let connections = active.take_connections();
         (active.follow, active.control) = (None, None);
         let fetching = active.served.take().and_then(|served| served.fetching);
         for attempt in &active.task.attempts {
-            self.calls.remove(&attempt.request_id);
+            self.index.remove_request(&attempt.request_id);
         }
         for exchange in connections.into_iter().chain([fetching]).flatten() {
             self.close(exchange);
@@ -646,11 +650,11 @@ impl Link {
         let id = task.id.clone();
         let now = self.now;
         if task.forgotten_at.is_some() {
-            self.spares_session |= !task.status.is_settled();
+            self.exit.keeps_session |= !task.status.is_settled();
             return;
         }
         let watched_until = task.updated_at.min(now.wall);
-        let mut active = ActiveTask::new(now, task, ids, &self.unsaved);
+        let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.
@@ -669,7 +673,8 @@ impl Link {
             .iter()
             .filter(|attempt| attempt.phase != Phase::Ended)
         {
-            self.calls.insert(attempt.request_id.clone(), id.clone());
+            self.index
+                .add_request(attempt.request_id.clone(), id.clone());
         }
         let has_cursor = active
             .attempt()
@@ -708,7 +713,7 @@ impl Link {
             return self.ended_at(&id, watched_until);
         }
         if let Some(server_task) = server_task {
-            self.served_ids.insert(server_task.id, id.clone());
+            self.index.add_server_task(server_task.id, id.clone());
             if let Some(active) = self.tasks.get_mut(&id) {
                 active.served = Some(ServerTaskPoll::new(now.mono));
             }
@@ -754,7 +759,7 @@ impl Link {
         }
         let why = format!("nobody watched for {}", text::span(unwatched));
         let state = "unwatched".to_owned();
-        active.cut = Some(Cut {
+        active.recovery.cut = Some(Cut {
             at: now.mono,
             before: unwatched,
             why: why.clone(),

@@ -48,7 +48,7 @@ impl Link {
         if !self.needs_proof() {
             return self.session_gone(said);
         }
-        let check = self.session_check.get_or_insert_with(|| SessionCheck {
+        let check = self.session.check.get_or_insert_with(|| SessionCheck {
             refusals: Refusals::none_since(now),
             pings: 0,
             next_ping: now,
@@ -65,7 +65,7 @@ impl Link {
 
     /// Something was served in the present session.
     pub(super) fn session_lives(&mut self, session_number: u64) {
-        if session_number == self.record.session_number && self.session_check.take().is_some() {
+        if session_number == self.record.session_number && self.session.check.take().is_some() {
             self.needs_advance = true;
         }
     }
@@ -95,12 +95,12 @@ impl Link {
 
     /// Whether the session is doubted, so that nothing new is sent in it.
     pub(super) fn is_session_doubted(&self) -> bool {
-        self.session_check.is_some()
+        self.session.check.is_some()
     }
 
     /// When the next ping of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
-        let check = self.session_check.as_ref()?;
+        let check = self.session.check.as_ref()?;
         (self.connection == ConnectionState::Ready && !self.is_pinging()).then_some(check.next_ping)
     }
 
@@ -109,7 +109,7 @@ impl Link {
         if self.session_check_at().is_none_or(|at| now < at) || self.may_ask().is_err() {
             return;
         }
-        if let Some(check) = &mut self.session_check {
+        if let Some(check) = &mut self.session.check {
             check.pings = check.pings.saturating_add(1);
             let wait = Duration::from_secs(1).saturating_mul(check.pings);
             check.next_ping = now.after(wait.min(PING_AT_MOST));
@@ -129,7 +129,7 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.note_cut(now, &format!("HTTP {}", refusal.status));
-            active.tries = active.tries.saturating_add(1);
+            active.recovery.note_try();
         }
         self.ask_later(id);
         if self.is_stream_refused_for_long(id) {
@@ -156,6 +156,7 @@ impl Link {
             return false;
         };
         let refusals = active
+            .recovery
             .refusals
             .get_or_insert_with(|| Refusals::none_since(now));
         refusals.add();

@@ -13,6 +13,7 @@ use crate::{
     link::{
         ExchangeId,
         active_task::{ActiveTask, KeptConnection, StreamState},
+        recovery::{Probe, ProbeResult},
         replay_gap::{Held, ReplayGap},
     },
     protocol::{self, ExchangeEvent, HttpError, Incoming},
@@ -32,8 +33,6 @@ const REPEATS: [Duration; 5] = [
 ];
 /// A probe that brought nothing known back for this long counts as silent.
 const PROBE_WITHIN: Duration = Duration::from_secs(20);
-/// A probe that is open and silent may have met a dead connection; only several in a row say something of the server.
-const SILENT_PROBES: u32 = 2;
 /// The SDKs send keep-alive comments every 15 s. A connection with a byte younger than this carries what the server sends.
 const ALIVE_WITHIN: Duration = Duration::from_secs(17);
 /// What the row says where the server replays nothing and only the silent connection is left.
@@ -59,18 +58,18 @@ impl Link {
         active
             .attempt()
             .filter(|attempt| attempt.cursors.newest.is_some())?;
-        if active.skip_to.is_some() && !active.probe_found {
+        if active.recovery.probe.is_unanswered() {
             return Some(since.after(PROBE_WITHIN));
         }
         let silent_since = since.max(active.last_news);
-        let not_before = active.not_before.unwrap_or(silent_since);
+        let not_before = active.recovery.not_before.unwrap_or(silent_since);
         let is_unproven = is_resumed && active.live_gap.is_none();
-        let repeats_from = match active.rechecked_at {
+        let repeats_from = match active.recovery.rechecked_at {
             Some(at) => Some(silent_since.max(at)),
             None => is_unproven.then_some(silent_since),
         };
         let ends = if let Some(from) = repeats_from {
-            from.after(repeat(active.round))
+            from.after(repeat(active.recovery.silences))
         } else {
             let longest = active.longest_step.max(active.live_gap.unwrap_or_default());
             silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
@@ -93,10 +92,9 @@ impl Link {
         if let Some(detached) = active.detached.take() {
             return self.out_of_stream(id, Status::Lost(detached.reason), false);
         }
-        if active.skip_to.is_some() && !active.probe_found {
-            active.silent_probes += 1;
-            if active.silent_probes < SILENT_PROBES {
-                active.skip_to = None;
+        if active.recovery.probe.is_unanswered() {
+            if active.recovery.note_silent_probe() {
+                active.recovery.probe = Probe::Off;
                 active.stream = StreamState::Waiting { until: now };
                 return self.close(on);
             }
@@ -104,17 +102,17 @@ impl Link {
             self.close(on);
             return self.probe_ended(id);
         }
-        if active.rechecked_at.is_some() || is_resumed && active.live_gap.is_none() {
-            active.round = active.round.saturating_add(1);
+        if active.recovery.rechecked_at.is_some() || is_resumed && active.live_gap.is_none() {
+            active.recovery.silences = active.recovery.silences.saturating_add(1);
         }
         if is_resumed && !active.has_news {
-            if active.has_failed_probe {
+            if active.recovery.has_failed_probe() {
                 self.close(on);
                 return self.replay_gone(id);
             }
             // A connection that was returned to has been counted before.
-            if active.kept.is_some() || active.rechecked_at.is_none() {
-                active.empties = active.empties.saturating_add(1);
+            if active.recovery.kept.is_some() || active.recovery.rechecked_at.is_none() {
+                active.recovery.note_empty_resume();
             }
         }
         self.recheck(id);
@@ -168,7 +166,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let Some(kept) = &mut active.kept else {
+        let Some(kept) = &mut active.recovery.kept else {
             return false;
         };
         kept.last_byte = now;
@@ -193,7 +191,10 @@ impl Link {
 
     /// Whether an exchange is the connection that was kept of a stream.
     pub(super) fn is_kept(&self, id: &TaskId, exchange: ExchangeId) -> bool {
-        let kept = self.tasks.get(id).and_then(|active| active.kept.as_ref());
+        let kept = self
+            .tasks
+            .get(id)
+            .and_then(|active| active.recovery.kept.as_ref());
         kept.is_some_and(|kept| kept.on == exchange)
     }
 
@@ -203,7 +204,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.kept = None;
+        active.recovery.kept = None;
         active.is_shown_stale = true;
         // A clean end only says that the server serves the new connection in its place.
         if let (
@@ -222,11 +223,11 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if active.kept.is_none() || !is_of_this_call(active, &event.data) {
+        if active.recovery.kept.is_none() || !is_of_this_call(active, &event.data) {
             return;
         }
-        let kept = active.kept.take();
-        if active.cut.is_none() {
+        let kept = active.recovery.kept.take();
+        if active.recovery.cut.is_none() {
             active.note_silence_as_cut(now);
             active.note_back(now);
         }
@@ -241,21 +242,25 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        if active.kept.is_none() {
+        if active.recovery.kept.is_none() {
             return false;
         }
         if is_broken {
-            active.tries = active.tries.saturating_add(1);
+            active.recovery.note_try();
             self.ask_later(id);
             return true;
         }
-        if active.skip_to.is_some() || active.probe_found {
-            active.has_failed_probe = !active.probe_found;
-        } else if active.has_failed_probe && !active.has_news {
+        if active.recovery.probe != Probe::Off {
+            active.recovery.probe_result = if active.recovery.probe.has_matched() {
+                ProbeResult::None
+            } else {
+                ProbeResult::Failed
+            };
+        } else if active.recovery.has_failed_probe() && !active.has_news {
             self.replay_gone(id);
             return true;
         }
-        active.empties = active.empties.saturating_add(1);
+        active.recovery.note_empty_resume();
         self.return_to_kept(id);
         true
     }
@@ -266,15 +271,15 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let Some(kept) = &active.kept else {
+        let Some(kept) = &active.recovery.kept else {
             return false;
         };
-        active.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+        active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
         let is_probe = matches!(active.stream, StreamState::Asking { is_probe: true, .. });
         let is_replay_refused = matches!(refusal.status, 400 | 404..=407 | 410..=424);
         // It took the newest cursor and refuses an older one: so it knows the newest.
-        active.is_beyond_probing |= is_probe && is_replay_refused;
-        active.is_replay_failing |= is_replay_refused && !is_probe;
+        active.recovery.refuses_older_cursors |= is_probe && is_replay_refused;
+        active.recovery.is_replay_failing |= is_replay_refused && !is_probe;
         let is_needless = match refusal.status {
             // The server believes in the old connection, and serves no other beside it.
             409 => kept.is_resumed || now.mono.since(kept.last_byte.mono) >= ALIVE_WITHIN,
@@ -282,7 +287,7 @@ impl Link {
         };
         let (on, is_resumed) = (kept.on, kept.is_resumed);
         if is_needless {
-            active.kept = None;
+            active.recovery.kept = None;
             active.note_silence_as_cut(now);
             self.close(on);
             return false;
@@ -308,11 +313,16 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        if !active.kept.as_ref().is_some_and(KeptConnection::was_live) {
+        if !active
+            .recovery
+            .kept
+            .as_ref()
+            .is_some_and(KeptConnection::was_live)
+        {
             return false;
         }
         active.remark(now, NO_REPLAY.to_owned());
-        active.is_replay_failing = true;
+        active.recovery.is_replay_failing = true;
         self.saver.touch(now.mono);
         self.return_to_kept(id);
         true

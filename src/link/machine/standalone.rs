@@ -148,7 +148,7 @@ impl Link {
 
     /// Opens the stream before a call goes out, where it is not open; tells whether the call waits for that.
     pub(super) fn standalone_comes_first(&mut self) -> bool {
-        if !self.may_have_standalone() || self.is_leaving {
+        if !self.may_have_standalone() || self.exit.is_leaving {
             return false;
         }
         if self.standalone.on.is_none() {
@@ -170,9 +170,10 @@ impl Link {
                     || link.standalone.on.is_some() && is_queued(active) && active.is_active()
             })
         };
-        if self.is_leaving || is_of_another && self.standalone.on.is_some() || !is_wanted(self) {
+        if self.exit.is_leaving || is_of_another && self.standalone.on.is_some() || !is_wanted(self)
+        {
             self.close_standalone();
-            if self.is_leaving || !is_wanted(self) {
+            if self.exit.is_leaving || !is_wanted(self) {
                 return;
             }
         }
@@ -255,7 +256,7 @@ impl Link {
         let ExchangeEvent::Event { id, retry_ms, data } = arrival else {
             return;
         };
-        self.last_traffic = now.mono;
+        self.in_flight.last_traffic = now.mono;
         if let Some(retry) = retry_ms {
             self.standalone_record().retry_ms = Some(retry.min(86_400_000));
         }
@@ -283,7 +284,7 @@ impl Link {
                 cursors.before = cursors.data.replace(id.clone());
             }
             cursors.newest = Some(id);
-            self.is_record_dirty = true;
+            self.saver.is_record_dirty = true;
             self.saver.touch(now.mono);
         }
     }
@@ -292,7 +293,7 @@ impl Link {
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
         self.needs_advance = true;
-        let is_over = |exchange: &ExchangeId| !self.in_flight.contains_key(exchange);
+        let is_over = |exchange: &ExchangeId| !self.in_flight.get(*exchange).is_some();
         if self.standalone.kept.as_ref().is_some_and(is_over) {
             self.standalone.kept = None;
             return;
@@ -375,7 +376,7 @@ impl Link {
         let due = earliest(standalone.silent_at(), awaited);
         let is_wanted = standalone.on.is_none()
             && self.connection == ConnectionState::Ready
-            && !self.is_leaving
+            && !self.exit.is_leaving
             && self.may_have_standalone()
             && self.tasks.values().any(|active| self.runs_here(active));
         if !is_wanted {

@@ -13,6 +13,7 @@ use crate::{
         active_task::StreamState,
         checkpoint::Follow,
         reachability::{doubled, jittered},
+        recovery::{Probe, ProbeResult},
         replay_gap::{Held, ReplayGap},
     },
     protocol::{self, Body, ExchangeEvent, HttpError, Incoming, Method},
@@ -47,10 +48,10 @@ const HEADER_MISMATCH: i64 = -32020;
 impl Link {
     /// One arrival, to whoever waits for it.
     pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
-        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return;
         };
-        self.heard_in = match in_flight.kind {
+        self.reading.session_number = match in_flight.kind {
             // Opened before there was a session.
             RequestKind::LegacySse | RequestKind::Handshake { .. } => self.record.session_number,
             _ => in_flight.session_number,
@@ -58,7 +59,7 @@ impl Link {
         if let ExchangeEvent::MoreRequests(more) = arrival {
             return self.took_more(exchange, more);
         }
-        self.hears_modern = in_flight.is_modern;
+        self.reading.is_modern = in_flight.is_modern;
         // The hot path first: an event of a task's stream.
         if let (RequestKind::Stream(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
             (&in_flight.kind, &arrival)
@@ -83,7 +84,7 @@ impl Link {
         if is_posted && self.was_posted(exchange, &arrival) {
             return;
         }
-        let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return;
         };
         if let ExchangeEvent::Event { id, data, .. } = &arrival {
@@ -95,7 +96,7 @@ impl Link {
                 // Whoever numbers the answer to a handshake numbers those of calls too.
                 self.gives_ids(None, true);
             }
-            self.last_traffic = self.now.mono;
+            self.in_flight.last_traffic = self.now.mono;
             if let Some(id) = &of
                 && let Some(active) = self.tasks.get_mut(id)
             {
@@ -103,17 +104,16 @@ impl Link {
             }
             self.read(of.as_ref(), None, data);
             // Still there, so this was not its answer.
-            if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+            if let Some(in_flight) = self.in_flight.get_mut(exchange) {
                 in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
             }
             return;
         }
         if let ExchangeEvent::Opened { body, session } = arrival {
-            in_flight.is_opened = true;
-            if let Some(sent_at) = in_flight.sent_at {
-                self.latency = Some(self.now.mono.since(sent_at));
-                self.is_view_stale = true;
-            }
+            let Some(in_flight) = self.in_flight.mark_opened(exchange, self.now.mono) else {
+                return;
+            };
+            self.published.is_server_stale |= in_flight.sent_at.is_some();
             in_flight.came = no_message(&body).filter(|_| in_flight.request_id.is_some());
             match &mut in_flight.kind {
                 RequestKind::Handshake { session: slot } => *slot = session,
@@ -136,7 +136,7 @@ impl Link {
             return;
         }
         self.needs_advance = true;
-        let Some(in_flight) = self.forget_in_flight(exchange) else {
+        let Some(in_flight) = self.in_flight.remove(exchange) else {
             return;
         };
         self.reachability.prober_gone();
@@ -219,18 +219,18 @@ impl Link {
     /// An exchange took more requests than one. What a person asked for, and the looks at a pace that the server sets,
     /// are beyond the budget; so are theirs.
     fn took_more(&mut self, exchange: ExchangeId, more: u32) {
-        self.requests += u64::from(more);
+        self.in_flight.sent += u64::from(more);
         let now = self.now;
         match self
             .in_flight
-            .get(&exchange)
+            .get(exchange)
             .map(|in_flight| &in_flight.kind)
         {
             Some(RequestKind::Stream(id)) => {
                 if let Some(active) = self.tasks.get_mut(id)
                     && !matches!(active.stream, StreamState::Calling(_))
                 {
-                    active.budget.charge(now.mono, more);
+                    active.recovery.budget.charge(now.mono, more);
                 }
             }
             Some(RequestKind::Standalone) => self.standalone.charge(now.mono, more),
@@ -293,12 +293,12 @@ impl Link {
             return;
         };
         active.last_byte = now;
-        if active.cut.is_some() {
+        if active.recovery.cut.is_some() {
             // Our own asking again is no new contact.
             active.contact_since = now.mono;
         }
         active.is_shown_stale = true;
-        (active.refusals, active.not_before) = (None, None);
+        (active.recovery.refusals, active.recovery.not_before) = (None, None);
         let is_stream = matches!(body, Body::Stream | Body::Json);
         active.went_out(now);
         match active.stream {
@@ -338,7 +338,6 @@ impl Link {
                     since: now.mono,
                 };
                 (active.has_news, active.live_gap) = (false, None);
-                active.probe_found = false;
                 active.replay_gap = ReplayGap::Expected;
                 // The time without contact is no step of the tool.
                 active.last_step = None;
@@ -383,7 +382,7 @@ impl Link {
         }
         let mut event = Held { id: event_id, data };
         if active.took_step(now, &mut event) {
-            self.last_traffic = now.mono;
+            self.in_flight.last_traffic = now.mono;
             return self.saver.touch(now.mono);
         }
         let Some(attempt) = active.task.attempts.last_mut() else {
@@ -395,18 +394,14 @@ impl Link {
             let cursors = &attempt.cursors;
             let is_known =
                 has_data && (active.ids.knows(event_id) || cursors.data.as_ref() == Some(event_id));
-            if active.skip_to.is_some() {
-                // A probe starts behind us: what it brings is known up to our own cursor.
-                active.probe_found |= is_known;
-                if active.skip_to.as_ref() == Some(event_id) {
-                    active.skip_to = None;
-                }
+            if active.recovery.probe.is_replaying() {
+                active.recovery.probe.take(event_id, is_known);
                 return;
             }
             if is_known {
                 return;
             }
-        } else if active.skip_to.is_some() {
+        } else if active.recovery.probe.is_replaying() {
             return;
         } else if has_data
             && attempt.cursors.newest.is_none()
@@ -454,7 +449,7 @@ impl Link {
             return;
         };
         active.has_brought(now);
-        self.last_traffic = now.mono;
+        self.in_flight.last_traffic = now.mono;
     }
 
     /// Moves the cursors of a stream.
@@ -539,7 +534,7 @@ impl Link {
         if let Some(detached) = active.detached.take() {
             return self.out_of_stream(id, Status::Lost(detached.reason), false);
         }
-        let is_probe = active.skip_to.is_some() || active.probe_found;
+        let is_probe = active.recovery.probe != Probe::Off;
         let is_whole = broken.is_none();
         let why = broken
             .clone()
@@ -556,12 +551,12 @@ impl Link {
                 ..
             } | StreamState::Asking { .. }
         );
-        active.skip_to = None;
+        active.recovery.probe.stop_dropping();
         if is_resumed && !active.has_news {
-            if active.has_failed_probe && is_whole {
+            if active.recovery.has_failed_probe() && is_whole {
                 return self.replay_gone(id);
             }
-            active.empties = active.empties.saturating_add(1);
+            active.recovery.note_empty_resume();
         }
         if is_resumable {
             self.ask_later(id);
@@ -599,19 +594,22 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.skip_to = None;
-        active.silent_probes = 0;
-        if std::mem::take(&mut active.probe_found) || active.has_news {
+        let has_matched = std::mem::take(&mut active.recovery.probe).has_matched();
+        if has_matched || active.has_news {
             // It replays, so the stream lives; there is only nothing new on it.
-            active.empties = active.empties.saturating_add(1);
-            let times = active.empties.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
+            active.recovery.probe_result = ProbeResult::None;
+            active.recovery.note_empty_resume();
+            let times = active
+                .recovery
+                .empty_resumes
+                .saturating_sub(EMPTIES_BEFORE_PROBE + 1);
             let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);
             active.stream = StreamState::Waiting {
                 until: now.after(wait),
             };
         } else {
             // The older event may have fallen out of the server's store just now; then the newest brings what is new.
-            active.has_failed_probe = true;
+            active.recovery.probe_result = ProbeResult::Failed;
             active.stream = StreamState::Waiting { until: now };
         }
     }
@@ -632,7 +630,7 @@ impl Link {
         };
         let asked_for =
             Duration::from_millis(active.attempt().and_then(|a| a.retry_ms).unwrap_or(0));
-        let lost_tries = active.empties.max(active.tries);
+        let lost_tries = active.recovery.empty_resumes.max(active.recovery.tries);
         let longest = if lost_tries > SOON_TRIES {
             SLOW_POLL
         } else {
@@ -647,7 +645,7 @@ impl Link {
         };
         let until = self.now.mono.after(ours.max(asked_for));
         active.stream = StreamState::Waiting {
-            until: until.max(active.not_before.unwrap_or(until)),
+            until: until.max(active.recovery.not_before.unwrap_or(until)),
         };
         active.is_shown_stale = true;
         self.needs_advance = true;
@@ -670,17 +668,22 @@ impl Link {
             .as_ref()
             .or(cursors.first.as_ref())
             .filter(|from| Some(*from) != resume_from);
-        let is_due = active.empties == EMPTIES_BEFORE_PROBE
-            || active.empties > EMPTIES_BEFORE_PROBE
-                && active.empties.is_multiple_of(EMPTIES_BETWEEN_PROBES);
+        let empty_resumes = active.recovery.empty_resumes;
+        let is_due = empty_resumes == EMPTIES_BEFORE_PROBE
+            || empty_resumes > EMPTIES_BEFORE_PROBE
+                && empty_resumes.is_multiple_of(EMPTIES_BETWEEN_PROBES);
         let is_probe = is_due
-            && !active.has_failed_probe
-            && !active.is_beyond_probing
+            && !active.recovery.has_failed_probe()
+            && !active.recovery.refuses_older_cursors
             && probe_from.is_some()
             && cursors.data.is_some();
         let cursor = if is_probe { probe_from } else { resume_from }.cloned();
-        active.skip_to = if is_probe { cursors.data.clone() } else { None };
-        (active.probe_found, active.has_news) = (false, false);
+        let newest = cursors.data.clone().filter(|_| is_probe);
+        active.recovery.probe = newest.map_or(Probe::Off, |newest| Probe::Replaying {
+            newest,
+            has_matched: false,
+        });
+        active.has_news = false;
         active.is_shown_stale = true;
         let exchange = self.send(
             RequestKind::Stream(id.clone()),
@@ -688,7 +691,7 @@ impl Link {
             None,
             None,
         );
-        if let Some(in_flight) = self.in_flight.get_mut(&exchange) {
+        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
             in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
         }
         if let Some(active) = self.tasks.get_mut(id) {
@@ -741,13 +744,13 @@ impl Link {
             }
             _ => {
                 active.note_cut(now, why);
-                active.skip_to = None;
+                active.recovery.probe.stop_dropping();
                 // Where no connection was made, the link's own back-off says when.
                 let wait = if is_unsent {
                     Duration::ZERO
                 } else {
-                    active.tries = active.tries.saturating_add(1);
-                    doubled(Duration::from_millis(250), active.tries, ASK_AGAIN)
+                    active.recovery.note_try();
+                    doubled(Duration::from_millis(250), active.recovery.tries, ASK_AGAIN)
                 };
                 active.stream = StreamState::Waiting {
                     until: now.mono.after(jittered(wait, &mut self.rng)),
@@ -791,7 +794,7 @@ impl Link {
             400 | 404 => {
                 let error = refusal.error.clone().unwrap_or_default();
                 let is_stale = error.code == HEADER_MISMATCH || refuses_what_it_speaks(refusal);
-                if is_stale && active.tries == 0 {
+                if is_stale && active.recovery.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
                     return self.requeue(id, refusal);
@@ -829,7 +832,7 @@ impl Link {
         let line = std::mem::replace(&mut active.stream, StreamState::None);
         let is_probe = matches!(line, StreamState::Asking { is_probe: true, .. });
         let is_call = matches!(line, StreamState::Calling(_));
-        active.skip_to = None;
+        active.recovery.probe.stop_dropping();
         let said = refusal.said.clone();
         match refusal.status {
             401 | 403 => {
@@ -856,8 +859,8 @@ impl Link {
             404 | 410 if has_session => self.resume_refused(id, refusal),
             // It took the newest cursor and refuses an older one: so it knows the newest.
             400 | 405..=407 | 411..=424 if is_probe => {
-                active.is_beyond_probing = true;
-                active.empties = active.empties.saturating_add(1);
+                active.recovery.refuses_older_cursors = true;
+                active.recovery.note_empty_resume();
                 self.ask_later(id);
             }
             400 if has_session => {
@@ -886,9 +889,11 @@ impl Link {
             // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
                 active.note_cut(now, &format!("HTTP {}", refusal.status));
-                active.tries = active.tries.saturating_add(1);
-                active.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
-                if active.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
+                active.recovery.note_try();
+                active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+                if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT
+                    && active.task.resumability.checkpoint
+                {
                     let said = Some(format!("HTTP {}", refusal.status));
                     let reason = LostReason::ReplayGone { said };
                     return self.out_of_stream(id, Status::Lost(reason), false);
@@ -905,8 +910,8 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.tries += 1;
-        if active.tries > REQUEUES {
+        active.recovery.note_try();
+        if active.recovery.tries > REQUEUES {
             return self.refused_call(id, refusal);
         }
         self.unsend(id);
@@ -970,7 +975,7 @@ impl Link {
                 active.stream = StreamState::None;
             } else {
                 // With distance, or the asking would use up the budget that the ping needs.
-                active.tries = active.tries.saturating_add(1);
+                active.recovery.note_try();
                 self.ask_later(id);
             }
         }
@@ -1065,7 +1070,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let spent = active.budget.spend(now).or_else(|own| {
+        let spent = active.recovery.budget.spend(now).or_else(|own| {
             self.reachability
                 .spend(self.now)
                 .map_err(|ours| ours.min(own))
@@ -1084,14 +1089,8 @@ impl Link {
     /// Short requests and resumes whose time is up.
     pub(super) fn expire_in_flight(&mut self) {
         let now = self.now.mono;
-        let late: Vec<ExchangeId> = self
-            .in_flight
-            .iter()
-            .filter(|(_, in_flight)| in_flight.until.is_some_and(|until| now >= until))
-            .map(|(exchange, _)| *exchange)
-            .collect();
-        for exchange in late {
-            let Some(in_flight) = self.in_flight.get_mut(&exchange) else {
+        for exchange in self.in_flight.expired(now) {
+            let Some(in_flight) = self.in_flight.get_mut(exchange) else {
                 continue;
             };
             in_flight.until = None;

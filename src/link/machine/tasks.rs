@@ -61,7 +61,7 @@ impl Link {
         };
         let task = made(&shape, kind, now.wall, is_bound);
         let connections = active.take_connections();
-        active.cut = None;
+        active.recovery.cut = None;
         active.task.resumability.task = !self.record.is_process();
         active.task.server_task_id = Some(task.id.clone());
         let served = ServerTaskPoll::new(now.mono);
@@ -80,7 +80,7 @@ impl Link {
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);
         }
-        self.served_ids.insert(shape.id.clone(), id.clone());
+        self.index.add_server_task(shape.id.clone(), id.clone());
         self.gather();
         for exchange in connections.into_iter().flatten() {
             self.close(exchange);
@@ -183,7 +183,7 @@ impl Link {
         let Some(shape) = protocol::task_shape(json) else {
             return;
         };
-        if let Some(id) = self.served_ids.get(&shape.id).cloned() {
+        if let Some(id) = self.index.of_server_task(&shape.id).cloned() {
             self.needs_advance = true;
             self.heard_of(&id);
             self.showed(&id, shape);
@@ -215,11 +215,11 @@ impl Link {
 
     /// Asks for what is due, a few at a time.
     pub(super) fn step_polls(&mut self) {
-        if self.connection != ConnectionState::Ready || self.is_leaving {
+        if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return;
         }
         let now = self.now.mono;
-        let free = POLLS_AT_ONCE.saturating_sub(self.polls_out);
+        let free = POLLS_AT_ONCE.saturating_sub(self.in_flight.polls());
         if free == 0 || !self.reachability.may_send(self.now) {
             return;
         }
@@ -239,7 +239,7 @@ impl Link {
     }
 
     fn poll(&mut self, id: &TaskId) {
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let version = self.version_of(id);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -252,7 +252,6 @@ impl Link {
             served.next = None;
             served.knew = active.task.questions.len();
         }
-        self.polls_out += 1;
         self.send(
             RequestKind::Poll(id.clone()),
             method,
@@ -263,11 +262,11 @@ impl Link {
 
     /// When the poller has something to do again; only the way counts, a pace is not ours to ration.
     pub(super) fn next_poll(&self) -> Option<Mono> {
-        if self.connection != ConnectionState::Ready || self.is_leaving {
+        if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return None;
         }
         let mut next = None;
-        if self.polls_out < POLLS_AT_ONCE {
+        if self.in_flight.polls() < POLLS_AT_ONCE {
             for active in self.tasks.values() {
                 next = earliest(next, Self::next_look(active));
             }
@@ -336,7 +335,7 @@ impl Link {
         let RequestKind::Poll(id) = kind else {
             return None;
         };
-        let is_last = self.polls_out >= POLLS_AT_ONCE || self.reachability.down().is_some();
+        let is_last = self.in_flight.polls() >= POLLS_AT_ONCE || self.reachability.down().is_some();
         let seq = self.tasks.get(id)?.task.seq;
         (!is_last).then(|| (id.clone(), seq))
     }
@@ -349,10 +348,10 @@ impl Link {
         let is_same = active.task.seq == seq
             && active.is_parked()
             && !active.is_dirty
-            && !self.is_record_dirty;
+            && !self.saver.is_record_dirty;
         if is_same && let Some(next) = Self::next_look(active) {
             self.needs_advance = false;
-            self.wake = earliest(self.wake, Some(next));
+            self.schedule.wake = earliest(self.schedule.wake, Some(next));
         }
     }
 
@@ -444,12 +443,12 @@ impl Link {
             // One of a session that is gone may look open for ever, and nothing is asked there any more.
             let here = self.record.session_number;
             let is_here = |in_flight: &InFlight| in_flight.session_number == here;
-            if self.in_flight.get(&exchange).is_some_and(is_here) {
+            if self.in_flight.get(exchange).is_some_and(is_here) {
                 return;
             }
             self.close(exchange);
         }
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let method = encode::task_result(version, &request_id, &server_task);
         let exchange = self.send(
             RequestKind::Fetch(id.clone()),
@@ -559,7 +558,7 @@ impl Link {
         let is_due = next.is_some_and(|next| self.now.mono >= next);
         if !is_due
             || self.connection != ConnectionState::Ready
-            || self.is_leaving
+            || self.exit.is_leaving
             || !self.may_listen()
         {
             return;
@@ -588,7 +587,7 @@ impl Link {
             self.subscription.asked.clear();
             return;
         }
-        let request_id = self.new_request_id();
+        let request_id = self.in_flight.new_request_id();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let method = encode::listen(MODERN, &request_id, &ids);
         let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
@@ -602,7 +601,7 @@ impl Link {
         let Some(on) = self.subscription.on.take() else {
             return;
         };
-        let in_flight = self.in_flight.get(&on);
+        let in_flight = self.in_flight.get(on);
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.clone());
         self.close(on);
         if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
@@ -616,7 +615,7 @@ impl Link {
         let Some(on) = self.subscription.on else {
             return;
         };
-        let in_flight = self.in_flight.get(&on);
+        let in_flight = self.in_flight.get(on);
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.as_deref());
         if request_id == Some(raw_id.trim_matches('"')) {
             self.close(on);
@@ -640,7 +639,7 @@ impl Link {
             .and_then(|ids| ids.as_array());
         let now = self.now.mono;
         for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
-            let id = self.served_ids.get(server_task);
+            let id = self.index.of_server_task(server_task);
             if let Some(served) = id
                 .and_then(|id| self.tasks.get_mut(id))
                 .and_then(|active| active.served.as_mut())

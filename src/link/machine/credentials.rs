@@ -1,0 +1,66 @@
+//! What the user sends to prove who they are, and the text of a refusal.
+
+use crate::{
+    domain::{ServerName, text},
+    link::Sent,
+    protocol::HttpError,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Credentials {
+    /// Why the request was not even sent, where longhaul and not the server refused it.
+    withheld: Option<String>,
+    /// Whether a sign-in, and not the user's own headers, brings the credentials.
+    pub(super) from_sign_in: bool,
+    /// The names of the user's own headers.
+    pub(super) headers: Sent,
+    /// Whether the configuration allows to start the server's program (stdio).
+    pub(super) is_program_approved: bool,
+}
+
+/// Why a server wants other credentials.
+pub(super) struct AuthRefusal {
+    /// What happened: `lab wants a sign-in (HTTP 401)`.
+    pub(super) reason: String,
+    /// The same with what to do about it.
+    pub(super) advice: String,
+}
+
+impl Credentials {
+    /// The next refusal is not the server's: nothing was sent, for this reason.
+    pub(super) fn withhold(&mut self, reason: String) {
+        self.withheld = Some(reason);
+    }
+
+    /// Describes a 401 or 403.
+    pub(super) fn refused(&mut self, name: &ServerName, refusal: &HttpError) -> AuthRefusal {
+        let withheld = self.withheld.take();
+        let was_withheld = withheld.is_some();
+        let reason = withheld.unwrap_or_else(|| self.reason(name, refusal));
+        let advice = if self.from_sign_in {
+            format!(
+                "{reason}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
+                text::shell_word(name.as_str())
+            )
+        } else if !was_withheld && !self.headers.names.is_empty() {
+            format!("{reason}; {}", self.headers.next())
+        } else {
+            reason.clone()
+        };
+        AuthRefusal { reason, advice }
+    }
+
+    fn reason(&self, name: &ServerName, refusal: &HttpError) -> String {
+        let said = refusal.said.as_deref();
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        match refusal.status {
+            401 if self.from_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
+            403 if self.from_sign_in => format!("{name} denies it (HTTP 403{said})"),
+            status if !self.headers.names.is_empty() => format!(
+                "{name} was sent {} and refused it (HTTP {status}{said})",
+                self.headers.message()
+            ),
+            status => format!("{name} wants credentials (HTTP {status}{said})"),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The requests that are in flight: what each is for, what it waits for, until when.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::super::{ExchangeId, SaveToken};
+use crate::{
+    domain::{Mono, ProtocolVersion, SessionRequestId, TaskId, TaskKind, Tool},
+    protocol::HttpError,
+};
+
+/// The purpose of a request that is in flight.
+#[derive(Clone, Debug)]
+pub(super) enum RequestKind {
+    /// It carries the stream of a task: a call, a resume or a probe; the task's [`StreamState`] says which.
+    Stream(TaskId),
+    /// A second reading of a task's stream from before its replay gap.
+    Reread(TaskId),
+    Discover,
+    /// The single stream of HTTP+SSE.
+    LegacySse,
+    Handshake {
+        session: Option<String>,
+    },
+    Announce,
+    ListTools {
+        version: ProtocolVersion,
+        so_far: Vec<Tool>,
+        cursors: Vec<String>,
+    },
+    Ping {
+        verifies: Option<TaskId>,
+    },
+    /// A look at the server's list of checkpoints.
+    Look(TaskId),
+    Pause(TaskId),
+    Cancel(TaskId),
+    /// A look at a server task.
+    Poll(TaskId),
+    /// `tasks/result`: it stays open until the task has ended, and what the task asks comes on it.
+    Fetch(TaskId),
+    /// The answer to one question, on its way to a server task.
+    Update(TaskId, String),
+    /// The stream on which the server tells of its tasks.
+    Listen,
+    /// The stream of a bare GET.
+    Standalone,
+    /// A page of the server's own list of tasks, for an ask.
+    ListTasks {
+        ask: SessionRequestId,
+        so_far: Vec<TaskId>,
+        cursors: Vec<String>,
+    },
+    /// A look at the server's list of checkpoints, for an ask.
+    ListCheckpoints {
+        ask: SessionRequestId,
+    },
+    /// A look at a server task that somebody named, for an ask.
+    Adopt {
+        ask: SessionRequestId,
+        server_task: String,
+        kind: TaskKind,
+        /// Whether it may be one of the other kind.
+        has_other: bool,
+    },
+    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
+    /// if it is one.
+    Reply(Option<(TaskId, String)>),
+    TerminateSession,
+}
+
+/// A request that is in flight.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    pub(super) kind: RequestKind,
+    /// The JSON-RPC id whose answer it waits for, where that is not a task's.
+    pub(super) request_id: Option<String>,
+    pub(super) until: Option<Mono>,
+    pub(super) is_opened: bool,
+    /// When it went out, where that and its answer tell how far away the server is.
+    pub(super) sent_at: Option<Mono>,
+    /// The save that it waits for before it goes out.
+    pub(super) after: Option<SaveToken>,
+    /// What came in place of the answer that it waits for, in words.
+    pub(super) came: Option<String>,
+    /// The session that it was sent in; what it says of that session holds for no other.
+    pub(super) session_number: u64,
+    pub(super) is_modern: bool,
+    /// POSTed for HTTP+SSE: its answer comes on the one stream.
+    pub(super) is_by_wire: bool,
+}
+
+impl InFlight {
+    /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
+    /// do so for a task that they do not know.
+    pub(super) fn is_answered_by(&self, refusal: &HttpError) -> bool {
+        let Some(error) = refusal.error.as_ref().filter(|_| self.request_id.is_some()) else {
+            return false;
+        };
+        if !self.is_modern {
+            return refusal.status == 400
+                && self.is_about_task()
+                && matches!(error.code, -32603..=-32601);
+        }
+        !matches!(self.kind, RequestKind::Discover)
+            && matches!(refusal.status, 200..=299 | 400 | 404)
+            && matches!(error.code, -32603..=-32601 | -32021..=-32020)
+    }
+
+    fn is_poll(&self) -> bool {
+        matches!(self.kind, RequestKind::Poll(_))
+    }
+
+    fn is_about_task(&self) -> bool {
+        matches!(
+            self.kind,
+            RequestKind::Poll(_)
+                | RequestKind::Fetch(_)
+                | RequestKind::Update(..)
+                | RequestKind::Cancel(_)
+                | RequestKind::ListTasks { .. }
+                | RequestKind::Adopt { .. }
+        )
+    }
+}
+
+/// The requests that wait for their end, and what they show of the connection.
+#[derive(Debug)]
+pub(super) struct InFlightRequests {
+    by_exchange: BTreeMap<ExchangeId, InFlight>,
+    next_exchange: ExchangeId,
+    /// Random per process, so that a restarted process never uses a request id twice.
+    prefix: String,
+    /// How many request ids were made.
+    counter: u64,
+    /// How many [`RequestKind::Poll`]s are among them.
+    polls: usize,
+    /// HTTP requests sent by this process, redirects included.
+    pub(super) sent: u64,
+    /// When the last byte went out or came in.
+    pub(super) last_traffic: Mono,
+    /// How long the server took to begin its latest answer to a short request.
+    pub(super) latency: Option<Duration>,
+}
+
+impl InFlightRequests {
+    pub(super) fn new(prefix: String, now: Mono) -> Self {
+        Self {
+            by_exchange: BTreeMap::new(),
+            next_exchange: 1,
+            prefix,
+            counter: 0,
+            polls: 0,
+            sent: 0,
+            last_traffic: now,
+            latency: None,
+        }
+    }
+
+    /// A fresh JSON-RPC id.
+    pub(super) fn new_request_id(&mut self) -> String {
+        self.counter += 1;
+        format!("{}-{}", self.prefix, self.counter)
+    }
+
+    pub(super) fn insert(&mut self, in_flight: InFlight, now: Mono) -> ExchangeId {
+        let exchange = self.next_exchange;
+        self.next_exchange += 1;
+        self.sent += 1;
+        self.last_traffic = now;
+        self.polls += usize::from(in_flight.is_poll());
+        self.by_exchange.insert(exchange, in_flight);
+        exchange
+    }
+
+    pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<InFlight> {
+        let in_flight = self.by_exchange.remove(&exchange)?;
+        self.polls -= usize::from(in_flight.is_poll());
+        Some(in_flight)
+    }
+
+    pub(super) fn get(&self, exchange: ExchangeId) -> Option<&InFlight> {
+        self.by_exchange.get(&exchange)
+    }
+
+    pub(super) fn get_mut(&mut self, exchange: ExchangeId) -> Option<&mut InFlight> {
+        self.by_exchange.get_mut(&exchange)
+    }
+
+    /// The response has begun.
+    pub(super) fn mark_opened(&mut self, exchange: ExchangeId, now: Mono) -> Option<&mut InFlight> {
+        let in_flight = self.by_exchange.get_mut(&exchange)?;
+        in_flight.is_opened = true;
+        if let Some(sent_at) = in_flight.sent_at {
+            self.latency = Some(now.since(sent_at));
+        }
+        Some(in_flight)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &InFlight)> {
+        self.by_exchange
+            .iter()
+            .map(|(exchange, in_flight)| (*exchange, in_flight))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &InFlight> {
+        self.by_exchange.values()
+    }
+
+    pub(super) fn polls(&self) -> usize {
+        self.polls
+    }
+
+    /// The deadlines of all requests that have one.
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = Mono> {
+        self.values().filter_map(|in_flight| in_flight.until)
+    }
+
+    /// The requests whose deadline has passed.
+    pub(super) fn expired(&self, now: Mono) -> Vec<ExchangeId> {
+        self.iter()
+            .filter(|(_, in_flight)| in_flight.until.is_some_and(|until| now >= until))
+            .map(|(exchange, _)| exchange)
+            .collect()
+    }
+
+    /// Gives every request with a deadline at least until then.
+    pub(super) fn extend_deadlines(&mut self, at_least: Mono) {
+        for in_flight in self.by_exchange.values_mut() {
+            in_flight.until = in_flight.until.map(|until| until.max(at_least));
+        }
+    }
+
+    /// The requests that wait for this save, but those that carry a task's stream.
+    pub(super) fn waiting_for(&self, token: SaveToken) -> Vec<ExchangeId> {
+        let waits = |in_flight: &InFlight| {
+            in_flight.after == Some(token) && !matches!(in_flight.kind, RequestKind::Stream(_))
+        };
+        self.iter()
+            .filter(|(_, in_flight)| waits(in_flight))
+            .map(|(exchange, _)| exchange)
+            .collect()
+    }
+}

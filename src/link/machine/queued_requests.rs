@@ -1,0 +1,79 @@
+//! Client requests that wait until the server can be asked: for its tools, its tasks, its checkpoints.
+
+use crate::domain::{ProtocolVersion, SessionRequestId};
+
+/// What a queued request asks the server for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Tools,
+    /// The server tasks that it lists.
+    ServerTasks,
+    /// The one server task of this id.
+    ServerTask(String),
+    /// The checkpoints of this client.
+    Checkpoints {
+        client_id: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct QueuedRequest {
+    pub(super) id: SessionRequestId,
+    pub(super) wanted: Wanted,
+    /// The revision of `--protocol`, if the request has to be made in that one.
+    pub(super) version: Option<ProtocolVersion>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct QueuedRequests(Vec<QueuedRequest>);
+
+impl QueuedRequests {
+    pub(super) fn push(
+        &mut self,
+        id: SessionRequestId,
+        wanted: Wanted,
+        version: Option<ProtocolVersion>,
+    ) {
+        self.0.push(QueuedRequest {
+            id,
+            wanted,
+            version,
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The revisions that they ask for.
+    pub(super) fn versions(&self) -> impl Iterator<Item = Option<ProtocolVersion>> {
+        self.0.iter().map(|request| request.version)
+    }
+
+    /// The oldest request for the tools.
+    pub(super) fn first_for_tools(&self) -> Option<&QueuedRequest> {
+        self.0.iter().find(|it| it.wanted == Wanted::Tools)
+    }
+
+    /// Takes out the requests for the tools.
+    pub(super) fn take_for_tools(&mut self) -> Vec<QueuedRequest> {
+        self.take(|request| request.wanted == Wanted::Tools)
+    }
+
+    /// Takes out the requests for lists of tasks and checkpoints.
+    pub(super) fn take_for_lists(&mut self) -> Vec<QueuedRequest> {
+        self.take(|request| request.wanted != Wanted::Tools)
+    }
+
+    /// Takes out the requests for this revision, or all of them.
+    pub(super) fn take_in(&mut self, version: Option<ProtocolVersion>) -> Vec<QueuedRequest> {
+        self.take(|request| version.is_none() || request.version == version)
+    }
+
+    fn take(&mut self, which: impl Fn(&QueuedRequest) -> bool) -> Vec<QueuedRequest> {
+        let all = std::mem::take(&mut self.0);
+        let (taken, kept) = all.into_iter().partition(which);
+        self.0 = kept;
+        taken
+    }
+}

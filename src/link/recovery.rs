@@ -1,0 +1,168 @@
+//! How the stream of a call is won back after a cut or a silence: what was tried since it last brought something new.
+
+use super::{
+    active_task::{Cut, KeptConnection},
+    reachability::Budget,
+    refusals::Refusals,
+};
+use crate::domain::{EventId, Mono};
+
+/// A silent probe may have met a dead connection; this many in a row count as failed.
+const SILENT_PROBES: u32 = 2;
+
+/// A replay from an older event: it shows whether the server still replays the stream at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// The stream is requested from the newest known event.
+    #[default]
+    Off,
+    /// Everything up to and including `newest` is dropped, because it is known.
+    Replaying {
+        newest: EventId,
+        /// Whether something known has come back, which proves that the server replays.
+        has_matched: bool,
+    },
+    /// The replay has passed the newest known event.
+    Passed,
+}
+
+/// What probes have shown since the stream last brought something new.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ProbeResult {
+    #[default]
+    None,
+    /// This many in a row stayed open and silent.
+    Silent(u32),
+    /// The older event may just have left the server's store: one more resume from the newest event has to bring nothing
+    /// before the replay counts as gone.
+    Failed,
+}
+
+#[derive(Debug)]
+pub(super) struct Recovery {
+    /// Failed requests for the stream.
+    pub(super) tries: u32,
+    /// Resumes in a row that ended without anything new.
+    pub(super) empty_resumes: u32,
+    /// How often the stream was requested again because of its silence.
+    pub(super) silences: u32,
+    pub(super) probe: Probe,
+    pub(super) probe_result: ProbeResult,
+    /// The server accepts the newest cursor and refuses older ones: it knows the stream, and a probe shows nothing more.
+    pub(super) refuses_older_cursors: bool,
+    /// The server did not replay the silent stream; its checkpoint, if it has one, is worth a look.
+    pub(super) is_replay_failing: bool,
+    /// The connection that the stream had before it was requested again because of its silence.
+    pub(super) kept: Option<KeptConnection>,
+    /// When the stream was last requested again because of its silence.
+    pub(super) rechecked_at: Option<Mono>,
+    /// The resumes that were refused since the stream was last served.
+    pub(super) refusals: Option<Refusals>,
+    /// The server wants no request for the stream before this (`Retry-After`).
+    pub(super) not_before: Option<Mono>,
+    /// What requests for the stream may cost beside the link's own budget.
+    pub(super) budget: Budget,
+    /// The outage that the stream is in.
+    pub(super) cut: Option<Cut>,
+}
+
+impl Recovery {
+    pub(super) fn new(now: Mono) -> Self {
+        Self {
+            tries: 0,
+            empty_resumes: 0,
+            silences: 0,
+            probe: Probe::Off,
+            probe_result: ProbeResult::None,
+            refuses_older_cursors: false,
+            is_replay_failing: false,
+            kept: None,
+            rechecked_at: None,
+            refusals: None,
+            not_before: None,
+            budget: Budget::of_stream(now),
+            cut: None,
+        }
+    }
+
+    /// The stream has brought something new: nothing is doubted any more.
+    pub(super) fn succeeded(&mut self) {
+        (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
+        self.probe_result = ProbeResult::None;
+        (self.rechecked_at, self.is_replay_failing) = (None, false);
+    }
+
+    /// The call is sent again, on a stream of its own.
+    pub(super) fn restart(&mut self) {
+        (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
+        (self.cut, self.probe) = (None, Probe::Off);
+    }
+
+    pub(super) fn note_try(&mut self) {
+        self.tries = self.tries.saturating_add(1);
+    }
+
+    pub(super) fn note_empty_resume(&mut self) {
+        self.empty_resumes = self.empty_resumes.saturating_add(1);
+    }
+
+    /// A probe has stayed open and silent. Returns whether another one is worth a try.
+    pub(super) fn note_silent_probe(&mut self) -> bool {
+        let count = match self.probe_result {
+            ProbeResult::Silent(count) => count.saturating_add(1),
+            ProbeResult::None | ProbeResult::Failed => 1,
+        };
+        self.probe_result = ProbeResult::Silent(count);
+        count < SILENT_PROBES
+    }
+
+    pub(super) fn has_failed_probe(&self) -> bool {
+        self.probe_result == ProbeResult::Failed
+    }
+}
+
+impl Probe {
+    /// Whether what comes is dropped, because it is known.
+    pub(super) fn is_replaying(&self) -> bool {
+        matches!(self, Self::Replaying { .. })
+    }
+
+    /// Whether nothing known has come back yet.
+    pub(super) fn is_unanswered(&self) -> bool {
+        matches!(
+            self,
+            Self::Replaying {
+                has_matched: false,
+                ..
+            }
+        )
+    }
+
+    /// Whether something known has come back.
+    pub(super) fn has_matched(&self) -> bool {
+        *self != Self::Off && !self.is_unanswered()
+    }
+
+    /// An event of the replay; `is_known` says that it was brought before.
+    pub(super) fn take(&mut self, id: &EventId, is_known: bool) {
+        if let Self::Replaying {
+            newest,
+            has_matched,
+        } = self
+        {
+            *has_matched |= is_known;
+            if newest == id {
+                self.stop_dropping();
+            }
+        }
+    }
+
+    /// Nothing is dropped from here on.
+    pub(super) fn stop_dropping(&mut self) {
+        *self = if self.has_matched() {
+            Self::Passed
+        } else {
+            Self::Off
+        };
+    }
+}

@@ -7,7 +7,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use crate::support::proxy::FaultProxy;
+use crate::support::{alone::ran_alone, proxy::FaultProxy};
 use longhaul::{
     auth::{Keychain, Logins},
     demo,
@@ -227,6 +227,11 @@ async fn a_cut_in_the_middle_costs_no_step_and_shows_as_one_line() {
 
 #[tokio::test]
 async fn a_restarted_server_goes_on_from_the_checkpoint_and_a_plain_call_is_lost_in_words() {
+    if ran_alone(
+        "engine::a_restarted_server_goes_on_from_the_checkpoint_and_a_plain_call_is_lost_in_words",
+    ) {
+        return;
+    }
     let bench = bench().await;
     let session = bench.open();
     let reader = session.subscribe();

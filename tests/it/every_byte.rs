@@ -15,6 +15,7 @@ use crate::support::{
 use futures_util::{StreamExt as _, stream};
 use longhaul::domain::{Entry, HistoryEvent, LinkRecord, Status, Window};
 use serde_json::json;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// One byte in so many, unless all are asked for.
 const STRIDE: usize = 8;
@@ -23,6 +24,8 @@ const AT_ONCE: usize = 64;
 /// How much faster than the world's the clock of the machine runs.
 const SPEED: u32 = 8;
 const BURST: &str = r#"{"count":20}"#;
+/// Each of these tests holds some 500 connections open, and a process may often have 1024: they take turns.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -30,10 +33,12 @@ struct Bench {
     proxy: FaultProxy,
     /// The server as it is known after a handshake, which all calls share.
     record: LinkRecord,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Bench {
     async fn new() -> Self {
+        let turn = TURN.lock().await;
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("demo");
         let server = tokio::task::spawn_blocking(|| server::demo(at))
@@ -49,6 +54,7 @@ impl Bench {
             _server: server,
             proxy,
             record,
+            _turn: turn,
         }
     }
 

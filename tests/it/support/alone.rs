@@ -10,12 +10,15 @@ use std::process::Command;
 /// Set in the process of such a test.
 const ALONE: &str = "LONGHAUL_TEST_ALONE";
 
-/// Runs the test in a process where no other test runs. `name` is its whole name, as `-- --list` shows it.
+/// Runs the calling test again in a process where no other test runs, and tells whether that was done here; in the new
+/// process it was not. `name` is the whole name of the test, as `-- --list` shows it.
+///
+/// For a test that looks at the process itself, and for one that closes a lock or a port and takes it again at once: while
+/// another test starts a child, that child holds them too for a moment.
 #[expect(clippy::print_stdout, reason = "what the test printed")]
-pub(crate) fn alone(name: &str, test: impl FnOnce()) {
+pub(crate) fn ran_alone(name: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
-        test();
-        return;
+        return false;
     }
     let ran = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
@@ -30,4 +33,5 @@ pub(crate) fn alone(name: &str, test: impl FnOnce()) {
         "{name} in its own process: {}\n{out}{err}",
         ran.status
     );
+    true
 }
